@@ -1,0 +1,55 @@
+# `make` alone lists the targets. `make demo` and `make test` do all set-up on a fresh machine themselves.
+.DEFAULT_GOAL := help
+.PHONY: help demo test wheelhouse build lint bench fuzz lock docs clean
+
+ENV    := . ./.work/env.sh &&
+PYTHON := .venv/bin/python
+
+help: ## this list
+	@echo "kafkarec: Kafka's record batches in columns, without a broker"
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@echo "  DATA=/your/kafka-logs make demo    the demo on your own segments"
+	@echo "  NO_INSTALL=1 make demo             stop where something is missing, install nothing"
+
+demo: ## set everything up, build the wheelhouse, run the Spark job on real segments
+	@sh tools/setup demo
+	@$(ENV) $(PYTHON) tools/wheelhouse.py
+	@$(ENV) $(PYTHON) tools/run_demo.py $(if $(DATA),'$(DATA)')
+
+test: ## set everything up and run every test (ARGS='-k name' to choose)
+	@sh tools/setup test
+	@$(ENV) $(PYTHON) tools/wheelhouse.py
+	@$(ENV) $(PYTHON) -m pytest $(ARGS)
+
+wheelhouse: ## fill wheelhouse/: kafkarec, its dependencies, the one fat spark_udfs wheel
+	@sh tools/setup wheelhouse
+	@$(ENV) $(PYTHON) tools/wheelhouse.py
+
+build: ## compile kafkarec in place
+	@sh tools/setup build
+
+lint: ## ruff, mypy, cython-lint
+	@sh tools/setup lint
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m mypy kafkarec spark_udfs
+	@.venv/bin/cython-lint kafkarec
+
+bench: ## the seven workloads, ours beside the peers; writes benchmarks/RESULTS.md
+	@sh tools/setup bench
+	@$(ENV) $(PYTHON) benchmarks/run.py $(ARGS)
+
+fuzz: ## the property tests with many more examples (MINUTES=10)
+	@sh tools/setup test
+	@$(ENV) $(PYTHON) tools/fuzz.py --minutes $(or $(MINUTES),10)
+
+lock: ## write requirements/*.txt anew (needs uv)
+	@tools/lock.sh
+
+docs: ## write the generated pages of docs/ anew
+	@sh tools/setup build
+	@$(PYTHON) tools/make_docs.py
+
+clean: ## remove everything that was built, downloaded or generated, the environments too
+	rm -rf .venv .venv-executor .work build dist wheelhouse/* *.egg-info kafkarec/_core*.so kafkarec/_core.c
+	rm -rf .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
