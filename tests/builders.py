@@ -1,0 +1,256 @@
+"""Writes record batches by the book, one plain function a layer, so that a test can spoil exactly one field.
+
+The recipe of every damage test: take the arguments of a good batch, replace one of them (a count, a length,
+a varint of six bytes), and let `batch` or `message` compute a checksum that is right for the spoiled bytes.
+Layouts after Kafka's DefaultRecordBatch, DefaultRecord and LegacyRecord.
+"""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+
+import cramjam
+import crc32c
+import lz4.block
+import zstandard
+from oracle_codecs import xxh32
+
+CODEC_IDS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+NOW = 1_700_000_000_000
+LOG_APPEND, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
+XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+Headers = Sequence[tuple[bytes | None, bytes | None]]
+
+
+def varint(value: int) -> bytes:
+    """Zig-zag varint or varlong; anything within 64 bits."""
+    raw = (value << 1) ^ (value >> 63)
+    raw &= 0xFFFFFFFFFFFFFFFF
+    out = bytearray()
+    while raw > 0x7F:
+        out.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    out.append(raw)
+    return bytes(out)
+
+
+def sized(data: bytes | None, length: int | None = None) -> bytes:
+    """A varint length and the bytes; `length` overrules what the bytes say."""
+    if length is None:
+        length = -1 if data is None else len(data)
+    return varint(length) + (data or b"")
+
+
+def record_body(
+    *,
+    offset_delta: int = 0,
+    timestamp_delta: int = 0,
+    key: bytes | None = b"k",
+    value: bytes | None = b"v",
+    headers: Headers = (),
+    attributes: int = 0,
+    key_length: int | None = None,
+    value_length: int | None = None,
+    header_count: int | None = None,
+    header_key_length: int | None = None,
+    header_value_length: int | None = None,
+) -> bytes:
+    """Everything of a magic 2 record behind its length; the `*_length` and `*_count` arguments lie."""
+    parts = [bytes([attributes & 0xFF]), varint(timestamp_delta), varint(offset_delta)]
+    parts += [sized(key, key_length), sized(value, value_length)]
+    parts.append(varint(len(headers) if header_count is None else header_count))
+    for header_key, header_value in headers:
+        parts += [sized(header_key, header_key_length), sized(header_value, header_value_length)]
+    return b"".join(parts)
+
+
+def record(*, length: int | None = None, **fields: object) -> bytes:
+    return sized(record_body(**fields), length)  # type: ignore[arg-type]
+
+
+def records(count: int, *, value: bytes = b"value %d", **fields: object) -> list[bytes]:
+    """`count` good records with offset and timestamp deltas 0, 1, 2..."""
+    return [
+        record(offset_delta=i, timestamp_delta=i, value=value % i if b"%d" in value else value, **fields)
+        for i in range(count)
+    ]
+
+
+def xerial(data: bytes, chunk: int = 32 * 1024) -> bytes:
+    chunks = [bytes(cramjam.snappy.compress_raw(data[i : i + chunk])) for i in range(0, len(data), chunk)]
+    return XERIAL_HEADER + b"".join(struct.pack(">i", len(c)) + c for c in chunks)
+
+
+def lz4_frame(data: bytes, *, broken_header_checksum: bool = False, block: int = 64 * 1024) -> bytes:
+    """An LZ4 frame as Kafka's Lz4BlockOutputStream writes it: independent 64 KB blocks, no content checksum.
+
+    KAFKA-3160: writers of magic 0 hashed the magic number along with the descriptor.
+    """
+    descriptor = b"\x60\x40"
+    magic = b"\x04\x22\x4d\x18"
+    hashed = magic + descriptor if broken_header_checksum else descriptor
+    out = [magic, descriptor, bytes([(xxh32(hashed) >> 8) & 0xFF])]
+    for start in range(0, len(data), block):
+        raw = data[start : start + block]
+        packed = lz4.block.compress(raw, store_size=False)
+        if len(packed) < len(raw):
+            out.append(struct.pack("<I", len(packed)) + packed)
+        else:
+            out.append(struct.pack("<I", len(raw) | 0x80000000) + raw)
+    out.append(b"\x00\x00\x00\x00")
+    return b"".join(out)
+
+
+def zstd_frame(data: bytes, *, content_size: bool = False) -> bytes:
+    """A zstd frame without its content size, as the Java producer streams it."""
+    return zstandard.ZstdCompressor(write_content_size=content_size).compress(data)
+
+
+def compress(codec: str | int, data: bytes, magic: int = 2) -> bytes:
+    """A payload in the named codec; ids above 4 leave the bytes alone."""
+    table = {
+        "gzip": lambda: gzip.compress(data, 1, mtime=0),
+        "snappy": lambda: xerial(data),
+        "lz4": lambda: lz4_frame(data, broken_header_checksum=magic == 0),
+        "zstd": lambda: zstd_frame(data),
+    }
+    return table[codec]() if codec in table else data
+
+
+def batch(
+    parts: Iterable[bytes] = (),
+    *,
+    codec: str | int = "none",
+    base_offset: int = 0,
+    leader_epoch: int = 0,
+    magic: int = 2,
+    attributes: int = 0,
+    last_offset_delta: int | None = None,
+    base_timestamp: int = NOW,
+    max_timestamp: int | None = None,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    count: int | None = None,
+    length: int | None = None,
+    payload: bytes | None = None,
+    crc: int | None = None,
+) -> bytes:
+    """A magic 2 batch around encoded records, its CRC-32C computed last; `payload` replaces the records' bytes.
+
+    `attributes` are or-ed with the codec's id; `count`, `length` and `crc` lie when given.
+    """
+    parts = list(parts)
+    codec_id = CODEC_IDS[codec] if isinstance(codec, str) else codec
+    if payload is None:
+        payload = compress(codec, b"".join(parts))
+    if last_offset_delta is None:
+        last_offset_delta = max(len(parts) - 1, 0)
+    checked = struct.pack(
+        ">hiqqqhii",
+        _signed16(attributes | codec_id),
+        last_offset_delta,
+        base_timestamp,
+        base_timestamp + last_offset_delta if max_timestamp is None else max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(parts) if count is None else count,
+    )
+    checked += payload
+    if crc is None:
+        crc = crc32c.crc32c(checked)
+    size = 4 + 1 + 4 + len(checked) if length is None else length
+    return struct.pack(">qiibI", base_offset, size, leader_epoch, magic, crc) + checked
+
+
+def good_batch(count: int = 3, *, base_offset: int = 0, codec: str = "none", **fields: object) -> bytes:
+    """A batch that every reader takes; `fields` go to `batch`."""
+    return batch(records(count), base_offset=base_offset, codec=codec, **fields)  # type: ignore[arg-type]
+
+
+def message(
+    *,
+    magic: int = 1,
+    offset: int = 0,
+    key: bytes | None = b"k",
+    value: bytes | None = b"v",
+    timestamp: int = NOW,
+    attributes: int = 0,
+    key_length: int | None = None,
+    value_length: int | None = None,
+    size: int | None = None,
+    crc: int | None = None,
+    behind: bytes = b"",
+) -> bytes:
+    """A magic 0 or 1 message with offset, size and a CRC-32 that is right for what was written."""
+    checked = struct.pack(">bb", magic, _signed8(attributes))
+    if magic != 0:
+        checked += struct.pack(">q", timestamp)
+    for data, length in ((key, key_length), (value, value_length)):
+        if length is None:
+            length = -1 if data is None else len(data)
+        checked += struct.pack(">i", length) + (data or b"")
+    checked += behind
+    if crc is None:
+        crc = zlib.crc32(checked)
+    size = 4 + len(checked) if size is None else size
+    return struct.pack(">qiI", offset, size, crc) + checked
+
+
+def wrapper(
+    inner: Sequence[bytes] | bytes,
+    *,
+    magic: int = 1,
+    codec: str | int = "gzip",
+    offset: int = 0,
+    attributes: int = 0,
+    payload: bytes | None = None,
+    **fields: object,
+) -> bytes:
+    """A compressed magic 0 or 1 message around encoded inner messages."""
+    codec_id = CODEC_IDS[codec] if isinstance(codec, str) else codec
+    inside = inner if isinstance(inner, bytes) else b"".join(inner)
+    packed = compress(codec, inside, magic) if payload is None else payload
+    fields.setdefault("key", None)
+    return message(magic=magic, offset=offset, value=packed, attributes=attributes | codec_id, **fields)  # type: ignore[arg-type]
+
+
+def end_marker(
+    *, commit: bool, producer_id: int, producer_epoch: int = 0, base_offset: int = 0, **fields: object
+) -> bytes:
+    """A COMMIT or ABORT control batch as the transaction coordinator writes it."""
+    marker = record(key=struct.pack(">hh", 0, int(commit)), value=struct.pack(">hi", 0, 5))
+    return batch(
+        [marker],
+        base_offset=base_offset,
+        attributes=TRANSACTIONAL | CONTROL,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def with_crc(raw: bytes) -> bytes:
+    """The same magic 2 batch with a checksum that fits whatever was patched into it."""
+    return raw[:17] + struct.pack(">I", crc32c.crc32c(raw[21:])) + raw[21:]
+
+
+def with_legacy_crc(raw: bytes) -> bytes:
+    """The same magic 0 or 1 message with a checksum that fits."""
+    return raw[:12] + struct.pack(">I", zlib.crc32(raw[16:])) + raw[16:]
+
+
+def patched(raw: bytes, position: int, new: bytes) -> bytes:
+    return raw[:position] + new + raw[position + len(new) :]
+
+
+def _signed16(value: int) -> int:
+    return (value & 0xFFFF) - 0x10000 if value & 0x8000 else value & 0xFFFF
+
+
+def _signed8(value: int) -> int:
+    return (value & 0xFF) - 0x100 if value & 0x80 else value & 0xFF

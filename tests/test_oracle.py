@@ -1,0 +1,83 @@
+"""The oracle itself against what Kafka's classes read, so that agreeing with it means something."""
+
+from __future__ import annotations
+
+import golden
+import oracle
+import pytest
+from java_text import java_utf8
+from oracle_codecs import xxh32
+
+
+def assert_reads_like_kafka(verdict: oracle.Verdict, wanted: dict) -> None:
+    assert verdict.remaining == wanted["sizeInBytes"] - wanted["validBytes"]
+    assert [b.columns for b in verdict.batches] == [golden.expected_batch(b) for b in wanted["batches"]]
+    for got, batch in zip(verdict.batches, wanted["batches"], strict=True):
+        assert len(got.records) == len(batch["records"])
+        for mine, theirs in zip(got.records, batch["records"], strict=True):
+            expected = golden.expected_record(theirs, batch)
+            for name in ("key", "value"):
+                assert golden.same_blob(mine[name], expected.pop(name)), name
+            assert {name: mine[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("case", golden.vectors() + golden.segment_files(), ids=str)
+def test_oracle_reads_what_kafka_reads(case: golden.Case) -> None:
+    verdict = oracle.decode(case.bytes)
+    assert verdict.error is None
+    assert_reads_like_kafka(verdict, case.json)
+
+
+@pytest.mark.parametrize("case", golden.invalid(), ids=str)
+def test_oracle_refuses_what_kafka_refuses(case: golden.Case) -> None:
+    verdict = oracle.decode(case.bytes)
+    stage = case.json["raised_by"]
+    if stage in (None, "controlRecord"):
+        assert verdict.error is None
+    else:
+        stages = {"streamingIterator": "iterator", "recordFields": "iterator"}
+        assert verdict.stage == stages.get(stage, stage), verdict.error
+    if case.json["exception"] is None:
+        assert_reads_like_kafka(verdict, case.json["read"])
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        ("61c3a9e282acf09f9880", "aé€😀"),
+        ("c328ff", "\ufffd(\ufffd"),
+        ("eda080", "\ufffd"),
+        ("eda041", "\ufffdA"),
+        ("eda0", "\ufffd"),
+        ("e08080", "\ufffd\ufffd\ufffd"),
+        ("c080", "\ufffd\ufffd"),
+        ("e282", "\ufffd"),
+        ("f09f98", "\ufffd"),
+        ("f09f41", "\ufffdA"),
+        ("f0809f41", "\ufffd\ufffd\ufffdA"),
+        ("f490", "\ufffd\ufffd"),
+        ("f5808080", "\ufffd\ufffd\ufffd\ufffd"),
+        ("c3", "\ufffd"),
+        ("fe", "\ufffd"),
+    ],
+)
+def test_java_replacement_characters(data: str, wanted: str) -> None:
+    assert java_utf8(bytes.fromhex(data)) == wanted
+
+
+def test_well_formed_text_is_plain_utf8() -> None:
+    text = "".join(chr(code) for code in range(0, 0x110000, 97) if not 0xD800 <= code <= 0xDFFF)
+    assert java_utf8(text.encode()) == text
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (b"", 0x02CC5D05),
+        (b"a", 0x550D7456),
+        (b"abc", 0x32D153FF),
+        (b"Nobody inspects the spammish repetition", 0xE2293B2F),
+    ],
+)
+def test_xxh32_by_published_values(data: bytes, wanted: int) -> None:
+    assert xxh32(data) == wanted
