@@ -139,9 +139,10 @@ def batch(
     payload: bytes | None = None,
     crc: int | None = None,
 ) -> bytes:
-    """A magic 2 batch around encoded records, its CRC-32C computed last; `payload` replaces the records' bytes.
+    """A magic 2 batch around encoded records, its CRC-32C computed last.
 
-    `attributes` are or-ed with the codec's id; `count`, `length` and `crc` lie when given.
+    `payload` replaces the records' bytes; `attributes` are or-ed with the codec's id; `count`,
+    `length` and `crc` lie when given.
     """
     parts = list(parts)
     codec_id = CODEC_IDS[codec] if isinstance(codec, str) else codec

@@ -1,6 +1,6 @@
 """The golden vectors: bytes that Apache Kafka wrote, and what Kafka's own classes read back from them.
 
-`tests/vectors/MANIFEST.md` is their birth certificate. Every loader here reads lazily, so collecting is cheap.
+`tests/vectors/MANIFEST.md` is their birth certificate. Every loader reads lazily, so collecting is cheap.
 """
 
 from __future__ import annotations

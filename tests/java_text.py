@@ -1,7 +1,7 @@
 """`new String(bytes, UTF_8)` of the JDK (17), byte for byte: which malformed runs become one U+FFFD.
 
-It differs from Python's errors="replace" for surrogates (`ed a0 80` is one U+FFFD, Python makes three) and for
-what is cut at the end. Followed: java.lang.String.decodeUTF8_UTF16 with malformed3, malformed4 and their kin.
+It differs from errors="replace" for surrogates (`ed a0 80` is one U+FFFD, Python makes three) and
+for what is cut at the end. Followed: java.lang.String.decodeUTF8_UTF16, malformed3, malformed4 and kin.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Batch:
 
 @dataclass
 class Verdict:
-    """`error` is None when Kafka accepts; `stage` is where it complained; `remaining` the bytes of the tail."""
+    """`error` is None when Kafka accepts; `stage` is where it complained; `remaining` the tail's bytes."""
 
     batches: list[Batch]
     remaining: int
@@ -246,7 +246,7 @@ def batch_records(batch: Batch) -> list[dict[str, object]]:
 
 
 def varint(data: bytes, at: int, longest: int) -> tuple[int, int]:
-    """ByteUtils.readVarint (longest 5) and readVarlong (longest 10): excess bits of the last byte fall away."""
+    """ByteUtils.readVarint (longest 5) and readVarlong (longest 10): excess bits fall away."""
     raw = 0
     for i in range(longest):
         if at >= len(data):
@@ -322,7 +322,7 @@ def inner_messages(data: bytes) -> list[tuple[int, bytes]]:
 
 
 def legacy_record(offset: int, content: bytes, wrapped: tuple[int, int] | None) -> dict[str, object]:
-    """LegacyRecord's accessors. `wrapped` is the wrapper's (timestamp type, timestamp), for magic 1 inside only."""
+    """LegacyRecord's accessors. `wrapped`: the wrapper's timestamp type and timestamp, for magic 1 inside."""
     magic, attributes = struct.unpack_from(">bb", content, 4)
     timestamp, timestamp_type = -1, -1
     if magic != 0:

@@ -1,4 +1,4 @@
-"""Decompression as Kafka's input streams do it, slow and obvious: the libraries see one frame or block at a time.
+"""Decompression as Kafka's input streams do it, slow and obvious: libraries see one frame or block at a time.
 
 Followed: java.util.zip.GZIPInputStream (JDK 17), SnappyInputStream (snappy-java 1.1.10), Kafka's
 Lz4BlockInputStream, ZstdInputStreamNoFinalizer (zstd-jni 1.5). MANIFEST.md items 29 to 32 say what was seen.

@@ -1,0 +1,118 @@
+"""The Arrow C data interface by hand: a consumer that knows nothing but the capsule, for addresses and release.
+
+Layouts from the Arrow C Data Interface and C Stream Interface specifications.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+
+class ArrowSchema(ctypes.Structure):
+    pass
+
+
+class ArrowArray(ctypes.Structure):
+    pass
+
+
+class ArrowArrayStream(ctypes.Structure):
+    pass
+
+
+ReleaseSchema = ctypes.CFUNCTYPE(None, ctypes.POINTER(ArrowSchema))
+ReleaseArray = ctypes.CFUNCTYPE(None, ctypes.POINTER(ArrowArray))
+ReleaseStream = ctypes.CFUNCTYPE(None, ctypes.POINTER(ArrowArrayStream))
+ArrowSchema._fields_ = [
+    ("format", ctypes.c_char_p),
+    ("name", ctypes.c_char_p),
+    ("metadata", ctypes.c_char_p),
+    ("flags", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("children", ctypes.POINTER(ctypes.POINTER(ArrowSchema))),
+    ("dictionary", ctypes.POINTER(ArrowSchema)),
+    ("release", ReleaseSchema),
+    ("private_data", ctypes.c_void_p),
+]
+ArrowArray._fields_ = [
+    ("length", ctypes.c_int64),
+    ("null_count", ctypes.c_int64),
+    ("offset", ctypes.c_int64),
+    ("n_buffers", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+    ("children", ctypes.POINTER(ctypes.POINTER(ArrowArray))),
+    ("dictionary", ctypes.POINTER(ArrowArray)),
+    ("release", ReleaseArray),
+    ("private_data", ctypes.c_void_p),
+]
+ArrowArrayStream._fields_ = [
+    (
+        "get_schema",
+        ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ArrowArrayStream), ctypes.POINTER(ArrowSchema)),
+    ),
+    (
+        "get_next",
+        ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ArrowArrayStream), ctypes.POINTER(ArrowArray)),
+    ),
+    ("get_last_error", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.POINTER(ArrowArrayStream))),
+    ("release", ReleaseStream),
+    ("private_data", ctypes.c_void_p),
+]
+
+_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_get_pointer.restype = ctypes.c_void_p
+_get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+class OnlyTheDunder:
+    """What a consumer may get to see of us: the one method, nothing else."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._source.__arrow_c_stream__(requested_schema)
+
+
+def stream_of(capsule: object) -> ArrowArrayStream:
+    """The struct inside; the capsule must outlive it."""
+    return ArrowArrayStream.from_address(_get_pointer(capsule, b"arrow_array_stream"))
+
+
+def schema_of(capsule: object) -> ArrowSchema:
+    return ArrowSchema.from_address(_get_pointer(capsule, b"arrow_schema"))
+
+
+def chunks(stream: ArrowArrayStream) -> Iterator[ArrowArray]:
+    """Every chunk; the caller releases it."""
+    while True:
+        array = ArrowArray()
+        assert stream.get_next(ctypes.byref(stream), ctypes.byref(array)) == 0
+        if not array.release:
+            return
+        yield array
+
+
+def addresses(array: ArrowArray) -> list[int]:
+    """The address of every buffer of the array and its children, depth first; 0 for an absent one."""
+    found = [array.buffers[i] or 0 for i in range(array.n_buffers)]
+    for i in range(array.n_children):
+        found += addresses(array.children[i].contents)
+    return found
+
+
+def stream_addresses(source: Any) -> list[int]:
+    """All buffer addresses of one export, taken and given back through the C interface alone."""
+    capsule = source.__arrow_c_stream__()
+    stream = stream_of(capsule)
+    found = []
+    for array in chunks(stream):
+        found += addresses(array)
+        array.release(ctypes.byref(array))
+        assert not array.release, "a released array has no release callback"
+    stream.release(ctypes.byref(stream))
+    assert not stream.release, "a released stream has no release callback"
+    return found

@@ -1,0 +1,50 @@
+"""Runs a snippet in a fresh interpreter: without pyarrow, under a memory limit, or next to a guard page."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+BLOCK_PYARROW = """
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pyarrow":
+            raise ImportError("pyarrow is blocked here")
+sys.meta_path.insert(0, Blocked())
+"""
+# How far the peak grew since `begin()`, in bytes. VmHWM is reset first, so earlier peaks do not hide this one.
+PEAK = """
+import resource
+def begin():
+    global _start
+    try:
+        with open("/proc/self/clear_refs", "w") as f:
+            f.write("5")
+    except OSError:
+        pass
+    _start = _status("VmRSS")
+def _status(field):
+    with open("/proc/self/status") as f:
+        for line in f:
+            if line.startswith(field + ":"):
+                return int(line.split()[1]) * 1024
+def peak():
+    return _status("VmHWM") - _start
+def limit_memory(extra):
+    wanted = _status("VmSize") + extra
+    resource.setrlimit(resource.RLIMIT_AS, (wanted, wanted))
+"""
+
+
+def run(code: str, *, timeout: int = 120) -> str:
+    """The snippet's standard output. A death by signal or an exception fails with what it wrote."""
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join([str(TESTS.parent), str(TESTS)]))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout, env=env, check=False
+    )
+    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stderr[-3000:]}"
+    return done.stdout

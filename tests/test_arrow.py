@@ -1,0 +1,257 @@
+"""The Arrow export: types and nulls of the contract, shared addresses, as many exports as one likes."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from typing import Any
+
+import builders
+import c_stream
+import golden
+import pyarrow as pa
+import pytest
+import reading
+
+import kafkarec
+
+HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
+DEFAULT_TYPES = {
+    "offset": (pa.int64(), False),
+    "timestamp": (reading.MS, True),
+    "timestamp_type": (pa.int8(), True),
+    "key": (pa.binary(), True),
+    "value": (pa.binary(), True),
+    "headers": (HEADERS, False),
+}
+NAMED_TYPES = {
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "file": pa.string(),
+    "batch_position": pa.int64(),
+    "base_offset": pa.int64(),
+    "partition_leader_epoch": pa.int32(),
+    "magic": pa.int8(),
+    "compression": pa.string(),
+    "is_transactional": pa.bool_(),
+    "is_control": pa.bool_(),
+    "control_type": pa.int16(),
+    "producer_id": pa.int64(),
+    "producer_epoch": pa.int16(),
+    "sequence": pa.int32(),
+}
+BATCH_TYPES = {
+    "position": pa.int64(),
+    "base_offset": pa.int64(),
+    "last_offset": pa.int64(),
+    "next_offset": pa.int64(),
+    "batch_length": pa.int32(),
+    "size_in_bytes": pa.int32(),
+    "partition_leader_epoch": pa.int32(),
+    "magic": pa.int8(),
+    "crc": pa.uint32(),
+    "attributes": pa.int16(),
+    "compression": pa.string(),
+    "timestamp_type": pa.int8(),
+    "is_transactional": pa.bool_(),
+    "is_control": pa.bool_(),
+    "delete_horizon_ms": pa.int64(),
+    "base_timestamp": reading.MS,
+    "max_timestamp": reading.MS,
+    "producer_id": pa.int64(),
+    "producer_epoch": pa.int16(),
+    "base_sequence": pa.int32(),
+    "last_sequence": pa.int32(),
+    "record_count": pa.int32(),
+}
+SAMPLES = [
+    "v2-gzip-headers",
+    "v2-multi-batch",
+    "v1-lz4-two-wrappers",
+    "mixed-magic-down",
+    "empty-buffer",
+    "v2-empty",
+]
+
+
+def same_type(got: pa.DataType, wanted: pa.DataType) -> bool:
+    """Equal types; what a list calls its child does not matter."""
+    if pa.types.is_list(wanted):
+        return pa.types.is_list(got) and got.value_type == wanted.value_type
+    return got == wanted
+
+
+def buffer_addresses(array: pa.Array) -> list[int]:
+    return [buffer.address if buffer is not None else 0 for buffer in array.buffers()]
+
+
+def table_addresses(table: pa.Table) -> list[list[int]]:
+    return [buffer_addresses(chunk) for column in table.columns for chunk in column.chunks]
+
+
+@pytest.fixture(scope="module")
+def big() -> bytes:
+    """About 3 MB: more than one chunk."""
+    parts = builders.records(100, value=b"x" * 100, headers=[(b"h", b"v")])
+    return b"".join(builders.batch(parts, base_offset=100 * i) for i in range(250))
+
+
+def test_default_columns_have_the_contracts_types() -> None:
+    table = pa.table(kafkarec.decode(golden.vector("v2-gzip-headers").bytes))
+    assert table.schema.names == list(DEFAULT_TYPES)
+    for field in table.schema:
+        wanted, nullable = DEFAULT_TYPES[field.name]
+        assert same_type(field.type, wanted), field
+        assert field.nullable is nullable, field
+
+
+@pytest.mark.parametrize("name", NAMED_TYPES)
+def test_columns_by_name_have_the_contracts_types(name: str) -> None:
+    table = pa.table(kafkarec.decode(golden.vector("v2-multi-batch").bytes, columns=[name]))
+    assert table.schema.field(0).name == name
+    assert table.schema.field(0).type == NAMED_TYPES[name]
+
+
+@pytest.mark.parametrize("source", ["scan", "decode"])
+def test_batch_columns_have_the_contracts_types(source: str) -> None:
+    data = golden.vector("v2-multi-batch").bytes
+    table = pa.table(kafkarec.scan(data) if source == "scan" else kafkarec.decode(data).batches)
+    assert {field.name: field.type for field in table.schema} == BATCH_TYPES
+    assert table.schema.names == list(BATCH_TYPES)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_exports_are_valid_and_nulls_are_declared(name: str) -> None:
+    data = golden.vector(name).bytes
+    for columns in (kafkarec.decode(data), kafkarec.decode(data).batches, kafkarec.scan(data)):
+        table = reading.arrow_table(columns)
+        for field, column in zip(table.schema, table.columns, strict=True):
+            assert field.nullable or column.null_count == 0, field
+        assert len(table) == len(columns)
+
+
+def test_null_slots_hold_zeros() -> None:
+    """CVE-2019-12408: no leftovers of memory under a null."""
+    data = builders.batch(
+        [builders.record(key=None, value=None, offset_delta=i) for i in range(50)],
+        base_timestamp=-1,
+        max_timestamp=-1,
+        attributes=builders.LOG_APPEND,
+    )
+    junk = builders.good_batch(200)
+    pa.table(kafkarec.decode(junk))
+    table = reading.arrow_table(kafkarec.decode(data, columns=["timestamp", "key", "sequence"]))
+    for name, width in (("timestamp", 8), ("sequence", 4)):
+        for chunk in table.column(name).chunks:
+            assert chunk.null_count == len(chunk) == 50
+            assert bytes(chunk.buffers()[1])[: 50 * width] == bytes(50 * width)
+    for chunk in table.column("key").chunks:
+        assert bytes(chunk.buffers()[1])[: 51 * 4] == bytes(51 * 4)
+
+
+def test_two_imports_share_every_address(big: bytes) -> None:
+    columns = kafkarec.decode(big)
+    first, second = pa.table(columns), pa.table(columns)
+    assert first.column("value").num_chunks > 1
+    assert table_addresses(first) == table_addresses(second)
+    assert first.equals(second)
+
+
+def test_pyarrow_holds_our_addresses_not_a_copy(big: bytes) -> None:
+    """What a hand-made consumer sees in the C structs is what pyarrow's buffers point to."""
+    columns = kafkarec.decode(big, columns=["offset", "value"])
+    ours = {address for address in c_stream.stream_addresses(columns) if address}
+    theirs = {address for chunk in table_addresses(pa.table(columns)) for address in chunk if address}
+    assert theirs
+    assert theirs <= ours
+
+
+def test_batch_table_shares_addresses(big: bytes) -> None:
+    table = kafkarec.scan(big)
+    assert table_addresses(pa.table(table)) == table_addresses(pa.table(table))
+
+
+def test_consumer_that_knows_only_the_dunder(big: bytes) -> None:
+    columns = kafkarec.decode(big)
+    table = pa.table(c_stream.OnlyTheDunder(columns))
+    assert table.equals(pa.table(columns))
+    reader = pa.RecordBatchReader.from_stream(c_stream.OnlyTheDunder(columns))
+    assert sum(len(batch) for batch in reader) == len(columns)
+
+
+def test_schema_capsule_says_what_the_stream_says() -> None:
+    columns = kafkarec.decode(golden.vector("v2-multi-batch").bytes)
+    assert pa.schema(columns) == pa.table(columns).schema
+    assert pa.schema(columns.batches) == pa.table(columns.batches).schema
+    capsule = columns.__arrow_c_schema__()
+    schema = c_stream.schema_of(capsule)
+    assert schema.format == b"+s"
+    assert schema.n_children == 6
+
+
+def test_own_schema_object_names_types_and_nullability() -> None:
+    schema = kafkarec.decode(golden.vector("v2-none-single").bytes).schema
+    assert list(schema.names) == list(DEFAULT_TYPES)
+    assert [field.nullable for field in schema] == [nullable for _, nullable in DEFAULT_TYPES.values()]
+    assert [field.name for field in schema] == list(schema.names)
+    assert all(str(field.type) for field in schema)
+
+
+def test_asking_for_another_schema_gives_ours_or_refuses() -> None:
+    """requested_schema is a wish: a producer may return its own."""
+    columns = kafkarec.decode(golden.vector("v2-none-single").bytes)
+    wish = pa.schema([("offset", pa.int32())]).__arrow_c_schema__()
+    try:
+        capsule = columns.__arrow_c_stream__(wish)
+    except (ValueError, TypeError, NotImplementedError):
+        return
+    assert c_stream.stream_of(capsule).release
+
+
+def test_consumer_outlives_everything_of_ours(big: bytes) -> None:
+    data = bytearray(big)
+    table = pa.table(kafkarec.decode(data))
+    wanted = table.slice(0, 500).to_pylist()
+    data[:] = bytes(len(data))
+    del data
+    gc.collect()
+    kafkarec.release_memory()
+    for _ in range(3):
+        kafkarec.decode(builders.good_batch(500) * 20)
+    table.validate(full=True)
+    assert table.slice(0, 500).to_pylist() == wanted
+
+
+def test_stream_half_read_then_dropped(big: bytes) -> None:
+    columns = kafkarec.decode(big)
+    reader = pa.RecordBatchReader.from_stream(columns)
+    first = reader.read_next_batch()
+    wanted = first.to_pylist()
+    reader.close()
+    del reader, columns
+    gc.collect()
+    assert first.to_pylist() == wanted
+
+
+def test_released_stream_struct_may_be_released_only_once() -> None:
+    capsule = kafkarec.decode(golden.vector("v2-none-single").bytes).__arrow_c_stream__()
+    stream = c_stream.stream_of(capsule)
+    stream.release(ctypes.byref(stream))
+    assert not stream.release
+    del capsule  # its destructor must see that the struct is released already
+
+
+def chunk_rows(columns: Any) -> int:
+    return sum(len(batch) for batch in pa.RecordBatchReader.from_stream(columns))
+
+
+@pytest.mark.parametrize(
+    "cut", [slice(0, 0), slice(5), slice(-7, None), slice(100, 20_000), slice(12_345, 12_346)]
+)
+def test_slices_export_like_pyarrow_slices(big: bytes, cut: slice) -> None:
+    columns = kafkarec.decode(big)
+    start, stop, _ = cut.indices(len(columns))
+    wanted = pa.table(columns).slice(start, stop - start)
+    got = reading.arrow_table(columns[cut])
+    assert got.to_pylist() == wanted.to_pylist()
+    assert len(columns[cut]) == stop - start
