@@ -1,0 +1,191 @@
+"""Makes the compiled package `kafkarec` importable in a Spark worker that has never heard of it.
+
+`spark_udfs` travels as one pure-Python wheel that carries the platform wheels of kafkarec and its codec
+libraries as data, because a compiled module cannot be imported from inside a zip. The first call of
+`activate()` in a process picks the wheels that fit, unpacks them once per node, and puts the folder on
+sys.path. Standard library only; nothing happens at import: no threads, no open files (pyspark's daemon
+forks).
+
+    from spark_udfs import bootstrap
+    kafkarec = bootstrap.load()
+
+| file | what |
+|---|---|
+| tags | which wheels this interpreter can use |
+| wheels | the manifest, and reading a wheel without trusting it |
+| roots | which folder may hold the unpacked files |
+| cache | one unpacked copy per node: lock, rename, seal |
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import re
+import sys
+import threading
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from . import cache, tags, wheels
+from .errors import BootstrapError
+
+__all__ = ["Activation", "BootstrapError", "activate", "carrier", "load"]
+
+PACKAGE = "kafkarec"
+# Relative on executors (sys.path holds "./spark_udfs-....zip"), so made absolute before anybody calls chdir.
+CARRIER = wheels.find_carrier(os.path.dirname(__file__))
+
+_guard = threading.Lock()
+_activation: Activation | None = None
+
+
+@dataclass(frozen=True)
+class Activation:
+    """How kafkarec became importable in this process."""
+
+    version: str
+    source: str  # "unpacked", "installed" or "imported before"
+    path: str  # the folder that holds the package `kafkarec`
+    interpreter: str
+    libc: str
+    wheels: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())  # roots passed over, packages that were there already
+
+
+def carrier() -> wheels.Carrier:
+    """Where `spark_udfs` itself was imported from."""
+    return CARRIER
+
+
+def load() -> ModuleType:
+    """The module kafkarec, made importable first where it has to be.  Raises BootstrapError."""
+    activate()
+    return importlib.import_module(PACKAGE)
+
+
+def activate() -> Activation:
+    """Makes `import kafkarec` work in this process; the second call costs nothing.  Raises BootstrapError."""
+    global _activation
+    with _guard:
+        if _activation is None:
+            _activation = _activate()
+        return _activation
+
+
+def _activate() -> Activation:
+    python = tags.this_interpreter()
+    manifest = wheels.load_manifest(CARRIER)
+    loaded = sys.modules.get(PACKAGE)
+    if loaded is not None:
+        return _describe(loaded, "imported before", python, _same_version(loaded, manifest))
+    notes: list[str] = []
+    if manifest is None or _installed_version() == manifest["version"]:
+        try:
+            return _describe(importlib.import_module(PACKAGE), "installed", python, ())
+        except ImportError as error:
+            if manifest is None:
+                raise BootstrapError(
+                    f"spark_udfs at {CARRIER.location} carries no wheels, and kafkarec is not installed here "
+                    f"({error}). Use the wheel that tools/wheelhouse.py builds, or pip install kafkarec."
+                ) from None
+            notes.append(f"the installed kafkarec {manifest['version']} cannot be imported: {error}")
+            _forget_package()
+    return _activate_unpacked(manifest, python, notes)
+
+
+def _activate_unpacked(manifest: dict[str, Any], python: tags.Interpreter, notes: list[str]) -> Activation:
+    chosen = wheels.choose(manifest, python)
+    notes += _check_loaded_dependencies(manifest, chosen)
+    key = cache.cache_key(chosen, python.name, python.libc)
+    folder, refused = cache.provide(
+        key, lambda: (wheels.members(wheels.fetch(CARRIER, wheel), wheel.file) for wheel in chosen)
+    )
+    sys.path.insert(0, folder)
+    importlib.invalidate_caches()
+    try:
+        package = importlib.import_module(PACKAGE)
+    except ImportError as error:
+        sys.path.remove(folder)
+        _forget_package()
+        raise BootstrapError(f"kafkarec was unpacked to {folder} but cannot be imported: {error}") from None
+    _same_version(package, manifest)
+    return _describe(
+        package, "unpacked", python, tuple(notes + refused), tuple(wheel.file for wheel in chosen)
+    )
+
+
+def _describe(
+    package: ModuleType,
+    source: str,
+    python: tags.Interpreter,
+    notes: tuple[str, ...],
+    files: tuple[str, ...] = (),
+) -> Activation:
+    path = os.path.dirname(os.path.dirname(os.path.abspath(package.__file__ or "")))
+    return Activation(str(package.__version__), source, path, python.name, python.libc, files, notes)
+
+
+def _same_version(package: ModuleType, manifest: dict[str, Any] | None) -> tuple[str, ...]:
+    if manifest is not None and package.__version__ != manifest["version"]:
+        raise BootstrapError(
+            f"kafkarec {package.__version__} is loaded already from {package.__file__}, and spark_udfs at "
+            f"{CARRIER.location} needs {manifest['version']}. One Python process can hold one of them: use "
+            f"one version in the application, or set spark.python.worker.reuse=false"
+        )
+    return ()
+
+
+def _installed_version() -> str | None:
+    """The version of a kafkarec on sys.path, read from its _version.py without importing it."""
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or not spec.origin:
+        return None
+    try:
+        with open(os.path.join(os.path.dirname(spec.origin), "_version.py"), encoding="utf-8") as file:
+            found = re.search(r'__version__ = "([^"]+)"', file.read())
+    except OSError:
+        return None
+    return found[1] if found else None
+
+
+def _forget_package() -> None:
+    for name in [each for each in sys.modules if each == PACKAGE or each.startswith(PACKAGE + ".")]:
+        del sys.modules[name]
+
+
+def _check_loaded_dependencies(manifest: dict[str, Any], chosen: list[wheels.Wheel]) -> list[str]:
+    """A codec library that is imported here already stays if it is new enough; otherwise an error."""
+    notes = []
+    for wheel in chosen:
+        for module in manifest["modules"].get(wheel.project, ()):
+            if wheel.project == PACKAGE or module not in sys.modules:
+                continue
+            found = _loaded_version(wheel.project, sys.modules[module])
+            least = manifest["requires"].get(wheel.project, "0")
+            if found is None or _release(found) < _release(least):
+                raise BootstrapError(
+                    f"{wheel.project} {found or 'of unknown version'} is loaded already from "
+                    f"{sys.modules[module].__file__}; kafkarec {manifest['version']} needs {least} or later "
+                    f"(and brings {wheel.version}). Two versions of it cannot be in one process"
+                )
+            notes.append(f"{wheel.project} {found} was imported before and stays")
+    return notes
+
+
+def _loaded_version(project: str, module: ModuleType) -> str | None:
+    version = getattr(module, "__version__", None)
+    if isinstance(version, str):
+        return version
+    parent = os.path.dirname(os.path.dirname(os.path.abspath(module.__file__ or "")))
+    for distribution in importlib.metadata.distributions(name=project, path=[parent]):
+        return distribution.version
+    return None
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """2.9.post0 -> (2, 9): the release part is all that our lower bounds speak of."""
+    return tuple(int(part) for part in re.findall(r"\d+", re.match(r"[\d.]*", version)[0]))  # type: ignore[index]

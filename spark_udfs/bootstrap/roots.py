@@ -1,0 +1,122 @@
+"""Where on this node the unpacked wheels may live: each candidate folder is probed before it is used.
+
+A folder of shared libraries that anybody else can write to is a way to run code as us, so the rules are
+those of a careful `mkdtemp`: our own folder of mode 0700, below a root that is ours (or root's, or sticky),
+below ancestors that are not open to everybody. No home folder and no passwd entry is assumed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+
+# In this order, each with what separates its entries. (The executor's local dirs die with the application;
+# KAFKAREC_CACHE is one for the node.)
+ROOT_VARIABLES = (
+    ("KAFKAREC_CACHE", None),
+    ("SPARK_EXECUTOR_DIRS", os.pathsep),
+    ("SPARK_LOCAL_DIRS", ","),
+    ("LOCAL_DIRS", ","),  # YARN
+)
+
+
+class RootRefused(Exception):
+    """This root cannot be used; the message is the reason, for the list of all roots tried."""
+
+
+def candidates(environ: Mapping[str, str] = os.environ) -> Iterator[tuple[str, str]]:
+    """(where it comes from, absolute path), in the order of preference, each path once."""
+    named = [
+        (variable, entry.strip())
+        for variable, separator in ROOT_VARIABLES
+        for entry in environ.get(variable, "").split(separator or "\0")
+    ]
+    named += [("the working folder", _working_folder()), ("the temporary folder", _temporary_folder())]
+    seen: set[str] = set()
+    for source, entry in named:
+        path = os.path.abspath(entry) if entry else ""
+        if path and path not in seen:
+            seen.add(path)
+            yield source, path
+
+
+def _working_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed under us
+        return ""
+
+
+def _temporary_folder() -> str:
+    try:
+        return tempfile.gettempdir()
+    except OSError:  # FileNotFoundError: no usable temporary folder at all
+        return ""
+
+
+def own_folder(root: str) -> str:
+    """Checks `root` and returns our folder of mode 0700 in it, made if it is missing.  Raises RootRefused."""
+    try:
+        _check_root(root)
+        folder = os.path.join(root, f"kafkarec-cache-{os.geteuid()}")
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        _check_own(folder)
+        return folder
+    except OSError as error:
+        raise RootRefused(error.strerror or str(error)) from None
+
+
+def _check_root(root: str) -> None:
+    _check_ancestors(root)
+    if not os.path.lexists(root):
+        os.makedirs(root, 0o700)
+    status = os.lstat(root)
+    if stat.S_ISLNK(status.st_mode):
+        raise RootRefused("is a symlink")
+    if not stat.S_ISDIR(status.st_mode):
+        raise RootRefused("is not a folder")
+    if status.st_uid not in (0, os.geteuid()):
+        raise RootRefused(f"belongs to user id {status.st_uid}, and this process is {os.geteuid()}")
+    if not os.access(root, os.W_OK | os.X_OK):
+        raise RootRefused("is not writable")
+
+
+def _check_ancestors(root: str) -> None:
+    """Whoever may rename a folder above ours can put another one in its place."""
+    folder = os.path.realpath(root)
+    while True:
+        mode = os.stat(folder).st_mode if os.path.exists(folder) else 0
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            what = "it" if folder == root else folder
+            raise RootRefused(f"{what} is writable by everybody, with no sticky bit")
+        if folder == os.path.dirname(folder):
+            return
+        folder = os.path.dirname(folder)
+
+
+def _check_own(folder: str) -> None:
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode):
+        raise RootRefused(f"{folder} is a symlink or a file")
+    if status.st_uid != os.geteuid():
+        raise RootRefused(f"{folder} belongs to user id {status.st_uid}")
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        raise RootRefused(f"{folder} is open to others (mode {stat.S_IMODE(status.st_mode):04o})")
+
+
+def can_load(library: str) -> None:
+    """Raises RootRefused if the dynamic loader refuses a library in this place (noexec mounts, seccomp)."""
+    try:
+        import _ctypes
+        import ctypes
+    except ImportError:  # an interpreter built without libffi: the import itself will be the probe
+        return
+    try:
+        handle = ctypes.CDLL(library, mode=os.RTLD_LAZY | os.RTLD_LOCAL)._handle
+    except OSError as error:
+        raise RootRefused(f"a shared library cannot be loaded from it: {error}") from None
+    _ctypes.dlclose(handle)

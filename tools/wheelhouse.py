@@ -1,0 +1,93 @@
+"""Fills wheelhouse/: the kafkarec wheel, its dependency wheels, and one fat wheel `spark_udfs` that carries
+them.
+
+    python tools/wheelhouse.py [--out wheelhouse] [--python 3.12 ...]
+
+The fat wheel is pure Python by its tag and holds, as data, every wheel that CPython 3.11 to 3.14 needs on
+this platform, with a fixed manifest (file, project, version, sha256, size); `spark_udfs.bootstrap` chooses
+among them on the executors. The same sources give the same bytes. Downloads are kept in .cache/wheels, so
+that a second run needs no network. Every interpreter of this machine then decodes a few batches with the
+fat wheel alone.
+
+| file | what |
+|---|---|
+| wheelhouse.py | the steps, in order |
+| wheelhouse_build.py | compiles the kafkarec wheel and gives it an honest platform tag |
+| wheelhouse_fetch.py | the locked dependency wheels, from the cache or by pip download |
+| wheelhouse_pack.py | writes wheels with fixed bytes |
+| wheelhouse_check.py | finds interpreters and tries the fat wheel in each |
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+import wheelhouse_build  # noqa: E402
+import wheelhouse_check  # noqa: E402
+import wheelhouse_fetch  # noqa: E402
+import wheelhouse_pack  # noqa: E402
+
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+LOCK = ROOT / "requirements" / "runtime.txt"
+
+
+def version() -> str:
+    """The project's version, from the one place that holds it."""
+    text = (ROOT / "kafkarec" / "_version.py").read_text(encoding="utf-8")
+    found = re.search(r'__version__ = "([^"]+)"', text)
+    if not found:
+        raise SystemExit("kafkarec/_version.py holds no __version__")
+    return found[1]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="wheelhouse.py", description="Fills the wheelhouse; see the head of this file."
+    )
+    parser.add_argument("--out", type=Path, default=ROOT / "wheelhouse", help="folder for the wheels")
+    parser.add_argument("--cache", type=Path, default=ROOT / ".cache", help="folder for downloads and builds")
+    parser.add_argument(
+        "--python", action="append", choices=PYTHONS, help="only for this CPython; may be repeated"
+    )
+    parser.add_argument(
+        "--no-check", action="store_true", help="do not try the result in this machine's interpreters"
+    )
+    options = parser.parse_args(arguments)
+    pythons = tuple(options.python or PYTHONS)
+    started = time.monotonic()
+    options.out.mkdir(parents=True, exist_ok=True)
+
+    kafkarec = wheelhouse_build.kafkarec_wheel(ROOT, options.cache / "build", version())
+    print(f"built     {kafkarec.name}")
+    dependencies, absent = wheelhouse_fetch.dependency_wheels(LOCK, pythons, options.cache / "wheels")
+    for wheel in dependencies:
+        print(f"have      {wheel.name}")
+    for line in absent:
+        print(f"no wheel  {line}")
+
+    for old in options.out.glob("*.whl"):
+        old.unlink()
+    carried = [wheelhouse_pack.copy(wheel, options.out) for wheel in [kafkarec, *dependencies]]
+    fat = wheelhouse_pack.fat_wheel(ROOT / "spark_udfs", version(), carried, options.out)
+    size = fat.stat().st_size / 1e6
+    print(f"packed    {fat.name}  {size:.1f} MB, {len(carried)} wheels, sha256 {wheelhouse_pack.sha256(fat)}")
+
+    failed = False
+    if not options.no_check:
+        results = wheelhouse_check.try_everywhere(fat, pythons, ROOT)
+        for python, outcome in results:
+            print(f"{'tested    ' if outcome.ran else 'not tested'} {python}: {outcome.words}")
+        failed = any(outcome.ran and not outcome.passed for _, outcome in results)
+    print(f"wheelhouse: {options.out} in {time.monotonic() - started:.0f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

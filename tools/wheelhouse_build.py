@@ -1,0 +1,77 @@
+"""Compiles the kafkarec wheel in a copy of the sources, and gives it the platform tag that its symbols allow.
+
+A wheel fresh from setuptools is tagged `linux_x86_64`, which says nothing about the glibc it needs. The
+compiled module names the glibc version of each symbol it uses; the highest is the honest manylinux tag (PEP
+600), so that an older executor gets "no wheel fits" and not an error of the dynamic loader.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import wheelhouse_pack
+
+# What a build reads; copied, so that building never touches build/ or egg-info in the checkout.
+SOURCES = ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "NOTICE", "kafkarec")
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.so", "*.c", "*.egg-info")
+BUILD_NEEDS = {"setuptools": (77,), "Cython": (3, 3)}
+# PEP 600: libraries that every manylinux system has.
+SYSTEM_LIBRARIES = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libgcc_s.so.1"}
+
+
+def kafkarec_wheel(root: Path, work: Path, version: str) -> Path:
+    """Builds and returns the wheel, `kafkarec-<version>-cp311-abi3-manylinux_2_N_<machine>.whl` on Linux."""
+    shutil.rmtree(work, ignore_errors=True)
+    copy = work / "source"
+    copy.mkdir(parents=True)
+    for name in SOURCES:
+        if (root / name).is_dir():
+            shutil.copytree(root / name, copy / name, ignore=LEFT_OUT)
+        elif (root / name).exists():
+            shutil.copyfile(root / name, copy / name)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--no-build-isolation"] if _have_build_tools() else []
+    command += ["--wheel-dir", str(work / "built"), str(copy)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"kafkarec does not build:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+    built = next((work / "built").glob(f"kafkarec-{version}-*.whl"), None)
+    if built is None:
+        raise SystemExit(f"pip built no kafkarec-{version} wheel in {work / 'built'}")
+    platform = built.name.removesuffix(".whl").rsplit("-", 1)[1]
+    final = work / "final"
+    final.mkdir()
+    return wheelhouse_pack.retagged(built, _honest_platform(built, platform), final)
+
+
+def _have_build_tools() -> bool:
+    """True if this environment has what pyproject.toml asks for; else pip fetches it into an isolated one."""
+    for project, least in BUILD_NEEDS.items():
+        try:
+            found = tuple(int(part) for part in re.findall(r"\d+", importlib.metadata.version(project))[:2])
+        except importlib.metadata.PackageNotFoundError:
+            return False
+        if found < least:
+            return False
+    return True
+
+
+def _honest_platform(wheel: Path, platform: str) -> str:
+    if not platform.startswith("linux_"):
+        return platform
+    files, _ = wheelhouse_pack.read_wheel(wheel)
+    libraries = [content for name, content in files.items() if name.endswith(".so")]
+    needed = {
+        lib.decode() for code in libraries for lib in re.findall(rb"\0(lib[\w+.-]+\.so[.\d]*)(?=\0)", code)
+    }
+    minors = [int(minor) for code in libraries for minor in re.findall(rb"GLIBC_2\.(\d+)", code)]
+    if not minors or needed - SYSTEM_LIBRARIES:
+        return platform  # musl, or a library that a plain system does not have: no promise
+    machine = platform.removeprefix("linux_")
+    # manylinux begins at 2.5 on x86-64 and at 2.17 on everything younger.
+    return f"manylinux_2_{max([*minors, 5 if machine == 'x86_64' else 17])}_{machine}"

@@ -1,0 +1,96 @@
+"""Tries the fat wheel in every interpreter of this machine: nothing installed, a few known batches."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+# Run with -I -S: no site-packages, no PYTHONPATH, no current folder; kafkarec can only come from the wheel.
+PROGRAM = r"""
+import json, sys
+wheel, vectors = sys.argv[1:]
+sys.path.insert(0, wheel)
+from spark_udfs import bootstrap
+kafkarec = bootstrap.load()
+from pathlib import Path
+# golden vector v2-none-single: one batch, one record, key "k", value "v"
+one = bytes.fromhex(
+    "00000000000000000000003affffffff02e99b8dd80000000000000000018bcfe568000000018bcf"
+    "e56800ffffffffffffffffffffffffffff0000000110000000026b027600"
+)
+records = kafkarec.decode(one)
+assert (len(records), records[0].key, records[0].value) == (1, b"k", b"v"), list(records)
+files = 0
+for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+    for file in sorted(Path(vectors).glob(f"v*-{codec}-*.bin"))[:4]:
+        described = json.loads(file.with_suffix(".json").read_text())
+        expected = sum(len(batch["records"]) for batch in described["batches"] if not batch["isControl"])
+        found = len(kafkarec.decode(file.read_bytes()))
+        assert found == expected, (file.name, found, expected)
+        files += 1
+there = bootstrap.activate()
+print(f"kafkarec {there.version} {there.source}, {there.interpreter} {there.libc}, 1 + {files} vectors")
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    ran: bool
+    passed: bool
+    words: str
+
+
+def try_everywhere(fat: Path, pythons: tuple[str, ...], root: Path) -> list[tuple[str, Outcome]]:
+    """(what, outcome) for each CPython of the list."""
+    found = {python: find_interpreter(python) for python in pythons}
+    return [
+        (f"CPython {python}", _try(executable, fat, root))
+        if executable
+        else (f"CPython {python}", Outcome(False, False, "no such interpreter on this machine"))
+        for python, executable in found.items()
+    ]
+
+
+def find_interpreter(python: str) -> str | None:
+    """An executable that really is this version: on PATH, or one that pyenv or uv installed."""
+    candidates = [shutil.which(f"python{python}")]
+    for base in (os.environ.get("PYENV_ROOT", "~/.pyenv") + "/versions", "~/.local/share/uv/python"):
+        candidates += sorted(
+            map(str, Path(base).expanduser().glob(f"*{python}*/bin/python{python}")), reverse=True
+        )
+    for candidate in filter(None, candidates):
+        answer = subprocess.run(
+            [
+                candidate,
+                "-I",
+                "-S",
+                "-c",
+                "import sys; print('%d.%d' % sys.version_info[:2], sys.executable)",
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        version, _, executable = answer.stdout.strip().partition(" ")
+        if answer.returncode == 0 and version == python:
+            return executable
+    return None
+
+
+def _try(executable: str, fat: Path, root: Path) -> Outcome:
+    with tempfile.TemporaryDirectory(prefix="kafkarec-check-") as cache:
+        done = subprocess.run(
+            [executable, "-I", "-S", "-c", PROGRAM, str(fat), str(root / "tests" / "vectors" / "vectors")],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=cache,
+            env={"PATH": os.environ.get("PATH", ""), "KAFKAREC_CACHE": os.path.join(cache, "root")},
+        )
+    if done.returncode == 0:
+        return Outcome(True, True, done.stdout.strip())
+    return Outcome(True, False, "FAILED\n" + done.stderr.strip())

@@ -1,0 +1,140 @@
+"""Wheels with fixed bytes: members in sorted order, one timestamp, one mode, RECORD last.
+
+RECORD (PEP 376, PEP 427): `path,sha256=<urlsafe base64 without padding>,size` per file, and itself with no
+hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+# The earliest time a zip can hold; a build time would make every build another file.
+FIXED_TIME = (1980, 1, 1, 0, 0, 0)
+FIXED_MODE = 0o100644 << 16
+DATA_FOLDER = "spark_udfs/_wheels"
+
+
+def sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def copy(wheel: Path, folder: Path) -> Path:
+    target = folder / wheel.name
+    shutil.copyfile(wheel, target)
+    return target
+
+
+def write_wheel(target: Path, files: dict[str, bytes], dist_info: str) -> Path:
+    """Writes `files` (path -> content, without RECORD) as a wheel; wheels inside it are stored, not deflated."""
+    record = [
+        f"{name},sha256={_record_hash(content)},{len(content)}" for name, content in sorted(files.items())
+    ]
+    record.append(f"{dist_info}/RECORD,,")
+    ordered = [*sorted(files.items()), (f"{dist_info}/RECORD", ("\n".join(record) + "\n").encode())]
+    temporary = target.with_suffix(".part")
+    with zipfile.ZipFile(temporary, "w") as archive:
+        for name, content in ordered:
+            info = zipfile.ZipInfo(name, FIXED_TIME)
+            info.external_attr = FIXED_MODE
+            info.create_system = 3  # Unix, whatever the machine
+            stored = name.endswith(".whl")
+            archive.writestr(info, content, zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED, 9)
+    temporary.replace(target)
+    return target
+
+
+def _record_hash(content: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+
+
+def read_wheel(wheel: Path) -> tuple[dict[str, bytes], str]:
+    """(path -> content without RECORD, name of the .dist-info folder)."""
+    with zipfile.ZipFile(wheel) as archive:
+        files = {info.filename: archive.read(info) for info in archive.infolist() if not info.is_dir()}
+    dist_info = next(name.split("/")[0] for name in files if name.endswith(".dist-info/METADATA"))
+    files.pop(f"{dist_info}/RECORD")
+    return files, dist_info
+
+
+def retagged(wheel: Path, platform: str, folder: Path) -> Path:
+    """The same wheel with another platform tag and fixed bytes."""
+    files, dist_info = read_wheel(wheel)
+    stem, python, abi, _ = wheel.name.removesuffix(".whl").rsplit("-", 3)
+    described = files[f"{dist_info}/WHEEL"].decode()
+    described = re.sub(r"(?m)^Tag: .*$", f"Tag: {python}-{abi}-{platform}", described)
+    files[f"{dist_info}/WHEEL"] = described.encode()
+    return write_wheel(folder / f"{stem}-{python}-{abi}-{platform}.whl", files, dist_info)
+
+
+def manifest(version: str, carried: list[Path]) -> dict[str, Any]:
+    """What `spark_udfs.bootstrap.wheels` reads: which wheels there are, their modules, the lowest versions."""
+    lines, modules, requires = [], {}, {}
+    for wheel in sorted(carried):
+        files, dist_info = read_wheel(wheel)
+        project, release = _identity(files[f"{dist_info}/METADATA"].decode())
+        lines.append(
+            {
+                "file": wheel.name,
+                "project": project,
+                "version": release,
+                "sha256": sha256(wheel),
+                "size": wheel.stat().st_size,
+            }
+        )
+        modules[project] = sorted(_top_level(files))
+        if project == "kafkarec":
+            requires = _lower_bounds(files[f"{dist_info}/METADATA"].decode())
+    return {"format": 1, "version": version, "wheels": lines, "modules": modules, "requires": requires}
+
+
+def _identity(metadata: str) -> tuple[str, str]:
+    name = re.search(r"(?m)^Name: (.+)$", metadata)
+    version = re.search(r"(?m)^Version: (.+)$", metadata)
+    if not name or not version:
+        raise SystemExit("a wheel's METADATA lacks Name or Version")
+    return re.sub(r"[-_.]+", "-", name[1].strip()).lower(), version[1].strip()
+
+
+def _top_level(files: dict[str, bytes]) -> set[str]:
+    heads = {name.split("/")[0] for name in files}
+    return {re.sub(r"\.(py|abi3\.so|cpython[^/]*\.so)$", "", head) for head in heads if "-info" not in head}
+
+
+def _lower_bounds(metadata: str) -> dict[str, str]:
+    """`Requires-Dist: lz4>=4.3` -> {"lz4": "4.3"}, extras left out."""
+    lines = [line for line in re.findall(r"(?m)^Requires-Dist: (.+)$", metadata) if "extra ==" not in line]
+    found = [re.match(r"([\w.-]+?)\s*\(?>=\s*([\d.]+)", line) for line in lines]
+    return {re.sub(r"[-_.]+", "-", each[1]).lower(): each[2] for each in found if each}
+
+
+def fat_wheel(package: Path, version: str, carried: list[Path], out: Path) -> Path:
+    """`spark_udfs-<version>-py3-none-any.whl`: the package and, as data, the carried wheels and their manifest."""
+    dist_info = f"spark_udfs-{version}.dist-info"
+    files = {
+        f"spark_udfs/{file.relative_to(package).as_posix()}": file.read_bytes()
+        for file in sorted(package.rglob("*"))
+        if file.suffix in (".py", ".typed")
+        and "__pycache__" not in file.parts
+        and "_wheels" not in file.parts
+    }
+    files |= {f"{DATA_FOLDER}/{wheel.name}": wheel.read_bytes() for wheel in carried}
+    listing = json.dumps(manifest(version, carried), indent=1, sort_keys=True)
+    files[f"{DATA_FOLDER}/manifest.json"] = f"{listing}\n".encode()
+    files[f"{dist_info}/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: spark_udfs\nVersion: {version}\n"
+        f"Summary: Spark functions over Kafka record batches, with the compiled wheels they need\n"
+        f"License: Apache-2.0\nRequires-Python: >=3.11\n"
+    ).encode()
+    files[f"{dist_info}/WHEEL"] = (
+        b"Wheel-Version: 1.0\nGenerator: tools/wheelhouse.py\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
+    files[f"{dist_info}/top_level.txt"] = b"spark_udfs\n"
+    return write_wheel(out / f"spark_udfs-{version}-py3-none-any.whl", files, dist_info)
