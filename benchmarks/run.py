@@ -1,0 +1,138 @@
+"""`make bench`: decodes the seven workloads with kafkarec and its peers in turn and writes RESULTS.md.
+
+usage: run.py [--rounds N] [--slow] [--only NAME ...]
+
+--slow adds kafka-python (minutes). Each round runs every contestant once on every file, so a slow moment of the
+machine hits all of them; the figure is the best round. Peers in other languages are run by hand, see README.md here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import math
+import os
+import platform
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path[:0] = [str(HERE), str(ROOT)]  # our neighbours, and kafkarec as built in place
+
+import contestants  # noqa: E402
+import workloads  # noqa: E402
+
+Times = dict[str, dict[str, float]]  # contestant -> file -> best seconds
+REFERENCE = "aiokafka"
+
+
+def measure(names: dict[str, contestants.Contestant], files: list[Path], rounds: int) -> Times:
+    """Best seconds of `rounds` rounds; every decoder must return as many records as every other."""
+    best: Times = {name: {} for name in names}
+    for path in files:
+        data = path.read_bytes()
+        counts: dict[str, int] = {}
+        for _ in range(rounds):
+            for name, run in names.items():
+                began = time.perf_counter()
+                counts[name] = run(data)
+                seconds = time.perf_counter() - began
+                best[name][path.stem] = min(seconds, best[name].get(path.stem, math.inf))
+        read = {name: count for name, count in counts.items() if count}
+        if len(set(read.values())) > 1:
+            raise SystemExit(f"{path}: they do not agree on the number of records: {read}")
+        print(f"  {path.parent.name}/{path.stem}: {max(read.values(), default=0)} records", flush=True)
+    return best
+
+
+def geometric_mean(numbers: list[float]) -> float:
+    return math.exp(sum(map(math.log, numbers)) / len(numbers))
+
+
+def table(best: Times, columns: list[str], reference: str | None = None) -> list[str]:
+    """Seconds, or with `reference` how many times faster than that contestant."""
+    head = [*columns, "geometric mean"] if reference else columns
+    lines = ["| | " + " | ".join(head) + " |", "|---|" + "---:|" * len(head)]
+    for name, times in best.items():
+        if reference and (name not in contestants.OURS or name == "kafkarec scan"):
+            continue
+        if reference:
+            ratios = [best[reference][column] / times[column] for column in columns]
+            cells = [f"{ratio:.1f}x" for ratio in [*ratios, geometric_mean(ratios)]]
+        else:
+            cells = [f"{times[column] * 1000:.2f}" for column in columns]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def machine() -> str:
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        model = names[0] if names else model
+    return f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.release()}, Python {platform.python_version()}"
+
+
+def versions() -> str:
+    packages = ("aiokafka", "kafka-python", "crc32c", "lz4", "zstandard", "cramjam", "isal", "pyarrow")
+    found = []
+    for package in packages:
+        try:
+            found.append(f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ", ".join(found)
+
+
+def report(results: dict[str, Times], rounds: int) -> str:
+    import kafkarec
+
+    columns = [work.name for work in workloads.WORKLOADS]
+    out = [
+        "# Results",
+        "",
+        "Written by `make bench`; what is measured: [README.md](README.md).",
+        "",
+        f"* {datetime.now(UTC):%Y-%m-%d}, {machine()}",
+        f"* kafkarec {kafkarec.__version__}; {versions()}",
+        f"* best of {rounds} rounds, one process; the load of the machine before the run was {os.getloadavg()[0]:.1f}",
+    ]
+    for kind, best in results.items():
+        out += ["", f"## Payloads framed as by a {kind} producer, milliseconds a file", ""]
+        out += table(best, columns)
+        if REFERENCE in best:
+            out += ["", f"Times faster than {REFERENCE}:", "", *table(best, columns, REFERENCE)]
+    return "\n".join(out) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make bench", description="ours beside the peers")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--slow", action="store_true", help="kafka-python too")
+    parser.add_argument("--only", nargs="*", help="only these contestants; RESULTS.md is not written")
+    options = parser.parse_args()
+
+    every = contestants.BOUNDS | contestants.OURS | contestants.PEERS | contestants.SLOW_PEERS
+    names = every if options.slow else {k: v for k, v in every.items() if k not in contestants.SLOW_PEERS}
+    if options.only:
+        names = {name: every[name] for name in options.only}
+
+    results: dict[str, Times] = {}
+    for kind in ("client", "java"):
+        print(f"bench: payloads framed as by a {kind} producer", flush=True)
+        files = workloads.make(ROOT / ".work" / "bench", kind)
+        results[kind] = measure(names, files, options.rounds)
+    text = report(results, options.rounds)
+    if not options.only:
+        (HERE / "RESULTS.md").write_text(text)
+    print()
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

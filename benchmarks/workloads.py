@@ -1,0 +1,173 @@
+"""The seven decode workloads, made from a seed: the same bytes on every machine.
+
+Each file is a run of magic 2 batches as a broker stores them (KIP-98), JSON-like values, 8-digit keys:
+
+| name | batches x records | value | headers |
+|---|---|---|---|
+| none, lz4, snappy, zstd, gzip | 1000 x 100 | 100 bytes | none |
+| none_h3 | 1000 x 100 | 100 bytes | 3 a record |
+| none_small | 1000 x 1000 | 10 bytes, null key | none |
+
+The compressed ones exist twice. `client` payloads are framed as one-shot library calls frame them, which is what
+Python producers send: a zstd frame with its content size, lz4 blocks with checksums. `java` payloads are framed as
+Kafka's Java producer frames them: a streamed zstd frame without a size, 64 KiB lz4 blocks without checksums, snappy
+in xerial blocks of 32 KiB.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import cramjam
+import crc32c
+import lz4.frame
+import zstandard
+
+SEED = 20240917
+BASE_TIMESTAMP = 1_700_000_000_000
+XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+# everything the checksum covers, in front of the records: attributes .. record count
+CHECKED_HEADER = struct.Struct(">hiqqqhii")
+UNCHECKED_HEADER = struct.Struct(">qiibI")
+
+WORDS = (
+    "order user click purchase page session item cart price event stream topic trace region country status "
+    "amount device browser referrer campaign true false null 2026 utc eu us asia"
+).split()
+
+
+class Workload(NamedTuple):
+    """One file; `codec` is the id in the batch attributes."""
+
+    name: str
+    codec: int
+    batches: int
+    records: int
+    value_bytes: int
+    headers: int
+    keys: bool
+
+
+WORKLOADS = (
+    Workload("none", 0, 1000, 100, 100, 0, True),
+    Workload("none_h3", 0, 1000, 100, 100, 3, True),
+    Workload("none_small", 0, 1000, 1000, 10, 0, False),
+    Workload("lz4", 3, 1000, 100, 100, 0, True),
+    Workload("snappy", 2, 1000, 100, 100, 0, True),
+    Workload("zstd", 4, 1000, 100, 100, 0, True),
+    Workload("gzip", 1, 1000, 100, 100, 0, True),
+)
+
+
+def xerial(payload: bytes, block: int) -> bytes:
+    """snappy-java's stream: a header, then blocks with their compressed size in front."""
+    out = [XERIAL_HEADER]
+    for start in range(0, len(payload), block):
+        packed = bytes(cramjam.snappy.compress_raw(payload[start : start + block]))
+        out += [struct.pack(">i", len(packed)), packed]
+    return b"".join(out)
+
+
+def gzip(payload: bytes) -> bytes:
+    packer = zlib.compressobj(6, zlib.DEFLATED, 31)
+    return packer.compress(payload) + packer.flush()
+
+
+def zstd_streamed(payload: bytes) -> bytes:
+    packer = zstandard.ZstdCompressor(level=3).compressobj()
+    return packer.compress(payload) + packer.flush()
+
+
+Packer = Callable[[bytes], bytes]
+
+# codec id -> how a Python client frames it, how Kafka's Java producer frames it
+CLIENT: dict[int, Packer] = {
+    0: lambda payload: payload,
+    1: gzip,
+    2: lambda payload: xerial(payload, 32 * 1024),
+    3: lambda payload: bytes(lz4.frame.compress(payload, block_checksum=True)),
+    4: lambda payload: zstandard.ZstdCompressor(level=3).compress(payload),
+}
+JAVA: dict[int, Packer] = {
+    **CLIENT,
+    3: lambda payload: bytes(
+        lz4.frame.compress(
+            payload, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
+        )
+    ),
+    4: zstd_streamed,
+}
+
+
+def varint(number: int) -> bytes:
+    """Zigzag, 7 bits a byte, the lowest first."""
+    number = (number << 1) ^ (number >> 63)
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+SMALL_VARINTS = [varint(number) for number in range(4096)]
+
+
+def json_like(rng: random.Random, size: int) -> bytes:
+    text = "{"
+    while len(text) < size:
+        text += f'"{rng.choice(WORDS)}":{rng.randrange(10**6)},'
+    return text[:size].encode()
+
+
+def payload_of(work: Workload, rng: random.Random) -> bytes:
+    """The records of one batch, uncompressed."""
+    headers = varint(work.headers) + b"".join(
+        varint(2) + b"h%d" % number + varint(8) + b"abcdefgh" for number in range(work.headers)
+    )
+    out = []
+    for delta in range(work.records):
+        key = varint(8) + b"%08d" % rng.randrange(10**8) if work.keys else varint(-1)
+        value = json_like(rng, work.value_bytes)
+        body = b"".join(
+            (b"\x00", SMALL_VARINTS[delta], SMALL_VARINTS[delta], key, varint(len(value)), value, headers)
+        )
+        out += [varint(len(body)), body]
+    return b"".join(out)
+
+
+def batch(work: Workload, payload: bytes, base_offset: int, timestamp: int) -> bytes:
+    last = work.records - 1
+    checked = CHECKED_HEADER.pack(work.codec, last, timestamp, timestamp + last, -1, -1, -1, work.records) + payload
+    checksum = crc32c.crc32c(checked)
+    length = len(checked) + UNCHECKED_HEADER.size - 12
+    return UNCHECKED_HEADER.pack(base_offset, length, 0, 2, checksum) + checked
+
+
+def batches(work: Workload, packer: Packer) -> Iterator[bytes]:
+    rng = random.Random(SEED)
+    for number in range(work.batches):
+        payload = packer(payload_of(work, rng))
+        yield batch(work, payload, number * work.records, BASE_TIMESTAMP + number * 1000)
+
+
+def make(folder: Path, kind: str = "client") -> list[Path]:
+    """The seven files of one kind in folder/kind; made once."""
+    packers = {"client": CLIENT, "java": JAVA}[kind]
+    target = folder / kind
+    target.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for work in WORKLOADS:
+        path = target / f"{work.name}.log"
+        if not path.exists():
+            data = b"".join(batches(work, packers[work.codec]))
+            part = path.with_suffix(".part")
+            part.write_bytes(data)
+            part.replace(path)
+        paths.append(path)
+    return paths

@@ -1,0 +1,102 @@
+"""Runs the demo: `spark-submit --py-files <the wheel> examples/decode_segments.py`, literally.
+
+usage: run_demo.py [FOLDER OF LOG SEGMENTS]
+
+Makes the demo's input below .work/ (1 GiB of repeated real batches, a copy with one flipped byte), prints the
+command, runs it with the bare executor environment and a quiet log configuration, and removes Spark's scratch
+folders afterwards. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / ".work"
+sys.path.insert(0, str(ROOT / "tools"))
+
+import demo_data  # noqa: E402  (a neighbour, found only after the line above)
+
+# What the JVM itself prints before any log configuration is read; no option turns these off.
+JVM_NOTES = (
+    "WARNING: Using incubator modules:",
+    "NOTE: Picked up JDK_JAVA_OPTIONS",
+    "Picked up JAVA_TOOL_OPTIONS",
+    "Picked up _JAVA_OPTIONS",
+)
+
+# Settings of another Spark or Python that would lead this one astray.
+FOREIGN = ("SPARK_HOME", "PYTHONPATH", "PYTHONHOME", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "PYSPARK_DRIVER_PYTHON_OPTS")
+
+
+def the_wheel() -> Path:
+    """The fat wheel of this version."""
+    scope: dict[str, str] = {}
+    exec((ROOT / "kafkarec" / "_version.py").read_text(), scope)
+    wheel = ROOT / "wheelhouse" / f"spark_udfs-{scope['__version__']}-py3-none-any.whl"
+    if not wheel.exists():
+        sys.exit(f"{wheel.relative_to(ROOT)} is missing: run make wheelhouse")
+    return wheel
+
+
+def environment() -> dict[str, str]:
+    env = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+    env["PYSPARK_PYTHON"] = str(ROOT / ".venv-executor" / "bin" / "python")
+    env["PYSPARK_DRIVER_PYTHON"] = str(ROOT / ".venv" / "bin" / "python")
+    env["SPARK_CONF_DIR"] = str(ROOT / "examples" / "conf")
+    env["SPARK_LOCAL_IP"] = "127.0.0.1"
+    env["SPARK_LOCAL_DIRS"] = str(WORK / "spark")
+    env["PYTHONUNBUFFERED"] = "1"
+    env["PYTHONDONTWRITEBYTECODE"] = "1"  # the driver imports from examples/
+    return env
+
+
+def run(command: list[str], env: dict[str, str]) -> int:
+    """Run it with its own standard output; standard error without the JVM's start-up notes."""
+    with subprocess.Popen(command, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True, errors="replace") as job:
+        assert job.stderr is not None
+        for line in job.stderr:
+            if not line.startswith(JVM_NOTES):
+                sys.stderr.write(line)
+    return job.returncode
+
+
+def application_folders() -> set[Path]:
+    """Where local-cluster workers keep the folders of their executors: below Spark's own folder."""
+    return set((ROOT / ".venv").glob("lib/python3*/site-packages/pyspark/work/app-*"))
+
+
+def main(arguments: list[str]) -> int:
+    began = time.monotonic()
+    wheel = the_wheel()
+    if arguments:
+        data = Path(arguments[0]).expanduser().resolve()
+        if not any(data.rglob("*.log")):
+            sys.exit(f"{data}: no .log files in it")
+        application = ["examples/decode_segments.py", str(data)]
+    else:
+        demo_data.make(ROOT / "examples" / "data", WORK / "demo")
+        application = ["examples/decode_segments.py"]
+
+    command = [".venv/bin/spark-submit", "--py-files", str(wheel.relative_to(ROOT)), *application]
+    print(f"\n$ {' '.join(command)}\n", flush=True)
+    before = application_folders()
+    try:
+        status = run(command, environment())
+    except KeyboardInterrupt:
+        status = 130
+    finally:
+        for folder in application_folders() - before:
+            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(WORK / "spark", ignore_errors=True)
+    print(f"\n{time.monotonic() - began:.0f} s in all, set-up not counted")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
