@@ -1,0 +1,181 @@
+"""gzip as java.util.zip.GZIPInputStream reads it (Java 17).
+
+    member: 1f 8b | method 8 | flags | mtime 4 | xfl | os | [extra] [name\\0] [comment\\0] [header crc 2]
+            raw deflate | crc32 4 LE | size 4 LE
+
+Members in a row are one stream. What stands behind a member and does not parse as another header ends the
+stream in silence (garbage, zeros), and so does a rest of 18 bytes or less. Reserved flag bits are ignored.
+
+Deliberate difference: the JVM sometimes looks at a rest of 18 bytes or less, depending on where its 8 KiB
+read buffer ends. No member fits in there, so it is always ignored here.
+"""
+
+import threading
+import zlib
+from typing import Any
+
+from kafkarec.codecs.failure import CodecError, LimitReached, first_room, load
+
+NAME, PIP_NAME, MODULE = "gzip", "isal", "isal.igzip_lib"
+
+PLAIN_HEADER = b"\x1f\x8b\x08\x00"
+FLAG_HEADER_CRC, FLAG_EXTRA, FLAG_NAME, FLAG_COMMENT = 2, 4, 8, 16
+HEADER_SIZE, TRAILER_SIZE = 10, 8
+LONGEST_IGNORED_REST = 18
+LEAST_ROOM = 16 << 10
+FEED = 64 << 10
+
+
+class _Library(threading.local):
+    """The library's names, looked up once a thread."""
+
+    def __init__(self) -> None:
+        igzip = load(MODULE, NAME, PIP_NAME)
+        self.decompressor = igzip.IgzipDecompressor
+        self.gzip_flag = igzip.DECOMP_GZIP
+        self.error = igzip.IsalError
+
+
+_library: Any = None
+
+
+def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> bytes | memoryview:
+    """The members' content. The fast path answers for one plain member that fills the payload."""
+    global _library
+    if _library is None:
+        _library = _Library()
+    if payload[:4] == PLAIN_HEADER:
+        library = _library
+        try:
+            member = library.decompressor(library.gzip_flag)
+            room = first_room(guess, len(payload), LEAST_ROOM)
+            content: bytes = member.decompress(payload, room if room <= limit else limit + 1)
+            if member.eof:
+                if len(content) <= limit and not member.unused_data:
+                    return content
+            elif not member.needs_input:
+                return _rest_of_member(member, content, limit, payload)
+        except library.error:
+            pass  # whatever is unusual is judged again, with zlib, as the JVM does
+        except MemoryError:
+            raise LimitReached(limit, "out of memory before the limit") from None
+    return _members(payload, limit)
+
+
+def probe(payload: Any, limit: int, magic: int = 2) -> None:
+    """GZIPInputStream's constructor reads the first header."""
+    _header_end(payload, 0)
+
+
+def _rest_of_member(member: Any, begin: bytes, limit: int, payload: Any) -> memoryview:
+    """Goes on with a member that is longer than the room it got."""
+    content = bytearray(begin)
+    del begin
+    while True:
+        if len(content) > limit:
+            raise LimitReached(limit)
+        if member.eof:
+            break
+        if member.needs_input:
+            return _members(payload, limit)
+        content += member.decompress(b"", min(1 << 20, limit - len(content) + 1))
+    return memoryview(content) if not member.unused_data else _members(payload, limit)
+
+
+def _members(payload: Any, limit: int) -> memoryview:
+    """Member by member with zlib, which is what the JVM uses."""
+    content = bytearray()
+    size = len(payload)
+    at = _header_end(payload, 0)
+    while True:
+        at = _inflate(payload, at, content, limit)
+        if size - at <= LONGEST_IGNORED_REST:
+            break
+        try:
+            at = _header_end(payload, at)
+        except CodecError:
+            break
+    return memoryview(content)
+
+
+def _inflate(payload: Any, at: int, content: bytearray, limit: int) -> int:
+    """Appends the content of the member with deflate data at `at`; returns the place behind its trailer."""
+    start, crc = len(content), 0
+    inflater = zlib.decompressobj(-15)
+    size = len(payload)
+    try:
+        while not inflater.eof:
+            piece = inflater.unconsumed_tail
+            if not piece:
+                piece = payload[at : at + FEED]
+                at += len(piece)
+            # an empty piece still drains what the inflater holds back
+            out = inflater.decompress(piece, min(1 << 20, limit - len(content) + 1))
+            crc = zlib.crc32(out, crc)
+            content += out
+            if len(content) > limit:
+                raise LimitReached(limit)
+            if at >= size and not out and not inflater.eof and not inflater.unconsumed_tail:
+                raise CodecError("payload_truncated", "gzip: the deflate data has no end")
+    except zlib.error as error:
+        raise CodecError("payload_corrupt", f"gzip: {error}") from None
+    except MemoryError:
+        raise LimitReached(limit, "out of memory before the limit") from None
+    at -= len(inflater.unused_data)
+    if size - at < TRAILER_SIZE:
+        raise CodecError("payload_truncated", "gzip: the trailer is cut")
+    stored_crc = int.from_bytes(payload[at : at + 4], "little")
+    stored_size = int.from_bytes(payload[at + 4 : at + 8], "little")
+    if stored_crc != crc:
+        raise CodecError(
+            "payload_checksum_mismatch", f"gzip: crc in the trailer {stored_crc:#010x}, computed {crc:#010x}"
+        )
+    if stored_size != (len(content) - start) & 0xFFFFFFFF:
+        raise CodecError(
+            "payload_checksum_mismatch",
+            f"gzip: size in the trailer {stored_size}, decompressed {len(content) - start}",
+        )
+    return at + TRAILER_SIZE
+
+
+def _header_end(payload: Any, at: int) -> int:
+    """Checks the header at `at` as GZIPInputStream.readHeader does; returns the place behind it."""
+    size, start = len(payload), at
+    if size - at == 0:
+        raise CodecError("payload_empty", "gzip: no bytes")
+    if size - at < HEADER_SIZE:
+        raise CodecError("payload_truncated", "gzip: the header is cut")
+    if payload[at] != 0x1F or payload[at + 1] != 0x8B:
+        raise CodecError("payload_header_invalid", "gzip: the first two bytes are not 1f 8b")
+    if payload[at + 2] != 8:
+        raise CodecError("payload_unsupported", f"gzip: compression method {payload[at + 2]}, not 8")
+    flags = payload[at + 3]
+    at += HEADER_SIZE
+    if flags & FLAG_EXTRA:
+        at = _skip(payload, at, 2)
+        at = _skip(payload, at, int.from_bytes(payload[at - 2 : at], "little"))
+    for flag in (FLAG_NAME, FLAG_COMMENT):
+        if flags & flag:
+            at = _behind_zero(payload, at)
+    if flags & FLAG_HEADER_CRC:
+        computed = zlib.crc32(payload[start:at]) & 0xFFFF
+        at = _skip(payload, at, 2)
+        if int.from_bytes(payload[at - 2 : at], "little") != computed:
+            raise CodecError("payload_checksum_mismatch", "gzip: wrong header checksum")
+    return at
+
+
+def _skip(payload: Any, at: int, count: int) -> int:
+    if count > len(payload) - at:
+        raise CodecError("payload_truncated", "gzip: the header is cut")
+    return at + count
+
+
+def _behind_zero(payload: Any, at: int) -> int:
+    while at < len(payload):
+        piece = bytes(payload[at : at + FEED])
+        zero = piece.find(0)
+        if zero >= 0:
+            return at + zero + 1
+        at += len(piece)
+    raise CodecError("payload_truncated", "gzip: the header is cut")

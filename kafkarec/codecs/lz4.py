@@ -1,0 +1,197 @@
+"""LZ4 frames as org.apache.kafka.common.compress.Lz4BlockInputStream reads them.
+
+    04 22 4d 18 | FLG | BD | [content size 8] | HC | block* | end mark 4 | [content checksum 4]
+    block: size 4 LE, top bit = stored as it is | data | [block checksum 4]
+
+Kafka takes only independent blocks and no dictionary; skips the content size; wants the content checksum
+present but does not verify it; verifies block checksums; reads nothing behind the end mark, which is any size
+of 0, top bit or not. The header checksum of magic 0 is ignored: Kafka's own writer computes it wrongly there
+(KAFKA-3160).
+
+So the blocks are walked here, and the library is given a header of its own making wherever the real one is
+not of the plain kind.
+"""
+
+import threading
+from struct import Struct
+from typing import Any
+
+from kafkarec.codecs.failure import CodecError, LimitReached, first_room, load
+
+NAME, PIP_NAME, MODULE = "lz4", "lz4", "lz4.frame"
+
+MAGIC = b"\x04\x22\x4d\x18"
+HEADER_SIZE, SHORTEST_FRAME_START = 7, 6
+FLAG_CONTENT_CHECKSUM, FLAG_CONTENT_SIZE, FLAG_BLOCK_CHECKSUM, FLAG_INDEPENDENT = 4, 8, 16, 32
+STORED = 1 << 31
+END_MARK = b"\0\0\0\0"
+LEAST_ROOM = 64 << 10  # one block of the usual size: the library then writes it in place
+MASK32 = 0xFFFFFFFF
+
+_size_at = Struct("<I").unpack_from
+
+
+def xxh32_short(data: bytes) -> int:
+    """XXH32 with seed 0 of fewer than 16 bytes: all that a frame header needs."""
+    prime1, prime3, prime4, prime5 = 2654435761, 3266489917, 668265263, 374761393
+    hashed = prime5 + len(data)
+    whole = len(data) & ~3
+    for at in range(0, whole, 4):
+        hashed = (hashed + int.from_bytes(data[at : at + 4], "little") * prime3) & MASK32
+        hashed = ((hashed << 17 | hashed >> 15) & MASK32) * prime4 & MASK32
+    for byte in data[whole:]:
+        hashed = (hashed + byte * prime5) & MASK32
+        hashed = ((hashed << 11 | hashed >> 21) & MASK32) * prime1 & MASK32
+    hashed = (hashed ^ hashed >> 15) * 2246822519 & MASK32
+    hashed = (hashed ^ hashed >> 13) * prime3 & MASK32
+    return hashed ^ hashed >> 16
+
+
+def header_checksum(descriptor: bytes) -> int:
+    """The HC byte of FLG, BD and content size."""
+    return xxh32_short(descriptor) >> 8 & 0xFF
+
+
+def _plain_header(flags: int, block_descriptor: int) -> bytes:
+    descriptor = bytes((flags, block_descriptor))
+    return MAGIC + descriptor + bytes((header_checksum(descriptor),))
+
+
+# (FLG, BD) -> header; the eight headers that need no mending
+PLAIN_HEADERS = {
+    (flags, code << 4): _plain_header(flags, code << 4)
+    for flags in (0x60, 0x60 | FLAG_BLOCK_CHECKSUM)
+    for code in (4, 5, 6, 7)
+}
+_KNOWN_HEADERS = {header: 1 << 2 * (header[5] >> 4) + 8 for header in PLAIN_HEADERS.values()}
+
+
+class _Context(threading.local):
+    """A decompression context for each thread, reset after every failure."""
+
+    def __init__(self) -> None:
+        frame = load(MODULE, NAME, PIP_NAME)
+        self.chunk = frame.decompress_chunk
+        self.reset = frame.reset_decompression_context
+        self.context = frame.create_decompression_context()
+
+
+_context: Any = None
+
+
+def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> bytes | memoryview:
+    """The content of the first frame."""
+    global _context
+    if _context is None:
+        _context = _Context()
+    header = bytes(payload[:HEADER_SIZE])
+    block_maximum = _KNOWN_HEADERS.get(header, 0)
+    if block_maximum:
+        end, plain = _end_mark(payload, HEADER_SIZE, header[4], block_maximum)
+        parts = [payload] if plain else [payload[:end], END_MARK]
+    else:
+        flags, descriptor, at = _frame_header(payload, magic)
+        end, _ = _end_mark(payload, at, flags, 1 << 2 * (descriptor >> 4) + 8)
+        plain_header = PLAIN_HEADERS[flags & (0x60 | FLAG_BLOCK_CHECKSUM), descriptor]
+        parts = [plain_header, payload[at:end], END_MARK]
+    return _decode(parts, limit, first_room(guess, len(payload), LEAST_ROOM))
+
+
+def probe(payload: Any, limit: int, magic: int = 2) -> None:
+    """Lz4BlockInputStream's constructor reads the frame header."""
+    _frame_header(payload, magic)
+
+
+def _decode(parts: list[Any], limit: int, room: int) -> bytes | memoryview:
+    """Feeds the parts of one frame; asks for `room` bytes at a time."""
+    thread = _context
+    context, chunk = thread.context, thread.chunk
+    content: bytearray | None = None
+    total = 0
+    ended = False
+    try:
+        for part in parts:
+            while True:
+                wanted = room if room <= limit - total else limit - total + 1
+                piece, used, ended = chunk(context, part, max_length=wanted)
+                total += len(piece)
+                if total > limit:
+                    raise LimitReached(limit)
+                if ended and content is None:
+                    whole: bytes = piece
+                    return whole
+                if piece:
+                    content = bytearray() if content is None else content
+                    content += piece
+                if ended or (used == len(part) and len(piece) < wanted):
+                    break
+                if not used and not piece:
+                    raise CodecError("payload_corrupt", "lz4: a block cannot be decompressed")
+                part = part[used:]
+        if not ended:
+            raise CodecError("payload_corrupt", "lz4: a block cannot be decompressed")
+        return memoryview(content if content is not None else b"")
+    except RuntimeError as error:
+        raise _library_error(error) from None
+    except MemoryError:
+        raise LimitReached(limit, "out of memory before the limit") from None
+    finally:
+        if not ended:
+            thread.reset(context)
+
+
+def _library_error(error: RuntimeError) -> CodecError:
+    if "hecksum" in str(error):
+        return CodecError("payload_checksum_mismatch", "lz4: wrong block checksum")
+    return CodecError("payload_corrupt", "lz4: a block cannot be decompressed")
+
+
+def _frame_header(payload: Any, magic: int) -> tuple[int, int, int]:
+    """(FLG, BD, place behind the header), checked as Kafka does."""
+    size = len(payload)
+    if size == 0:
+        raise CodecError("payload_empty", "lz4: no bytes")
+    if size < SHORTEST_FRAME_START:
+        raise CodecError("payload_truncated", "lz4: the frame header is cut")
+    if payload[:4] != MAGIC:
+        raise CodecError("payload_header_invalid", "lz4: the first four bytes are not 04 22 4d 18")
+    flags, descriptor = payload[4], payload[5]
+    if flags & 3:
+        raise CodecError("payload_unsupported", "lz4: dictionary id or reserved bit in FLG")
+    if not flags & FLAG_INDEPENDENT:
+        raise CodecError("payload_unsupported", "lz4: blocks that depend on each other")
+    if flags >> 6 != 1:
+        raise CodecError("payload_unsupported", f"lz4: frame version {flags >> 6}, not 1")
+    if descriptor & 0x8F or descriptor < 0x40:
+        raise CodecError("payload_header_invalid", f"lz4: block descriptor {descriptor:#04x}")
+    at = 14 if flags & FLAG_CONTENT_SIZE else 6
+    if at >= size:
+        raise CodecError("payload_truncated", "lz4: the frame header is cut")
+    if magic > 0:
+        computed = header_checksum(bytes(payload[4:at]))
+        if payload[at] != computed:
+            raise CodecError(
+                "payload_checksum_mismatch",
+                f"lz4: header checksum {payload[at]:#04x}, computed {computed:#04x}",
+            )
+    return flags, descriptor, at + 1
+
+
+def _end_mark(payload: Any, at: int, flags: int, block_maximum: int) -> tuple[int, bool]:
+    """The place of the end mark and whether it is the usual one; all blocks before it are complete."""
+    size = len(payload)
+    checksum = 4 if flags & FLAG_BLOCK_CHECKSUM else 0
+    while size - at >= 4:
+        (stored,) = _size_at(payload, at)
+        length = stored & ~STORED
+        if length == 0:
+            if flags & FLAG_CONTENT_CHECKSUM and size - at < 8:
+                raise CodecError("payload_truncated", "lz4: the content checksum is missing")
+            return at, stored == 0
+        if length > block_maximum:
+            raise CodecError("payload_corrupt", f"lz4: block of {length} bytes, {block_maximum} allowed")
+        at += 4
+        if length + checksum > size - at:
+            raise CodecError("payload_truncated", f"lz4: block of {length} bytes, {size - at} left")
+        at += length + checksum
+    raise CodecError("payload_truncated", "lz4: no end mark")

@@ -1,0 +1,126 @@
+"""snappy as org.xerial.snappy.SnappyInputStream reads it: xerial framing around raw blocks, or one raw block.
+
+    82 53 4e 41 50 50 59 00 | version 4 | compatible version 4 | chunk*      chunk: size 4 BE | raw block
+
+The two versions are not checked: Kafka does not, and Redpanda writes them little-endian (kafka-python #2414).
+A chunk size that equals the magic's first four bytes begins a concatenated stream. Fewer than four bytes
+behind a chunk end the stream in silence. A payload without the magic, or shorter than 16 bytes, is one raw
+block.
+"""
+
+import threading
+from typing import Any
+
+from kafkarec.codecs.failure import CodecError, LimitReached, load
+
+NAME, PIP_NAME, MODULE = "snappy", "cramjam", "cramjam"
+
+MAGIC = b"\x82SNAPPY\x00"
+MAGIC_HEAD = int.from_bytes(MAGIC[:4], "big")
+STREAM_HEADER_SIZE = 16
+MAX_CHUNK_SIZE = 512 << 20  # org.xerial.snappy.SnappyInputStream.MAX_CHUNK_SIZE, CVE-2023-43642
+KEPT_SCRATCH = 1 << 20
+
+
+class _Scratch(threading.local):
+    """The output buffer of this thread, kept up to 1 MiB; replaced, never resized: it may be exported."""
+
+    def __init__(self) -> None:
+        cramjam = load(MODULE, NAME, PIP_NAME)
+        self.into = cramjam.snappy.decompress_raw_into
+        self.error = cramjam.DecompressionError
+        self.view = memoryview(bytearray(64 << 10))
+
+    def room(self, size: int) -> memoryview:
+        if size <= len(self.view):
+            return self.view
+        view = memoryview(bytearray(size))
+        if size <= KEPT_SCRATCH:
+            self.view = view
+        return view
+
+
+_scratch: Any = None
+
+
+def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> memoryview:
+    """The blocks' content in one piece. Valid until this thread's next call: the buffer is used again."""
+    global _scratch
+    if _scratch is None:
+        _scratch = _Scratch()
+    if len(payload) >= STREAM_HEADER_SIZE and payload[:8] == MAGIC:
+        blocks, total = _xerial_blocks(payload, limit)
+    else:
+        if not payload:
+            raise CodecError("payload_empty", "snappy: no bytes")
+        total = _block_length(payload, 0, len(payload), limit)
+        blocks = [(0, len(payload), total)]
+    scratch = _scratch
+    at = 0
+    try:
+        content: memoryview = scratch.room(total)
+        into = scratch.into
+        for start, end, length in blocks:
+            if into(payload[start:end], content[at : at + length]) != length:
+                raise CodecError("payload_corrupt", "snappy: a block is shorter than it says")
+            at += length
+    except scratch.error:
+        raise CodecError("payload_corrupt", "snappy: a block cannot be decompressed") from None
+    except MemoryError:
+        raise LimitReached(limit, "out of memory before the limit") from None
+    return content[:total]
+
+
+def probe(payload: Any, limit: int, magic: int = 2) -> None:
+    """SnappyInputStream's constructor reads the stream header; without one it decompresses everything."""
+    if len(payload) < STREAM_HEADER_SIZE or payload[:8] != MAGIC:
+        decompress(payload, limit)
+
+
+def _xerial_blocks(payload: Any, limit: int) -> tuple[list[tuple[int, int, int]], int]:
+    """(start, end, decompressed length) of each block, and the sum of the lengths, within `limit`."""
+    blocks = []
+    size, at, total = len(payload), STREAM_HEADER_SIZE, 0
+    while size - at >= 4:
+        chunk = int.from_bytes(payload[at : at + 4], "big")
+        at += 4
+        if chunk > size - at or chunk > MAX_CHUNK_SIZE:
+            if chunk != MAGIC_HEAD:
+                raise CodecError(
+                    "payload_truncated" if chunk <= MAX_CHUNK_SIZE else "payload_corrupt",
+                    f"snappy: chunk of {chunk} bytes, {size - at} left",
+                )
+            if size - at < STREAM_HEADER_SIZE - 4:
+                raise CodecError("payload_truncated", "snappy: the header of a concatenated stream is cut")
+            if payload[at : at + 4] != MAGIC[4:]:
+                break
+            at += STREAM_HEADER_SIZE - 4
+            continue
+        length = _block_length(payload, at, at + chunk, limit - total)
+        total += length
+        blocks.append((at, at + chunk, length))
+        at += chunk
+    return blocks, total
+
+
+def _block_length(payload: Any, at: int, end: int, limit: int) -> int:
+    """The decompressed length that a raw block declares, checked before anything is allocated for it."""
+    length = shift = 0
+    begin = at
+    while True:
+        if at >= end:
+            raise CodecError("payload_truncated", "snappy: a block ends inside of its length")
+        byte = payload[at]
+        at += 1
+        length |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > 28:
+            raise CodecError("payload_corrupt", "snappy: the length of a block is too long")
+    if length > limit:
+        raise LimitReached(limit)
+    # a copy of 64 bytes takes three bytes at least: a block cannot hold more than 22 times its own size
+    if length > 22 * (end - begin):
+        raise CodecError("payload_corrupt", f"snappy: a block of {end - begin} bytes claims {length}")
+    return length

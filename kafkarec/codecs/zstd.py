@@ -1,0 +1,221 @@
+"""zstd as com.github.luben.zstd.ZstdInputStreamNoFinalizer reads it (RFC 8878).
+
+    28 b5 2f fd | descriptor 1 | [window 1] | [dictionary id] | [content size] | block+ | [checksum 4]
+    50..5f 2a 4d 18 | size 4 LE | anything                              (skippable frame)
+    block header 3 LE: last 1 bit, type 2 bits (raw, one byte repeated, compressed, reserved), size 21 bits
+
+Frames in a row are one stream; no bytes at all are an empty stream; a cut frame or garbage behind is an
+error. The Java producer writes frames without a content size. Windows above 128 MiB are refused
+(ZSTD_MAXWINDOWSIZE_DEFAULT).
+
+The frames are walked here first, because the library drops a second frame in silence, allocates whatever
+content size a frame claims, and asks to be told a size where there is none: the blocks say how much can come
+out at most.
+"""
+
+import threading
+from typing import Any
+
+from kafkarec.codecs.failure import CodecError, LimitReached, first_room, load
+
+NAME, PIP_NAME, MODULE = "zstd", "zstandard", "zstandard"
+
+MAGIC = b"\x28\xb5\x2f\xfd"
+BLOCK_MAXIMUM = 128 << 10
+WINDOW_MAXIMUM = (1 << 27) + 1
+KEPT_WINDOW = 8 << 20
+LEAST_ROOM = 16 << 10
+UNKNOWN = -1
+RAW, REPEATED, COMPRESSED = 0, 1, 2
+FLAG_CHECKSUM, FLAG_RESERVED, FLAG_SINGLE_SEGMENT = 4, 8, 32
+DICTIONARY_ID_SIZES = (0, 1, 2, 4)
+CONTENT_SIZE_SIZES = (0, 2, 4, 8)
+
+
+class _Decompressor(threading.local):
+    """One decompression context for each thread; the library resets it before each frame."""
+
+    def __init__(self) -> None:
+        zstandard = load(MODULE, NAME, PIP_NAME)
+        self.fresh = zstandard.ZstdDecompressor
+        self.context = self.fresh()
+        self.decompress = self.context.decompress
+        self.error = zstandard.ZstdError
+
+
+_decompressor: Any = None
+
+
+def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> bytes | memoryview:
+    """The frames' content in one piece."""
+    global _decompressor
+    if _decompressor is None:
+        _decompressor = _Decompressor()
+    size = len(payload)
+    if payload[:4] == MAGIC:
+        end, content_size, most, window = _frame(payload, 0, limit)
+        first = _decode(payload if end == size else payload[:end], content_size, most, window, limit, guess)
+        if end == size:
+            return first
+        content = bytearray(first)
+        del first
+    else:
+        content, end = bytearray(), 0
+    while end < size:
+        start = end
+        if payload[start : start + 4] != MAGIC:
+            end = _skippable(payload, start)
+            continue
+        end, content_size, most, window = _frame(payload, start, limit - len(content))
+        content += _decode(payload[start:end], content_size, most, window, limit - len(content), 0)
+    return memoryview(content)
+
+
+def probe(payload: Any, limit: int, magic: int = 2) -> None:
+    """The stream's constructor reads nothing."""
+
+
+def _decode(frame: Any, content_size: int, most: int, window: int, limit: int, guess: int) -> bytes:
+    """Decompresses one whole frame that holds `most` bytes at most (and `content_size`, where it says so)."""
+    thread = _decompressor
+    # a context keeps the window it once needed: not a large one
+    run = thread.decompress if window <= KEPT_WINDOW else thread.fresh().decompress
+    try:
+        if content_size > 0:
+            known: bytes = run(frame)
+            return known
+        if content_size == 0:
+            # the library answers b"" for such a frame before it looks at the blocks
+            if thread.fresh().stream_reader(frame).readinto(bytearray(1)):
+                raise CodecError("payload_corrupt", "zstd: more content than the frame says")
+            return b""
+        return _decode_unsized(run, frame, min(most, limit), most, limit, guess)
+    except thread.error as error:
+        raise _library_error(error) from None
+    except MemoryError:
+        raise LimitReached(limit, "out of memory before the limit") from None
+
+
+def _decode_unsized(run: Any, frame: Any, most_room: int, most: int, limit: int, guess: int) -> bytes:
+    """A frame without content size: tries a room and, where it is too small, four times as much."""
+    room = first_room(guess, len(frame), LEAST_ROOM)
+    while room < most_room:
+        try:
+            content: bytes = run(frame, room)
+            return content
+        except _decompressor.error as error:
+            if not _wants_more_room(error):
+                raise
+        room <<= 2
+    try:
+        content = run(frame, most_room or 1)
+    except _decompressor.error as error:
+        if most > limit and _wants_more_room(error):
+            raise LimitReached(limit) from None
+        raise
+    if len(content) > limit:
+        raise LimitReached(limit)
+    return content
+
+
+def _wants_more_room(error: Exception) -> bool:
+    """The library's words for an output that is full before the frame's end."""
+    return "full frame" in str(error)
+
+
+def _library_error(error: Exception) -> CodecError:
+    words = str(error)
+    if "checksum" in words:
+        return CodecError("payload_checksum_mismatch", "zstd: wrong content checksum")
+    return CodecError("payload_corrupt", "zstd: a block cannot be decompressed")
+
+
+def _frame(payload: Any, at: int, limit: int) -> tuple[int, int, int, int]:
+    """(end, content size or UNKNOWN, the most its blocks can hold, window) of the whole frame at `at`."""
+    size = len(payload)
+    if size - at < 6:
+        raise _cut()
+    flags = payload[at + 4]
+    at += 5
+    window = 0
+    single = flags & FLAG_SINGLE_SEGMENT
+    if not single:
+        window = 1 << 10 + (payload[at] >> 3)
+        window += (window >> 3) * (payload[at] & 7)
+        at += 1
+    content_size = UNKNOWN
+    if flags & ~FLAG_CHECKSUM or single:
+        at, content_size = _odd_header(payload, at, flags)
+        if single:
+            window = content_size
+    if window > WINDOW_MAXIMUM:
+        raise CodecError("payload_unsupported", f"zstd: window of {window} bytes, more than 128 MiB")
+    if content_size > limit:
+        raise LimitReached(limit)
+    block_maximum = BLOCK_MAXIMUM if window > BLOCK_MAXIMUM else window
+    most = exact = 0
+    while True:
+        if size - at < 3:
+            raise _cut()
+        block = payload[at] | payload[at + 1] << 8 | payload[at + 2] << 16
+        at += 3
+        kind, length = block >> 1 & 3, block >> 3
+        if length > block_maximum or kind > COMPRESSED:
+            raise CodecError("payload_corrupt", "zstd: block of a reserved type or above the maximum")
+        if kind == COMPRESSED:
+            most += block_maximum
+        else:
+            most += length
+            exact += length
+            if kind == REPEATED:
+                length = 1
+        if length > size - at:
+            raise _cut()
+        at += length
+        if block & 1:
+            break
+    if flags & FLAG_CHECKSUM:
+        at += 4
+        if at > size:
+            raise _cut()
+    if exact > limit:
+        raise LimitReached(limit)
+    if content_size > most or exact > content_size >= 0:
+        raise CodecError("payload_corrupt", f"zstd: content size {content_size} does not fit the blocks")
+    return at, content_size, most, window
+
+
+def _odd_header(payload: Any, at: int, flags: int) -> tuple[int, int]:
+    """(place behind the header, content size) where there is a dictionary id, content size or reserved bit."""
+    if flags & FLAG_RESERVED:
+        raise CodecError("payload_header_invalid", "zstd: reserved bit in the frame header")
+    id_size = DICTIONARY_ID_SIZES[flags & 3]
+    count = CONTENT_SIZE_SIZES[flags >> 6]
+    if count == 0 and flags & FLAG_SINGLE_SEGMENT:
+        count = 1
+    if len(payload) - at < id_size + count:
+        raise _cut()
+    if any(payload[at : at + id_size]):
+        raise CodecError("payload_unsupported", "zstd: the frame needs a dictionary")
+    at += id_size
+    if not count:
+        return at, UNKNOWN
+    content_size = int.from_bytes(payload[at : at + count], "little")
+    return at + count, content_size + 256 if count == 2 else content_size
+
+
+def _skippable(payload: Any, at: int) -> int:
+    """The place behind the skippable frame at `at`."""
+    left = len(payload) - at
+    if left < 4 or payload[at] & 0xF0 != 0x50 or payload[at + 1 : at + 4] != b"\x2a\x4d\x18":
+        raise CodecError("payload_header_invalid", "zstd: neither a frame nor the end")
+    if left < 8:
+        raise _cut()
+    length = int.from_bytes(payload[at + 4 : at + 8], "little")
+    if length > left - 8:
+        raise _cut()
+    return at + 8 + length
+
+
+def _cut() -> CodecError:
+    return CodecError("payload_truncated", "zstd: the last frame is cut")
