@@ -13,12 +13,10 @@ help: ## this list
 
 demo: ## set everything up, build the wheelhouse, run the Spark job on real segments
 	@sh tools/setup demo
-	@$(ENV) $(PYTHON) tools/wheelhouse.py
 	@$(ENV) $(PYTHON) tools/run_demo.py $(if $(DATA),'$(DATA)')
 
 test: ## set everything up and run every test (ARGS='-k name' to choose)
 	@sh tools/setup test
-	@$(ENV) $(PYTHON) tools/wheelhouse.py
 	@$(ENV) $(PYTHON) -m pytest $(ARGS)
 
 wheelhouse: ## fill wheelhouse/: kafkarec, its dependencies, the one fat spark_udfs wheel

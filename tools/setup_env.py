@@ -37,15 +37,25 @@ TEST = Environment(VENV, ("build", "test"))
 BENCH = Environment(VENV, ("build", "test", "bench"))
 BARE = Environment(EXECUTOR, ("executor",))
 
-# what is asked for -> (environments, core built in place)
-PLAN: dict[str, tuple[tuple[Environment, ...], bool]] = {
-    "demo": ((DRIVER, BARE), False),
-    "test": ((TEST, BARE), True),
-    "wheelhouse": ((BUILD,), False),
-    "build": ((TEST,), True),
-    "lint": ((TEST,), True),
-    "bench": ((BENCH,), True),
+class Plan(NamedTuple):
+    """What one target needs."""
+
+    environments: tuple[Environment, ...]
+    core: bool = False  # built in place
+    wheels: bool = False  # the wheelhouse, current
+
+
+PLANS = {
+    "demo": Plan((DRIVER, BARE), wheels=True),
+    "test": Plan((TEST, BARE), core=True, wheels=True),
+    "wheelhouse": Plan((BUILD,)),
+    "build": Plan((TEST,), core=True),
+    "lint": Plan((TEST,), core=True),
+    "bench": Plan((BENCH,), core=True),
 }
+
+# the lines of tools/wheelhouse.py that a reader of `make demo` wants; all of them are in .work/wheelhouse.log
+WHEELHOUSE_NEWS = ("built", "no wheel", "packed", "tested", "not tested")
 
 
 def say(text: str) -> None:
@@ -119,18 +129,32 @@ def install(environment: Environment) -> None:
         say(f"{folder.name}: done in {time.monotonic() - began:.0f} s")
 
 
-def core_sources() -> list[Path]:
-    package = ROOT / "kafkarec"
-    sources = [package / "_core.pyx", *package.glob("_c/*.pxd"), *package.glob("_c/*.h"), ROOT / "setup.py"]
-    return sorted(path for path in sources if path.exists())
+def digest_of(patterns: Iterable[str]) -> str:
+    """One hash over this interpreter, the compiler's name and every file that the patterns name."""
+    files = sorted({path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file()})
+    parts = [sys.version.encode(), os.environ.get("CC", "").encode()]
+    for path in files:
+        parts += [str(path.relative_to(ROOT)).encode(), path.read_bytes()]
+    return digest(parts)
+
+
+CORE_SOURCES = ("setup.py", "kafkarec/*.pyx", "kafkarec/_c/*.pxd", "kafkarec/_c/*.h")
+WHEEL_SOURCES = (
+    *CORE_SOURCES,
+    "pyproject.toml",
+    "MANIFEST.in",
+    "README.md",
+    "LICENSE",
+    "kafkarec/**/*.py*",
+    "spark_udfs/**/*.py*",
+    "tools/wheelhouse*.py",
+    "requirements/runtime.txt",
+)
 
 
 def build_core() -> None:
     """`setup.py build_ext --inplace`, when a source, the compiler or the interpreter is another one."""
-    wanted = digest(
-        [sys.version.encode(), os.environ.get("CC", "").encode()]
-        + [part for path in core_sources() for part in (path.name.encode(), path.read_bytes())]
-    )
+    wanted = digest_of(CORE_SOURCES)
     stamp = WORK / "built-core"
     modules = list((ROOT / "kafkarec").glob("_core*.so"))
     if modules and stamp.exists() and stamp.read_text() == wanted:
@@ -145,15 +169,33 @@ def build_core() -> None:
     say(f"built in {time.monotonic() - began:.0f} s")
 
 
+def build_wheels() -> None:
+    """tools/wheelhouse.py, when one of its inputs is another one or the fat wheel is gone."""
+    wanted = digest_of(WHEEL_SOURCES)
+    stamp = WORK / "built-wheels"
+    if any((ROOT / "wheelhouse").glob("spark_udfs-*.whl")) and stamp.exists() and stamp.read_text() == wanted:
+        return
+    say("filling wheelhouse/")
+    began = time.monotonic()
+    run("wheelhouse", [str(python_of(VENV)), "tools/wheelhouse.py"], clean_env())
+    for line in (WORK / "wheelhouse.log").read_text().splitlines():
+        if line.startswith(WHEELHOUSE_NEWS):
+            say(f"  {line}")
+    stamp.write_text(wanted)
+    say(f"filled in {time.monotonic() - began:.0f} s")
+
+
 def main(arguments: list[str]) -> int:
-    if len(arguments) != 1 or arguments[0] not in PLAN:
-        print(f"usage: setup_env.py {'|'.join(PLAN)}", file=sys.stderr)
+    if len(arguments) != 1 or arguments[0] not in PLANS:
+        print(f"usage: setup_env.py {'|'.join(PLANS)}", file=sys.stderr)
         return 2
-    environments, in_place = PLAN[arguments[0]]
-    for environment in environments:
+    plan = PLANS[arguments[0]]
+    for environment in plan.environments:
         install(environment)
-    if in_place:
+    if plan.core:
         build_core()
+    if plan.wheels:
+        build_wheels()
     return 0
 
 
