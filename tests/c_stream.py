@@ -1,4 +1,4 @@
-"""The Arrow C data interface by hand: a consumer that knows nothing but the capsule, for addresses and release.
+"""The Arrow C data interface by hand: a consumer that knows only the capsule, for addresses and release.
 
 Layouts from the Arrow C Data Interface and C Stream Interface specifications.
 """

@@ -1,4 +1,4 @@
-"""Settings of the suite. Helpers live in modules of their own: golden, builders, oracle, reading, subprocesses.
+"""Settings of the suite. Helpers have modules of their own: golden, builders, oracle, reading, subprocesses.
 
 KAFKAREC_LONG=1   the long run: many more examples, fresh random seeds (the default run is derandomized)
 """

@@ -16,7 +16,7 @@ class Blocked:
             raise ImportError("pyarrow is blocked here")
 sys.meta_path.insert(0, Blocked())
 """
-# How far the peak grew since `begin()`, in bytes. VmHWM is reset first, so earlier peaks do not hide this one.
+# How far the peak grew since `begin()`, in bytes. VmHWM is reset first: earlier peaks must not hide this one.
 PEAK = """
 import resource
 def begin():

@@ -1,0 +1,339 @@
+"""RecordColumns, BatchTable, Record and RecordBatch as Python objects, and decode's options."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import pickle
+import threading
+
+import builders
+import golden
+import pyarrow as pa
+import pytest
+import reading
+
+import kafkarec
+
+DATA = golden.vector("v2-multi-batch").bytes
+HEADERS = golden.vector("v2-headers-unicode").bytes
+
+
+def test_length_index_iteration_and_slices_agree() -> None:
+    columns = kafkarec.decode(DATA)
+    rows = list(columns)
+    assert len(columns) == len(rows) > 5
+    assert [columns[i] for i in range(len(columns))] == rows
+    assert [columns[i - len(columns)] for i in range(len(columns))] == rows
+    assert list(columns[2:5]) == rows[2:5]
+    assert list(columns[2:]) == rows[2:]
+    assert list(columns[-3:-1]) == rows[-3:-1]
+    assert list(columns[3:][1:2]) == rows[4:5]
+    assert list(columns[4:2]) == []
+    assert len(columns[1:10_000]) == len(rows) - 1
+
+
+@pytest.mark.parametrize("index", [10_000, -10_000, 2**70])
+def test_index_beyond_the_end(index: int) -> None:
+    with pytest.raises(IndexError):
+        kafkarec.decode(DATA)[index]
+
+
+def test_a_record_says_what_it_holds() -> None:
+    data = builders.batch([builders.record(headers=[(b"a", b"1"), (b"a", None)])], base_offset=7)
+    [record] = kafkarec.decode(data)
+    assert (record.offset, record.timestamp, record.timestamp_type) == (7, builders.NOW, 0)
+    assert (record.key, record.value) == (b"k", b"v")
+    assert tuple(record.headers) == (("a", b"1"), ("a", None))
+    assert record.datetime == datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=datetime.UTC)
+    assert record.control is None
+
+
+def test_no_timestamp_is_none() -> None:
+    [record] = kafkarec.decode(builders.good_batch(1, base_timestamp=-1))
+    assert record.timestamp is None
+    assert record.datetime is None
+
+
+def test_records_are_frozen_comparable_and_hash_like_equals() -> None:
+    one, two, other = kafkarec.decode(DATA)[0], kafkarec.decode(DATA)[0], kafkarec.decode(DATA)[1]
+    assert one == two
+    assert one != other
+    assert hash(one) == hash(two)
+    assert one != "something else"
+    for name in ("offset", "key", "value", "timestamp", "headers"):
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(one, name, None)
+    with pytest.raises((AttributeError, TypeError)):
+        one.new_attribute = 1
+    assert pickle.loads(pickle.dumps(one)) == one
+
+
+def test_columns_are_immutable() -> None:
+    columns = kafkarec.decode(DATA)
+    for target in (columns, columns.batches):
+        with pytest.raises((AttributeError, TypeError)):
+            target.remaining = 5
+        with pytest.raises(TypeError):
+            target[0] = 1
+    assert isinstance(columns.damage, tuple)
+
+
+def test_changing_the_input_afterwards_changes_nothing() -> None:
+    data = bytearray(DATA)
+    columns = kafkarec.decode(data)
+    wanted = list(columns)
+    data[:] = bytes(len(data))
+    assert list(columns) == wanted
+    data.clear()  # raises BufferError while a view of it is held
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda data: pa.py_buffer(data)])
+def test_any_buffer_is_taken(kind: type) -> None:
+    assert list(kafkarec.decode(kind(DATA))) == list(kafkarec.decode(DATA))
+    assert len(kafkarec.scan(kind(DATA))) == len(list(kafkarec.batches(kind(DATA))))
+
+
+def test_a_slice_of_a_buffer_and_a_strided_one() -> None:
+    padded = b"\xff" * 3 + DATA
+    assert list(kafkarec.decode(memoryview(padded)[3:])) == list(kafkarec.decode(DATA))
+    with pytest.raises((BufferError, TypeError, ValueError)) as caught:
+        kafkarec.decode(memoryview(padded)[::2])
+    assert not isinstance(caught.value, kafkarec.KafkaRecordError)
+
+
+@pytest.mark.parametrize("wrong", ["text", 5, None, ["list"]])
+def test_what_is_no_buffer_is_a_type_error(wrong: object) -> None:
+    with pytest.raises(TypeError):
+        kafkarec.decode(wrong)
+    with pytest.raises(TypeError):
+        kafkarec.scan(wrong)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["value"], ["value", "offset"], ["sequence", "key", "batch_position"], ["headers"], ["control_type"]],
+)
+def test_projection_keeps_the_callers_order(names: list[str]) -> None:
+    columns = kafkarec.decode(DATA, columns=names)
+    assert list(columns.schema.names) == names
+    table = reading.arrow_table(columns)
+    assert table.schema.names == names
+    everything = reading.arrow_table(kafkarec.decode(DATA, columns=sorted({*reading.RECORD_FIELDS, *names})))
+    assert table.to_pylist() == everything.select(names).to_pylist()
+
+
+def test_unknown_column_is_a_value_error_that_lists_the_names() -> None:
+    with pytest.raises(ValueError, match="valeu") as caught:
+        kafkarec.decode(DATA, columns=["offset", "valeu"])
+    assert not isinstance(caught.value, kafkarec.KafkaRecordError)
+    for name in ("value", "offset", "batch_position", "control_type", "sequence"):
+        assert name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"errors": "ignore"},
+        {"isolation": "read_everything"},
+        {"timestamp_unit": "fortnight"},
+        {"header_keys": "latin1"},
+        {"max_decompressed_bytes": -1},
+        {"threads": -1},
+        {"check_crcs": "maybe"},
+    ],
+)
+def test_a_wrong_option_is_a_value_error_of_its_own(options: dict) -> None:
+    with pytest.raises((ValueError, TypeError)) as caught:
+        kafkarec.decode(DATA, **options)
+    assert not isinstance(caught.value, kafkarec.KafkaRecordError)
+
+
+def test_batch_metadata_columns_repeat_for_each_record() -> None:
+    names = [
+        "offset",
+        "batch_position",
+        "base_offset",
+        "magic",
+        "compression",
+        "is_transactional",
+        "is_control",
+        "control_type",
+    ]
+    names += ["producer_id", "producer_epoch", "partition_leader_epoch"]
+    data = golden.vector("v2-txn-sequence").bytes
+    rows = reading.arrow_rows(kafkarec.decode(data, columns=names, control=True))
+    wanted = []
+    for batch in golden.vector("v2-txn-sequence").json["batches"]:
+        header = golden.expected_batch(batch)
+        for record in batch["records"]:
+            row = {name: header.get(name) for name in names}
+            row |= {"offset": record["offset"], "batch_position": header["position"]}
+            row["control_type"] = record["control"]["typeId"] if batch["isControl"] else None
+            wanted.append(row)
+    assert rows == wanted
+
+
+def test_control_type_is_the_raw_id_and_null_when_unreadable() -> None:
+    def control_types(name: str) -> list[int | None]:
+        data = golden.invalid_case(name).bytes
+        return [row["control_type"] for row in reading.arrow_rows(
+            kafkarec.decode(data, control=True, columns=["control_type"]))]  # fmt: skip
+
+    assert control_types("control-type-7") == [7]
+    assert control_types("control-key-3-bytes") == [None]
+    assert control_types("control-key-null") == [None]
+
+
+UNITS = {"ms": (1, pa.timestamp("ms", tz="UTC")), "us": (1000, pa.timestamp("us", tz="UTC")),
+         "ns": (1_000_000, pa.timestamp("ns", tz="UTC")), "int64": (1, pa.int64())}  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_timestamp_units(unit: str) -> None:
+    factor, arrow_type = UNITS[unit]
+    columns = kafkarec.decode(builders.good_batch(3), timestamp_unit=unit)
+    table = reading.arrow_table(columns)
+    assert table.schema.field("timestamp").type == arrow_type
+    assert table.column("timestamp").cast(pa.int64()).to_pylist() == [
+        (builders.NOW + i) * factor for i in range(3)
+    ]
+    assert columns.timestamps_out_of_range == 0
+    assert [record.timestamp for record in columns] == [builders.NOW + i for i in range(3)]
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_timestamp_that_does_not_fit_is_null_and_counted(unit: str, sign: int) -> None:
+    factor = UNITS[unit][0]
+    largest = sign * ((2**63 - 1) // factor)
+    inside = [builders.record(timestamp_delta=0), builders.record(timestamp_delta=-sign, offset_delta=1)]
+    fits = kafkarec.decode(
+        builders.batch(inside, base_timestamp=largest, max_timestamp=0), timestamp_unit=unit
+    )
+    assert fits.timestamps_out_of_range == 0
+    assert reading.arrow_table(fits).column("timestamp").null_count == 0
+    if factor == 1:
+        return
+    beyond = builders.batch(inside, base_timestamp=largest + sign, max_timestamp=0)
+    columns = kafkarec.decode(beyond, timestamp_unit=unit)
+    assert columns.timestamps_out_of_range == 1
+    assert reading.arrow_table(columns).column("timestamp").is_null().to_pylist() == [True, False]
+
+
+def test_header_keys_as_bytes_lose_nothing() -> None:
+    keys = [b"\xc3(\xff", b"\xed\xa0\x80", "é€😀".encode(), b"", b"\0"]
+    data = builders.batch([builders.record(headers=[(key, b"v") for key in keys])])
+    columns = kafkarec.decode(data, header_keys="binary")
+    [headers] = reading.arrow_table(columns).column("headers").to_pylist()
+    assert [header["key"] for header in headers] == keys
+    assert [key for key, _ in columns[0].headers] == keys
+    texts = [key for key, _ in kafkarec.decode(data)[0].headers]
+    assert texts == ["\ufffd(\ufffd", "\ufffd", "é€😀", "", "\0"]
+
+
+def test_crc_check_can_be_turned_off() -> None:
+    data = golden.invalid_case("v2-crc-flipped").bytes
+    with pytest.raises(kafkarec.CorruptRecordError):
+        kafkarec.decode(data)
+    assert len(kafkarec.decode(data, check_crcs=False)) == 3
+    assert len(kafkarec.decode(golden.invalid_case("v1-crc-flipped").bytes, check_crcs=False)) == 1
+
+
+def test_inner_legacy_checksums_only_on_request() -> None:
+    for name in ("v0-inner-crc-wrong", "v1-inner-crc-wrong"):
+        data = golden.invalid_case(name).bytes
+        assert len(kafkarec.decode(data)) > 0
+        with pytest.raises(kafkarec.CorruptRecordError) as caught:
+            kafkarec.decode(data, check_crcs="all")
+        assert caught.value.reason == "inner_crc_mismatch"
+    for good in ("v1-gzip", "v0-lz4", "v1-snappy-stamped-in-place", "v1-wrapper-with-v0-inner"):
+        kafkarec.decode(golden.vector(good).bytes, check_crcs="all")
+
+
+def test_a_crc_error_carries_both_sides_and_the_place() -> None:
+    first = builders.good_batch(2, base_offset=70)
+    second = builders.good_batch(2, base_offset=72)
+    spoiled = second[:-1] + b"\x02"
+    with pytest.raises(kafkarec.CorruptRecordError) as caught:
+        kafkarec.decode(first + spoiled + first)
+    error = caught.value
+    assert (error.position, error.base_offset, error.reason) == (len(first), 72, "crc_mismatch")
+    assert error.next_position == len(first) + len(second)
+    assert error.expected == int.from_bytes(second[17:21], "big")
+    assert error.found == int.from_bytes(builders.with_crc(spoiled)[17:21], "big")
+    for number in (str(len(first)), "72", f"{error.expected:x}", f"{error.found:x}"):
+        assert number in str(error).replace("_", "")
+
+
+@pytest.mark.parametrize(
+    "name", ["v2-crc-flipped", "v2-key-overruns-record", "v2-magic-3", "v2-codec-5", "v2-length-zero"]
+)
+def test_errors_survive_pickling_and_copying(name: str) -> None:
+    with pytest.raises(kafkarec.KafkaRecordError) as caught:
+        kafkarec.decode(golden.invalid_case(name).bytes)
+    for twin in (pickle.loads(pickle.dumps(caught.value)), copy.copy(caught.value)):
+        assert type(twin) is type(caught.value)
+        assert str(twin) == str(caught.value)
+        for field in ("position", "base_offset", "next_position", "reason", "expected", "found", "file"):
+            assert getattr(twin, field) == getattr(caught.value, field)
+
+
+def test_damage_survives_pickling() -> None:
+    skipped = kafkarec.decode(golden.invalid_case("v2-crc-flipped").bytes, errors="skip")
+    assert pickle.loads(pickle.dumps(skipped.damage)) == skipped.damage
+
+
+def test_batches_are_lazy_and_hold_their_bytes() -> None:
+    iterator = kafkarec.batches(DATA + b"\0" * 12)
+    first = next(iterator)
+    assert first.base_offset == 0
+    assert isinstance(first.raw, memoryview)
+    assert first.raw.readonly
+    with pytest.raises(kafkarec.CorruptRecordError):
+        list(iterator)
+
+
+def test_repr_names_the_size_and_html_holds_twenty_rows_escaped() -> None:
+    data = builders.batch(builders.records(50, value=b"<script>alert(1)</script>", key=b"<b>"))
+    columns = kafkarec.decode(data)
+    assert "50" in repr(columns)
+    html = columns._repr_html_()
+    assert "<script>" not in html
+    assert "<b>" not in html
+    assert 20 <= html.count("<tr") <= 23
+
+
+def test_threads_share_one_decoded_object() -> None:
+    columns = kafkarec.decode(DATA)
+    wanted, failures = list(columns), []
+
+    def read() -> None:
+        for _ in range(50):
+            if list(columns) != wanted or pa.table(columns).num_rows != len(wanted):
+                failures.append(1)
+
+    workers = [threading.Thread(target=read) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not failures
+
+
+@pytest.mark.parametrize("threads", [2, 3, 4])
+def test_any_number_of_threads_gives_the_same_answer(threads: int) -> None:
+    data = b"".join(
+        builders.good_batch(50, base_offset=50 * i, codec=codec)
+        for i, codec in enumerate(["none", "gzip", "snappy", "lz4", "zstd"] * 120)
+    )
+    data += golden.partition_bytes("all-codecs-0") * 8
+    got = kafkarec.decode(data, threads=threads, columns=reading.RECORD_FIELDS)
+    alone = kafkarec.decode(data, columns=reading.RECORD_FIELDS)
+    assert pa.table(got).equals(pa.table(alone))
+    assert pa.table(got.batches).equals(pa.table(alone.batches))
+    spoiled = data[:2_000] + b"?" + data[2_001:-300] + b"?" + data[-299:]
+    one = kafkarec.decode(spoiled, errors="skip")
+    many = kafkarec.decode(spoiled, errors="skip", threads=threads)
+    assert many.damage == one.damage
+    assert pa.table(many).equals(pa.table(one))

@@ -1,0 +1,144 @@
+"""Made-up batches of every magic and codec: the engine reads what the oracle reads."""
+
+from __future__ import annotations
+
+import builders
+import pyarrow as pa
+import pytest
+import reading
+from agreement import assert_agree
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kafkarec
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+INT32 = st.integers(-(2**31), 2**31 - 1)
+INT16 = st.integers(-(2**15), 2**15 - 1)
+BLOB = st.none() | st.binary(max_size=40) | st.binary(min_size=60, max_size=300)
+HEADER_KEY = st.text(max_size=8).map(lambda text: text.encode("utf-8", "surrogatepass")) | st.binary(
+    max_size=6
+)
+OFTEN_SMALL = st.integers(0, 200) | INT64
+RECORD = st.builds(
+    builders.record,
+    offset_delta=st.integers(0, 100) | INT32,
+    timestamp_delta=OFTEN_SMALL,
+    key=BLOB,
+    value=BLOB,
+    headers=st.lists(st.tuples(HEADER_KEY, BLOB), max_size=4),
+    attributes=st.integers(0, 255),
+)
+BATCH = st.builds(
+    builders.batch,
+    st.lists(RECORD, max_size=8),
+    codec=st.sampled_from(list(builders.CODEC_IDS)),
+    base_offset=OFTEN_SMALL,
+    leader_epoch=INT32,
+    attributes=st.sampled_from([0, 8, 0x10, 0x20, 0x30, 0x40, 0x48, 0x80, 0xFF00]),
+    last_offset_delta=st.none() | INT32,
+    base_timestamp=OFTEN_SMALL,
+    max_timestamp=st.none() | st.integers(-1, 2**62),
+    producer_id=OFTEN_SMALL,
+    producer_epoch=INT16,
+    base_sequence=st.sampled_from([-1, 0, 2**31 - 2]) | INT32,
+).filter(lambda raw: raw[57:61] != b"\0\0\0\0" or len(raw) == 61)
+MESSAGE = st.builds(
+    builders.message,
+    magic=st.sampled_from([0, 1]),
+    offset=OFTEN_SMALL,
+    key=BLOB,
+    value=BLOB,
+    timestamp=OFTEN_SMALL,
+    attributes=st.sampled_from([0, 0, 8, 0x70, 0xF0]),
+    behind=st.sampled_from([b"", b"", b"spare"]),
+)
+WRAPPER = st.builds(
+    builders.wrapper,
+    st.lists(MESSAGE, min_size=0, max_size=5).map(b"".join)
+    | st.tuples(st.lists(MESSAGE, min_size=1, max_size=3).map(b"".join), st.binary(max_size=20)).map(
+        b"".join
+    ),
+    magic=st.sampled_from([0, 1]),
+    codec=st.sampled_from(["gzip", "snappy", "lz4"]),
+    offset=st.sampled_from([0, 1, 300]) | INT64,
+    attributes=st.sampled_from([0, 8]),
+    timestamp=OFTEN_SMALL,
+)
+
+
+@given(BATCH)
+def test_magic_2(raw: bytes) -> None:
+    assert_agree(raw)
+
+
+@given(MESSAGE)
+def test_magic_0_and_1(raw: bytes) -> None:
+    assert_agree(raw)
+
+
+@given(WRAPPER)
+def test_wrappers(raw: bytes) -> None:
+    assert_agree(raw)
+
+
+@given(st.lists(BATCH | MESSAGE | WRAPPER, max_size=6), st.binary(max_size=11))
+def test_mixed_magics_and_a_tail(parts: list[bytes], tail: bytes) -> None:
+    assert_agree(b"".join(parts) + tail)
+
+
+@given(st.binary(max_size=120))
+def test_any_bytes(raw: bytes) -> None:
+    assert_agree(raw)
+
+
+@given(BATCH, st.data())
+def test_payload_bytes_at_random_under_a_right_checksum(raw: bytes, data: st.DataObject) -> None:
+    body = bytearray(raw)
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(21, len(body) - 1))
+        body[at] = data.draw(st.integers(0, 255))
+    assert_agree(builders.with_crc(bytes(body)), deep=False)
+
+
+@given(WRAPPER | MESSAGE, st.data())
+def test_message_bytes_at_random_under_a_right_checksum(raw: bytes, data: st.DataObject) -> None:
+    body = bytearray(raw)
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(17, len(body) - 1))
+        body[at] = data.draw(st.integers(0, 255))
+    assert_agree(builders.with_legacy_crc(bytes(body)), deep=False)
+
+
+@given(st.lists(BATCH | WRAPPER, min_size=1, max_size=5), st.data())
+def test_projection_is_a_subset_of_everything(parts: list[bytes], data: st.DataObject) -> None:
+    raw = b"".join(parts)
+    names = data.draw(st.permutations(reading.RECORD_FIELDS).map(lambda p: p[: len(p) // 2 + 1]))
+    try:
+        everything = pa.table(kafkarec.decode(raw, columns=reading.RECORD_FIELDS, timestamp_unit="int64"))
+    except kafkarec.KafkaRecordError:
+        # A projection may save work, it may not accept more.
+        with pytest.raises(kafkarec.KafkaRecordError):
+            kafkarec.decode(raw, columns=names)
+        return
+    got = pa.table(kafkarec.decode(raw, columns=names, timestamp_unit="int64"))
+    assert got.equals(everything.select(names))
+
+
+@given(st.lists(HEADER_KEY | st.binary(max_size=12), min_size=1, max_size=30))
+def test_header_keys_read_as_in_java(keys: list[bytes]) -> None:
+    assert_agree(builders.batch([builders.record(headers=[(key, b"") for key in keys])]), deep=False)
+
+
+@given(st.lists(BATCH | MESSAGE | WRAPPER, max_size=6))
+def test_streaming_gives_what_decode_gives(parts: list[bytes]) -> None:
+    raw = b"".join(parts)
+    try:
+        whole = reading.by_columns(raw)
+    except kafkarec.KafkaRecordError:
+        with pytest.raises(kafkarec.KafkaRecordError):
+            for piece in kafkarec.stream(raw):
+                len(piece)
+        return
+    pieces = list(kafkarec.stream(raw, columns=reading.RECORD_FIELDS))
+    assert [row for piece in pieces for row in reading.arrow_rows(piece)] == whole
