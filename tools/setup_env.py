@@ -131,7 +131,8 @@ def install(environment: Environment) -> None:
 
 def digest_of(patterns: Iterable[str]) -> str:
     """One hash over this interpreter, the compiler's name and every file that the patterns name."""
-    files = sorted({path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file()})
+    found = {path for pattern in patterns for path in ROOT.glob(pattern)}
+    files = sorted(path for path in found if path.is_file() and path.parent.name != "__pycache__")
     parts = [sys.version.encode(), os.environ.get("CC", "").encode()]
     for path in files:
         parts += [str(path.relative_to(ROOT)).encode(), path.read_bytes()]
