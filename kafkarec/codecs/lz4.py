@@ -84,22 +84,33 @@ def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> byte
     global _context
     if _context is None:
         _context = _Context()
+    room = first_room(guess, len(payload), LEAST_ROOM)
     header = bytes(payload[:HEADER_SIZE])
     block_maximum = _KNOWN_HEADERS.get(header, 0)
     if block_maximum:
         end, plain = _end_mark(payload, HEADER_SIZE, header[4], block_maximum)
-        parts = [payload] if plain else [payload[:end], END_MARK]
-    else:
-        flags, descriptor, at = _frame_header(payload, magic)
-        end, _ = _end_mark(payload, at, flags, 1 << 2 * (descriptor >> 4) + 8)
-        plain_header = PLAIN_HEADERS[flags & (0x60 | FLAG_BLOCK_CHECKSUM), descriptor]
-        parts = [plain_header, payload[at:end], END_MARK]
-    return _decode(parts, limit, first_room(guess, len(payload), LEAST_ROOM))
+        return _decode([payload] if plain else [payload[:end], END_MARK], limit, room)
+    flags, descriptor, at = _frame_header(payload)
+    end, plain = _end_mark(payload, at, flags, 1 << 2 * (descriptor >> 4) + 8)
+    if magic > 0:
+        if plain:
+            try:
+                # the library checks more than Kafka does: what it accepts needs no second look
+                return _decode([payload], limit, room)
+            except LimitReached:
+                raise
+            except CodecError:
+                pass
+        _check_header(payload, at)
+    mended = PLAIN_HEADERS[flags & (0x60 | FLAG_BLOCK_CHECKSUM), descriptor]
+    return _decode([mended, payload[at:end], END_MARK], limit, room)
 
 
 def probe(payload: Any, limit: int, magic: int = 2) -> None:
     """Lz4BlockInputStream's constructor reads the frame header."""
-    _frame_header(payload, magic)
+    _, _, at = _frame_header(payload)
+    if magic > 0:
+        _check_header(payload, at)
 
 
 def _decode(parts: list[Any], limit: int, room: int) -> bytes | memoryview:
@@ -146,8 +157,8 @@ def _library_error(error: RuntimeError) -> CodecError:
     return CodecError("payload_corrupt", "lz4: a block cannot be decompressed")
 
 
-def _frame_header(payload: Any, magic: int) -> tuple[int, int, int]:
-    """(FLG, BD, place behind the header), checked as Kafka does."""
+def _frame_header(payload: Any) -> tuple[int, int, int]:
+    """(FLG, BD, place behind the header), checked as Kafka does but for the header checksum."""
     size = len(payload)
     if size == 0:
         raise CodecError("payload_empty", "lz4: no bytes")
@@ -167,14 +178,16 @@ def _frame_header(payload: Any, magic: int) -> tuple[int, int, int]:
     at = 14 if flags & FLAG_CONTENT_SIZE else 6
     if at >= size:
         raise CodecError("payload_truncated", "lz4: the frame header is cut")
-    if magic > 0:
-        computed = header_checksum(bytes(payload[4:at]))
-        if payload[at] != computed:
-            raise CodecError(
-                "payload_checksum_mismatch",
-                f"lz4: header checksum {payload[at]:#04x}, computed {computed:#04x}",
-            )
     return flags, descriptor, at + 1
+
+
+def _check_header(payload: Any, end: int) -> None:
+    """Compares the header checksum, the last byte before `end`."""
+    stored, computed = payload[end - 1], header_checksum(bytes(payload[4 : end - 1]))
+    if stored != computed:
+        raise CodecError(
+            "payload_checksum_mismatch", f"lz4: header checksum {stored:#04x}, computed {computed:#04x}"
+        )
 
 
 def _end_mark(payload: Any, at: int, flags: int, block_maximum: int) -> tuple[int, bool]:

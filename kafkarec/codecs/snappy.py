@@ -3,9 +3,9 @@
     82 53 4e 41 50 50 59 00 | version 4 | compatible version 4 | chunk*      chunk: size 4 BE | raw block
 
 The two versions are not checked: Kafka does not, and Redpanda writes them little-endian (kafka-python #2414).
-A chunk size that equals the magic's first four bytes begins a concatenated stream. Fewer than four bytes
-behind a chunk end the stream in silence. A payload without the magic, or shorter than 16 bytes, is one raw
-block.
+A chunk size that equals the magic's first four bytes begins a concatenated stream, and there snappy-java
+wants a version of 1 at least. Fewer than four bytes behind a chunk end the stream in silence. A payload
+without the magic, or shorter than 16 bytes, is one raw block.
 """
 
 import threading
@@ -81,6 +81,7 @@ def _xerial_blocks(payload: Any, limit: int) -> tuple[list[tuple[int, int, int]]
     """(start, end, decompressed length) of each block, and the sum of the lengths, within `limit`."""
     blocks = []
     size, at, total = len(payload), STREAM_HEADER_SIZE, 0
+    ended_at = 0
     while size - at >= 4:
         chunk = int.from_bytes(payload[at : at + 4], "big")
         at += 4
@@ -92,8 +93,17 @@ def _xerial_blocks(payload: Any, limit: int) -> tuple[list[tuple[int, int, int]]
                 )
             if size - at < STREAM_HEADER_SIZE - 4:
                 raise CodecError("payload_truncated", "snappy: the header of a concatenated stream is cut")
-            if payload[at : at + 4] != MAGIC[4:]:
+            if payload[at : at + 4] == MAGIC[4:]:
+                version = int.from_bytes(payload[at + 4 : at + 8], "big", signed=True)
+                if version < 1:
+                    raise CodecError(
+                        "payload_unsupported", f"snappy: stream version {version}, not 1 or more"
+                    )
+            elif total == ended_at:
                 break
+            else:
+                # a wrong magic ends one read call of snappy-java; the next call goes on behind that header
+                ended_at = total
             at += STREAM_HEADER_SIZE - 4
             continue
         length = _block_length(payload, at, at + chunk, limit - total)
@@ -110,7 +120,7 @@ def _block_length(payload: Any, at: int, end: int, limit: int) -> int:
     while True:
         if at >= end:
             raise CodecError("payload_truncated", "snappy: a block ends inside of its length")
-        byte = payload[at]
+        byte: int = payload[at]
         at += 1
         length |= (byte & 0x7F) << shift
         if byte < 0x80:

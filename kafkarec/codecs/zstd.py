@@ -5,8 +5,9 @@
     block header 3 LE: last 1 bit, type 2 bits (raw, one byte repeated, compressed, reserved), size 21 bits
 
 Frames in a row are one stream; no bytes at all are an empty stream; a cut frame or garbage behind is an
-error. The Java producer writes frames without a content size. Windows above 128 MiB are refused
-(ZSTD_MAXWINDOWSIZE_DEFAULT).
+error. (Deliberate difference: the JVM takes a later frame that is cut for the end, in silence, when its bytes
+came in one read with the end of the frame before.) The Java producer writes frames without a content size.
+Windows above 128 MiB are refused (ZSTD_MAXWINDOWSIZE_DEFAULT).
 
 The frames are walked here first, because the library drops a second frame in silence, allocates whatever
 content size a frame claims, and asks to be told a size where there is none: the blocks say how much can come
@@ -186,7 +187,7 @@ def _frame(payload: Any, at: int, limit: int) -> tuple[int, int, int, int]:
 
 
 def _odd_header(payload: Any, at: int, flags: int) -> tuple[int, int]:
-    """(place behind the header, content size) where there is a dictionary id, content size or reserved bit."""
+    """(place behind the header, content size) where there is a dictionary id or content size."""
     if flags & FLAG_RESERVED:
         raise CodecError("payload_header_invalid", "zstd: reserved bit in the frame header")
     id_size = DICTIONARY_ID_SIZES[flags & 3]
