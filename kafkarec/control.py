@@ -22,8 +22,8 @@ from uuid import UUID
 
 from .errors import InvalidRecordError, LimitExceededError
 
-# A voter set is some kilobytes. Five bytes of a hostile array become one object, so this bounds the objects that
-# one record can make. Markers and records of unknown type are one object at any size.
+# A voter set is some kilobytes. Five bytes of a hostile array become one object, so this bounds the objects
+# that one record can make. Markers and records of unknown type are one object at any size.
 _LARGEST_MESSAGE = 4 << 20
 
 

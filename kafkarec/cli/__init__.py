@@ -1,0 +1,5 @@
+"""The command line, `kafkarec` and `python -m kafkarec`."""
+
+from .app import main
+
+__all__ = ["main"]

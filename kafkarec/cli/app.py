@@ -1,0 +1,170 @@
+"""The table of verbs, and how a run ends.
+
+Exit status: 0 fine, 1 damage found (the output is complete as far as asked), 2 wrong use, 3 could not
+(file, permission, missing extra, limit), 130 on Ctrl-C. A closed pipe ends in silence with 0. No traceback is
+shown without --debug.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from kafkarec._version import __version__
+from kafkarec.errors import KafkaRecordError
+
+from .options import CouldNot, WrongUse, join_relative_times
+from .output import ClosedPipe
+from .trouble import COULD_NOT, DAMAGED, FINE, INTERRUPTED, WRONG_USE, exit_status, say
+
+# verb -> what it does. A verb has a module of its name in this folder, or it is not in this version yet.
+VERBS = {
+    "scan": "one row per batch, headers only",
+    "cat": "records as JSON Lines or Arrow IPC",
+    "doctor": "versions, codecs, CRC path, what is missing",
+}
+NOT_YET = {
+    "ls": "partitions, segments, offsets, sizes, codecs of a folder",
+    "dump": "kafka-dump-log's options and text",
+    "explain": "every byte of one batch, annotated",
+    "verify": "is it damaged, where, what is lost",
+    "txn": "open, hanging, aborted transactions",
+    "salvage": "copy every good batch to a new log",
+    "reindex": "rebuild the indexes of a log",
+    "build": "make segments from JSON Lines, Arrow, Parquet",
+    "convert": "change codec, level, batch size, magic",
+    "compact": "run the log cleaner offline",
+    "study": "what would another codec or batch size save",
+}
+# What comes close today to a verb that is not there yet.
+_INSTEAD = {
+    "verify": "kafkarec cat --errors skip -o /dev/null PATH reports all damage",
+    "dump": "kafkarec scan PATH and kafkarec cat PATH show batches and records",
+    "ls": "kafkarec scan PATH shows the batches of a folder",
+    "txn": "kafkarec cat --control PATH shows the markers",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line and where help is, instead of printing the usage of everything."""
+
+    def error(self, message: str) -> NoReturn:
+        say(f"{message} (see {self.prog} --help)")
+        sys.exit(WRONG_USE)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line (without the program's name) and give its exit status."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in words
+    try:
+        return _run(words)
+    except SystemExit as ending:  # argparse: help, version, wrong use
+        return _leave(ending.code if isinstance(ending.code, int) else WRONG_USE)
+    except (BrokenPipeError, ClosedPipe):
+        return _leave(FINE)
+    except KeyboardInterrupt:
+        return _leave(INTERRUPTED)
+    except Exception as error:
+        if debug:
+            raise
+        return _tell(error)
+
+
+def _tell(error: Exception) -> int:
+    if isinstance(error, WrongUse):
+        say(str(error))
+        return WRONG_USE
+    if isinstance(error, KafkaRecordError):
+        say(str(error))
+        return exit_status(error.reason or "") if error.reason else DAMAGED
+    if isinstance(error, CouldNot):
+        say(str(error))
+    elif isinstance(error, MemoryError):
+        say("out of memory")
+    elif isinstance(error, OSError):
+        say(f"{error.filename or 'input/output'}: {(error.strerror or str(error)).lower()}")
+    else:
+        say(f"internal error: {type(error).__name__}: {error} (please report it, with the output of --debug)")
+    return COULD_NOT
+
+
+def _leave(status: int) -> int:
+    """Let nothing more be written: the interpreter's own last flush would complain about a closed pipe."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError, AttributeError):
+        if sys.stdout is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return status
+
+
+def _run(words: list[str]) -> int:
+    verb = next((word for word in words if not word.startswith("-")), None)
+    leading_help = words[:1] and words[0] in ("-h", "--help", "--version")
+    if not leading_help and verb not in VERBS:
+        return _no_such_verb(verb, words)
+    args = _parser(verb).parse_args(join_relative_times(words))
+    args.argv = words
+    status: int = _module(args.verb).run(args)
+    return status
+
+
+def _no_such_verb(verb: str | None, words: Sequence[str]) -> int:
+    known = ", ".join(VERBS)
+    if verb is None:
+        say(f"what shall be done? Verbs: {known} (see kafkarec --help)")
+    elif verb in NOT_YET:
+        instead = f"; {_INSTEAD[verb]}" if verb in _INSTEAD else ""
+        say(f"{verb} is not yet in this version ({__version__}){instead}")
+    elif os.path.exists(verb):
+        say(f"{verb} is a path, and a verb comes first: kafkarec cat {verb} or kafkarec scan {verb}")
+    else:
+        near = difflib.get_close_matches(verb, [*VERBS, *NOT_YET], 1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        say(
+            f"no such verb: {verb}{meant} Verbs: {known}"
+            if meant
+            else f"no such verb: {verb}; verbs: {known}"
+        )
+    return WRONG_USE
+
+
+def _module(verb: str):  # type: ignore[no-untyped-def]
+    return importlib.import_module(f".{verb}", __package__)
+
+
+def _parser(verb: str | None) -> argparse.ArgumentParser:
+    """The parser of all verbs, with the options of `verb` alone, so no other verb's module is imported."""
+    parser = _Parser(
+        prog="kafkarec",
+        description="Reads Kafka's log segments and record batches without a broker.",
+        epilog="Exit status: 0 fine, 1 damage found, 2 wrong use, 3 could not, 130 interrupted. "
+        f"Not yet in this version: {', '.join(NOT_YET)}.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"kafkarec {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=_Parser)
+    for name, does in VERBS.items():
+        if name != verb:
+            verbs.add_parser(name, help=does)
+            continue
+        module = _module(name)
+        one = verbs.add_parser(
+            name,
+            help=does,
+            description=module.DESCRIPTION,
+            epilog=module.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        module.add_arguments(one)
+        one.add_argument(
+            "--debug", action="store_true", help="a traceback where a program error ends the run"
+        )
+    return parser

@@ -1,0 +1,162 @@
+"""`kafkarec cat`: records as JSON Lines or as an Arrow IPC stream."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import binascii
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from itertools import groupby
+from typing import Any
+
+import kafkarec
+from kafkarec.schema import RECORD_FIELDS
+
+from . import committed, inputs, options, output
+from .catwriters import CONSTANTS, ArrowWriter, JsonWriter, Writer
+from .inputs import Source
+from .jsonlines import FORMS
+from .selection import Piece, Selection, first_rows, last_rows
+from .trouble import Troubles
+
+DESCRIPTION = """Prints records as JSON Lines, one record a line, or as an Arrow IPC stream.
+Keys and values that are UTF-8 are strings; others are base64 under key_base64 and value_base64."""
+EXAMPLES = """examples:
+  kafkarec cat /kafka-logs/orders-0                     every record of a partition
+  kafkarec cat 00000000000000000000.log -n 10           the first ten of a segment
+  kafkarec cat orders-0 --from-time -1h --key user-17   one key's last hour
+  kafkarec cat orders-0 --isolation read_committed      as a consumer would see it
+  kafkarec cat orders-0 --errors skip                   all that can be saved of a damaged log
+  kafkarec cat orders-0 --format arrow -o orders.arrows"""
+
+DEFAULT_COLUMNS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
+COLUMNS = (*DEFAULT_COLUMNS, *(name for name in RECORD_FIELDS if name not in DEFAULT_COLUMNS))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_inputs(parser)
+    options.add_range(parser, "records")
+    parser.add_argument("--key", metavar="K", help="only records with this key, written as --key-as says")
+    parser.add_argument(
+        "--isolation",
+        choices=("read_uncommitted", "read_committed"),
+        default="read_uncommitted",
+        help="read_committed: no aborted records, nothing from the first open transaction on",
+    )
+    parser.add_argument("--control", action="store_true", help="control records too, decoded under control")
+    parser.add_argument(
+        "--columns",
+        type=options.names(COLUMNS),
+        metavar="A,B",
+        help=f"which, in which order: {', '.join(COLUMNS)}",
+    )
+    for field in ("key", "value"):
+        parser.add_argument(
+            f"--{field}-as",
+            choices=tuple(FORMS),
+            default="utf8",
+            help=f"how to show the {field}; bytes that do not fit are shown as {field}_base64",
+        )
+    parser.add_argument(
+        "--max-decompressed-bytes",
+        type=options.size,
+        default=128 << 20,
+        metavar="SIZE",
+        help="how far one batch may decompress (default 128m)",
+    )
+    options.add_errors(parser)
+    options.add_output(parser, ("json", "arrow"))
+
+
+def run(args: argparse.Namespace) -> int:
+    sources = inputs.find(args.paths, args.topic, args.partition)
+    troubles = Troubles(args.argv, stop_at_first=args.errors == "raise")
+    selection = Selection(
+        args.from_offset, args.to_offset, args.from_time, args.to_time, _key_bytes(args.key, args.key_as)
+    )
+    columns = tuple(args.columns or DEFAULT_COLUMNS)
+    decoded = [name for name in columns if name not in CONSTANTS]
+    with output.opened(args.output, sources) as sink:
+        writer: Writer
+        if args.format == "arrow":
+            several = len({(source.topic, source.partition) for source in sources}) > 1
+            shown = columns if args.columns or several else decoded
+            writer = ArrowWriter(sink, shown)
+        else:
+            writer = JsonWriter(sink, columns, args.control, {"key": args.key_as, "value": args.value_as})
+        needed = [*decoded, *selection.columns, *writer.needed_columns]
+        if troubles.stop_at_first:
+            needed.append("batch_position")
+        decode = {
+            "columns": list(dict.fromkeys(needed)),
+            "control": args.control,
+            "isolation": args.isolation,
+            "max_decompressed_bytes": args.max_decompressed_bytes,
+            "timestamp_unit": writer.timestamp_unit,
+        }
+        with closing(read(sources, decode, selection, troubles)) as found:
+            pieces: Iterator[Piece] = found
+            if args.first is not None:
+                pieces = first_rows(pieces, args.first)
+            elif args.last is not None:
+                pieces = last_rows(pieces, args.last)
+            for piece in pieces:
+                writer.write(piece)
+        writer.finish(decode)
+    return troubles.finish()
+
+
+def read(
+    sources: Sequence[Source], decode: dict[str, Any], selection: Selection, troubles: Troubles
+) -> Generator[Piece]:
+    """The selected rows of all sources, about 1 MB of input a piece; damage goes to `troubles`."""
+    for _, group in groupby(sources, key=lambda source: source.log):
+        log = list(group)
+        whole = None
+        if decode["isolation"] == "read_committed" and len(log) > 1:
+            whole = committed.Log(log)
+        for source in log:
+            more = whole.options(source) if whole else {}
+            with inputs.opened(source) as view:
+                yield from _read_one(source, view, decode | more, selection, troubles)
+            if troubles.stopped:
+                return
+
+
+def _read_one(
+    source: Source, view: memoryview, decode: dict[str, Any], selection: Selection, troubles: Troubles
+) -> Generator[Piece]:
+    """Always reads in the skipping way: what lies before the first damage is then whole and at hand."""
+    remaining = 0
+    stream = kafkarec.stream(view, errors="skip", _file=source.name, **decode)
+    for number, records in enumerate(stream):
+        remaining = records.remaining
+        damage = list(records.damage)[: 1 if troubles.stop_at_first else None]
+        stop_at = damage[0].position if damage and troubles.stop_at_first else None
+        piece = selection.choose(source, records, stop_at)
+        if piece.count:
+            yield piece
+        for one in damage:
+            troubles.add(one, len(view))
+        if stop_at is not None:
+            return
+        if number % 32 == 31:
+            inputs.forget(view)
+    if remaining:
+        troubles.tail(source, view[len(view) - remaining :], len(view))
+
+
+def _key_bytes(text: str | None, form: str) -> bytes | None:
+    if text is None:
+        return None
+    try:
+        if form in ("int32", "int64"):
+            return int(text).to_bytes(4 if form == "int32" else 8, "big", signed=True)
+        if form == "hex":
+            return bytes.fromhex(text)
+        if form == "base64":
+            return base64.b64decode(text, validate=True)
+    except (ValueError, OverflowError, binascii.Error):
+        raise options.WrongUse(f"--key {text!r} is no {form}, as --key-as asks for") from None
+    return text.encode("utf-8", "surrogateescape")

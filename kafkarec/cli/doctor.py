@@ -1,0 +1,111 @@
+"""`kafkarec doctor`: what is installed, which ways the engine takes, what is missing and how to get it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+from importlib import metadata
+from typing import Any
+
+import kafkarec
+
+from . import options, output
+from .table import safe
+from .trouble import COULD_NOT, FINE
+
+DESCRIPTION = """Prints versions, codecs with their libraries, the way CRC-32C is computed, the build, and
+what is missing. Exit status 3 when something that decoding needs is missing or wrong."""
+EXAMPLES = """examples:
+  kafkarec doctor                 paste this into a bug report
+  kafkarec doctor --format json"""
+
+# extra -> what it brings: package, what for.
+EXTRAS = {
+    "arrow": ("pyarrow", "cat --format arrow, to_arrow()"),
+    "cli": ("rich", "a progress bar for -o FILE"),
+}
+# Takers of the columns that need no extra of ours.
+GUESTS = ("polars", "duckdb", "pandas", "pyspark")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_output(parser, ("text", "json"))
+
+
+def run(args: argparse.Namespace) -> int:
+    found = examine()
+    text = json.dumps(found, indent=2, default=str) if args.format == "json" else as_text(found)
+    with output.opened(args.output) as sink:
+        sink.write((text + "\n").encode())
+    return COULD_NOT if found["problems"] else FINE
+
+
+def examine() -> dict[str, Any]:
+    """Everything, ready for JSON: kafkarec, python, platform, engine, codecs, extras, guests, problems."""
+    build = dict(kafkarec.build_info())
+    codecs = build.pop("codecs", {})
+    return {
+        "kafkarec": kafkarec.__version__,
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "executable": sys.executable,
+        "platform": f"{platform.system()} {platform.machine()}, {sys.byteorder}-endian",
+        "location": kafkarec.__path__[0],
+        "engine": build,
+        "codecs": codecs,
+        "extras": {
+            extra: {"package": package, "version": version_of(package), "for": use}
+            for extra, (package, use) in EXTRAS.items()
+        },
+        "guests": {package: version_of(package) for package in GUESTS},
+        "problems": problems(codecs),
+    }
+
+
+def version_of(package: str) -> str | None:
+    """The installed version; None: not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def problems(codecs: dict[str, Any]) -> list[str]:
+    """What keeps bytes from being decoded here, each with its cure."""
+    return [
+        f"{name} payloads cannot be read: pip install {info.get('library', name)}"
+        for name, info in codecs.items()
+        if name != "none" and info.get("version") is None
+    ]
+
+
+def as_text(found: dict[str, Any]) -> str:
+    """The same for eyes."""
+    lines = [
+        f"{name:<12}{found[name]}" for name in ("kafkarec", "python", "executable", "platform", "location")
+    ]
+    lines += ["", "engine", *(f"  {name:<18}{_words(value)}" for name, value in found["engine"].items())]
+    lines += ["", "codecs", *(f"  {name:<18}{_codec(info)}" for name, info in found["codecs"].items())]
+    lines += ["", "extras"]
+    for extra, info in found["extras"].items():
+        state = info["version"] or f"missing (for {info['for']}): pip install 'kafkarec[{extra}]'"
+        lines.append(f"  {extra:<18}{info['package']} {state}")
+    guests = ", ".join(f"{name} {version or '-'}" for name, version in found["guests"].items())
+    lines += ["", f"takes columns without an extra: {guests}", ""]
+    lines += found["problems"] or ["all codecs can be read, nothing that decoding needs is missing"]
+    return safe("\n".join(lines))
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_words(item)}" for name, item in value.items())
+    if isinstance(value, list | tuple):
+        return " ".join(map(str, value))
+    return "-" if value is None else str(value)
+
+
+def _codec(info: dict[str, Any]) -> str:
+    if info.get("version") is None and info.get("library"):
+        return f"missing: pip install {info['library']}"
+    return _words(info)

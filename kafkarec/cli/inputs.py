@@ -1,0 +1,149 @@
+"""From the paths of a command line to buffers of record batches."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, BinaryIO
+
+from .options import CouldNot, WrongUse
+
+# topic-7, and what a broker renames a folder to: topic-7.<32 hex digits>-delete (-future, -stray)
+_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>\d{1,10})(\.[0-9a-f]{32}-(delete|future|stray))?")
+# Only Kafka's own file names let a folder speak for them; backup-2024/x.bin is no partition 2024.
+_SEGMENT = re.compile(r"\d{20}(-\d{10})?\.(log|checkpoint)")
+_SPOOL_STEP = 1 << 20
+
+
+@dataclass(frozen=True)
+class Source:
+    """One input: `path` as given or found ("-" for standard input), and the partition that it belongs to.
+
+    log          segments with the same `log` are one log, in order
+    next_path    the later segment of the same folder, where there is one
+    """
+
+    path: str
+    topic: str | None
+    partition: int | None
+    log: str
+    next_path: str | None = None
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return "standard input" if self.path == "-" else self.path
+
+
+def find(paths: Sequence[str], topic: str | None, partition: int | None) -> list[Source]:
+    """The sources in the order of the command line, a folder's segments by base offset."""
+    if paths.count("-") > 1:
+        raise WrongUse("standard input (-) can be read once only")
+    sources: list[Source] = []
+    for path in paths:
+        if path != "-" and os.path.isdir(path):
+            sources += _segments(path)
+        else:
+            sources.append(_file(path))
+    given = {"topic": topic, "partition": partition}
+    told = {name: value for name, value in given.items() if value is not None}
+    return [replace(source, **told) for source in sources] if told else sources  # type: ignore[arg-type]
+
+
+def _file(path: str) -> Source:
+    folder = os.path.dirname(os.path.abspath(path))
+    named = (
+        _FOLDER.fullmatch(os.path.basename(folder)) if _SEGMENT.fullmatch(os.path.basename(path)) else None
+    )
+    if path == "-" or named is None:
+        return Source(path, None, None, log=path)
+    return Source(path, named["topic"], int(named["partition"]), log=folder)
+
+
+def _segments(folder: str) -> list[Source]:
+    try:
+        entries = sorted(os.listdir(folder))
+    except OSError as error:
+        raise CouldNot(f"{folder}: {_reason(error)}") from error
+    segments = [name for name in entries if name.endswith(".log")]
+    if not segments:
+        partitions = [name for name in entries if _FOLDER.fullmatch(name) and Path(folder, name).is_dir()]
+        hint = f"; name a partition folder in it, such as {Path(folder, partitions[0])}" if partitions else ""
+        raise CouldNot(f"{folder}: a folder without .log files{hint}")
+    paths = [os.path.join(folder, name) for name in sorted(segments, key=_base_offset)]
+    sources = [replace(_file(path), log=os.path.abspath(folder)) for path in paths]
+    later = [*paths[1:], None]
+    return [replace(source, next_path=path) for source, path in zip(sources, later, strict=True)]
+
+
+def _base_offset(name: str) -> tuple[int, str]:
+    digits = name.removesuffix(".log")
+    return (int(digits) if digits.isdecimal() else sys.maxsize), name
+
+
+@contextmanager
+def opened(source: Source) -> Iterator[memoryview]:
+    """The bytes of a source. A file is mapped, so its size costs no memory; a pipe is copied to a file."""
+    try:
+        file = _open(source.path)
+    except OSError as error:
+        raise CouldNot(f"{source.name}: {_reason(error)}") from error
+    with file:
+        try:
+            mapped = _map(file)
+        except OSError as error:
+            raise CouldNot(f"{source.name}: {_reason(error)}") from error
+        if mapped is None:
+            yield memoryview(b"")
+            return
+        view = memoryview(mapped)
+        try:
+            yield view
+        finally:
+            # A record of the last piece may still look into the map; then it goes when that record goes.
+            with suppress(BufferError):
+                view.release()
+                mapped.close()
+
+
+def forget(view: memoryview) -> None:
+    """Give the mapped pages that were read back to the page cache: they count as our memory until then."""
+    if isinstance(view.obj, mmap.mmap):
+        view.obj.madvise(mmap.MADV_DONTNEED)
+
+
+def _open(path: str) -> BinaryIO:
+    if path != "-":
+        return open(path, "rb")
+    if sys.stdin is None:
+        raise CouldNot("standard input is closed")
+    return open(sys.stdin.fileno(), "rb", closefd=False)
+
+
+def _map(file: IO[bytes]) -> mmap.mmap | None:
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and not file.tell():
+        return _map_whole(file)
+    # A pipe: what it delivers goes to an unnamed file first, as the decoder wants all of its input at hand.
+    with tempfile.TemporaryFile(prefix="kafkarec-") as spool:
+        while block := file.read(_SPOOL_STEP):
+            spool.write(block)
+        spool.flush()
+        return _map_whole(spool)
+
+
+def _map_whole(file: IO[bytes]) -> mmap.mmap | None:
+    if not os.fstat(file.fileno()).st_size:
+        return None  # an empty file cannot be mapped
+    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

@@ -1,0 +1,162 @@
+"""`kafkarec scan`: one row per batch, from the headers alone."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import kafkarec
+from kafkarec.schema import BATCH_FIELDS
+
+from . import arrow_c, inputs, jsonlines, options, output, table
+from .catwriters import constants
+from .inputs import Source
+from .output import Sink
+from .selection import Part, Piece, first_rows, last_rows
+from .trouble import Troubles
+
+DESCRIPTION = """Prints one row per batch from its header alone: nothing is decompressed, no checksum is
+computed, so a gigabyte takes a moment. For magic 0 and 1 one row is one outer message."""
+EXAMPLES = """examples:
+  kafkarec scan /kafka-logs/orders-0                     which batches, codecs, producers
+  kafkarec scan 00000000000000000000.log --format json   the same for a program
+  kafkarec scan orders-0 --last 5                        the end of a log"""
+
+COLUMNS = tuple(BATCH_FIELDS)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_inputs(parser)
+    options.add_range(parser, "batches")
+    known = ("file", *COLUMNS)
+    parser.add_argument(
+        "--columns",
+        type=options.names(known),
+        metavar="A,B",
+        help=f"which, in which order: {', '.join(known)}",
+    )
+    options.add_errors(parser)
+    options.add_output(parser, ("text", "json"))
+
+
+def run(args: argparse.Namespace) -> int:
+    sources = inputs.find(args.paths, args.topic, args.partition)
+    troubles = Troubles(args.argv, stop_at_first=args.errors == "raise")
+    with output.opened(args.output, sources) as sink:
+        writer: TextWriter | JsonWriter
+        if args.format == "json":
+            writer = JsonWriter(sink, args.columns or ["file", *COLUMNS])
+        else:
+            writer = TextWriter(sink, args.columns, len(sources) > 1)
+        with closing(read(sources, args, troubles)) as found:
+            pieces: Iterator[Piece] = found
+            if args.first is not None:
+                pieces = first_rows(pieces, args.first)
+            elif args.last is not None:
+                pieces = last_rows(pieces, args.last)
+            for piece in pieces:
+                writer.write(piece)
+        writer.finish()
+    return troubles.finish()
+
+
+def read(sources: Sequence[Source], args: argparse.Namespace, troubles: Troubles) -> Generator[Piece]:
+    """The chosen batches, one piece a file: a batch is a hundred bytes here, whatever its size there."""
+    for source in sources:
+        with inputs.opened(source) as view:
+            batches = kafkarec.scan(view, errors="skip", _file=source.name)
+            damage = list(batches.damage)[: 1 if troubles.stop_at_first else None]
+            stop_at = damage[0].position if damage and troubles.stop_at_first else None
+            parts = [Part(chunk, _rows(chunk, args, stop_at)) for chunk in arrow_c.chunks(batches)]
+            yield Piece(source, batches, parts)
+            for one in damage:
+                troubles.add(one, len(view))
+            if batches.remaining and stop_at is None:
+                troubles.tail(source, view[len(view) - batches.remaining :], len(view))
+        if troubles.stopped:
+            return
+
+
+def _rows(chunk: arrow_c.Chunk, args: argparse.Namespace, stop_at: int | None) -> list[int] | None:
+    """A batch is chosen when its range of offsets or times may hold what was asked for."""
+    tests = (
+        ("position", None, stop_at),
+        ("last_offset", args.from_offset, None),
+        ("base_offset", None, args.to_offset),
+        ("max_timestamp", args.from_time, None),
+        ("base_timestamp", None, args.to_time),
+    )
+    rows: list[int] | None = None
+    for name, low, high in tests:
+        if low is None and high is None:
+            continue
+        values = chunk.columns[name].numbers()
+        rows = [
+            row
+            for row in (range(chunk.length) if rows is None else rows)
+            if values[row] is None
+            or ((low is None or values[row] >= low) and (high is None or values[row] < high))
+        ]
+    return rows
+
+
+class JsonWriter:
+    """One object a batch; times are ms."""
+
+    def __init__(self, sink: Sink, names: Sequence[str]) -> None:
+        self._sink = sink
+        self._names = names
+
+    def write(self, piece: Piece) -> None:
+        for part in piece.parts:
+            if part.count:
+                known = constants(piece.source)
+                lines = jsonlines.render(part.chunk, self._names, constants=known, rows=part.rows)
+                self._sink.write(lines)
+        self._sink.flush()
+
+    def finish(self) -> None:
+        self._sink.flush()
+
+
+class TextWriter:
+    """A table for eyes: short names, times in ISO, what is not there as -, and a line of sums at the end."""
+
+    def __init__(self, sink: Sink, names: Sequence[str] | None, several: bool) -> None:
+        self._sink = sink
+        self._names = names
+        self._several = several
+        self._batches = self._bytes = self._records = self._uncounted = 0
+
+    def write(self, piece: Piece) -> None:
+        if not piece.count:
+            return
+        if self._several and self._names is None:
+            self._sink.write(table.safe(f"{piece.source.name}\n").encode())
+        rows = [row for part in piece.parts for row in _values(part)]
+        for row in rows:
+            self._batches += 1
+            self._bytes += row["size_in_bytes"]
+            self._records += row["record_count"] or 0
+            self._uncounted += row["record_count"] is None
+        if self._names is None:
+            columns = [(title, [show(row) for row in rows]) for title, show in table.BATCH_COLUMNS]
+        else:
+            rows = [row | constants(piece.source) for row in rows]
+            columns = [(name, [table.plain(name, row[name]) for row in rows]) for name in self._names]
+        self._sink.write(table.render(columns).encode())
+        self._sink.flush()
+
+    def finish(self) -> None:
+        records = f"{self._records} records"
+        if self._uncounted:
+            records += f" and {self._uncounted} messages of magic 0 or 1, whose records a scan cannot count"
+        self._sink.write(f"{self._batches} batches, {records}, {self._bytes} bytes\n".encode())
+
+
+def _values(part: Part) -> list[dict[str, Any]]:
+    columns = {name: column.objects() for name, column in part.chunk.columns.items()}
+    rows = range(part.chunk.length) if part.rows is None else part.rows
+    return [{name: values[row] for name, values in columns.items()} for row in rows]

@@ -1,0 +1,129 @@
+"""Which rows of a piece are wanted: by offset, time, key, place and number."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import Any
+
+from . import arrow_c
+from .inputs import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A chunk and its chosen rows, in order; None: all of them."""
+
+    chunk: arrow_c.Chunk
+    rows: Sequence[int] | None
+
+    @property
+    def count(self) -> int:
+        return self.chunk.length if self.rows is None else len(self.rows)
+
+    def slice(self, start: int, stop: int) -> Part:
+        rows = range(self.chunk.length) if self.rows is None else self.rows
+        return Part(self.chunk, rows[start:stop])
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """About 1 MB of input: the records as decoded, and the same as chunks with their chosen rows."""
+
+    source: Source
+    records: Any
+    parts: list[Part]
+
+    @property
+    def count(self) -> int:
+        return sum(part.count for part in self.parts)
+
+    def slice(self, start: int, stop: int) -> Piece:
+        parts, at = [], 0
+        for part in self.parts:
+            parts.append(part.slice(max(start - at, 0), max(stop - at, 0)))
+            at += part.count
+        return Piece(self.source, self.records, parts)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Bounds are None where there is none; the upper ones are exclusive; times are ms."""
+
+    from_offset: int | None
+    to_offset: int | None
+    from_time: int | None
+    to_time: int | None
+    key: bytes | None
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that choosing looks at."""
+        wanted = {
+            "offset": self.from_offset is not None or self.to_offset is not None,
+            "timestamp": self.from_time is not None or self.to_time is not None,
+            "key": self.key is not None,
+        }
+        return [name for name, needed in wanted.items() if needed]
+
+    def choose(self, source: Source, records: Any, stop_at: int | None = None) -> Piece:
+        """`stop_at`: the byte from which on batches are left out."""
+        parts = [Part(chunk, self._rows(chunk, stop_at)) for chunk in arrow_c.chunks(records)]
+        return Piece(source, records, parts)
+
+    def _rows(self, chunk: arrow_c.Chunk, stop_at: int | None) -> list[int] | None:
+        rows: list[int] | None = None
+        for test in self._tests(chunk, stop_at):
+            rows = list(compress(range(chunk.length), test) if rows is None else _both(rows, test))
+        return None if rows is not None and len(rows) == chunk.length else rows
+
+    def _tests(self, chunk: arrow_c.Chunk, stop_at: int | None) -> Iterator[list[bool]]:
+        columns = chunk.columns
+        for name, low, high in (
+            ("offset", self.from_offset, self.to_offset),
+            ("timestamp", self.from_time, self.to_time),
+            ("batch_position", None, stop_at),
+        ):
+            if low is not None:
+                yield [value is not None and value >= low for value in columns[name].numbers()]
+            if high is not None:
+                yield [value is not None and value < high for value in columns[name].numbers()]
+        if self.key is not None:
+            key = self.key
+            yield [blob == key for blob in columns["key"].blobs()]
+
+
+def _both(rows: Iterable[int], test: Sequence[bool]) -> Iterator[int]:
+    return (row for row in rows if test[row])
+
+
+def first_rows(pieces: Iterable[Piece], count: int) -> Iterator[Piece]:
+    """Stops asking for pieces once there are enough."""
+    if not count:
+        return
+    for piece in pieces:
+        yield piece.slice(0, count) if piece.count > count else piece
+        count -= piece.count
+        if count <= 0:
+            return
+
+
+def last_rows(pieces: Iterable[Piece], count: int) -> Iterator[Piece]:
+    """Keeps no more pieces than the last `count` rows need."""
+    kept: deque[Piece] = deque()
+    total = 0
+    for piece in pieces:
+        kept.append(piece)
+        total += piece.count
+        while total - kept[0].count >= count:
+            total -= kept.popleft().count
+            if not kept:
+                break
+    for piece in kept:
+        surplus = total - count
+        if surplus > 0:
+            total -= surplus
+            piece = piece.slice(surplus, piece.count)
+        yield piece

@@ -1,0 +1,90 @@
+"""Plain text tables: columns as wide as their widest cell, numbers to the right, two spaces between."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+NOTHING = "-"
+
+
+def render(columns: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """A header line and a line a row."""
+    laid = []
+    for title, cells in columns:
+        width = max([len(title), *map(len, cells)])
+        numeric = all(cell == NOTHING or cell[:1].isdigit() or cell[:1] == "-" for cell in cells)
+        turn = str.rjust if numeric else str.ljust
+        laid.append([turn(cell, width) for cell in (title, *cells)])
+    return "".join(safe("  ".join(line).rstrip()) + "\n" for line in zip(*laid, strict=True))
+
+
+def safe(text: str) -> str:
+    """No character that moves a terminal's cursor or cannot be encoded (file names may hold any)."""
+    return _CONTROL.sub("\ufffd", text)
+
+
+def moment(ms: int | None) -> str:
+    """ISO 8601 in UTC; the number itself where the calendar ends."""
+    if ms is None:
+        return NOTHING
+    try:
+        return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except OverflowError:
+        return str(ms)
+
+
+_TIMES = ("base_timestamp", "max_timestamp", "delete_horizon_ms")
+
+
+def plain(name: str, value: Any) -> str:
+    """One value of the column `name`."""
+    if value is None:
+        return NOTHING
+    if name in _TIMES:
+        return moment(value)
+    if name == "crc":
+        return f"0x{value:08x}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _column(name: str) -> Callable[[dict[str, Any]], str]:
+    return lambda row: plain(name, row[name])
+
+
+def _compression(row: dict[str, Any]) -> str:
+    """Codec ids 5 to 7 have no name."""
+    return str(row["compression"] or f"codec {row['attributes'] & 7}")
+
+
+def _notes(row: dict[str, Any]) -> str:
+    told = {
+        "transactional": row["is_transactional"],
+        "control": row["is_control"],
+        "log append time": row["timestamp_type"] == 1,
+        "delete horizon " + moment(row["delete_horizon_ms"]): row["delete_horizon_ms"] is not None,
+        "empty": row["record_count"] == 0,
+    }
+    return ", ".join(note for note, holds in told.items() if holds)
+
+
+# What `scan` shows of a batch: title -> cell.
+BATCH_COLUMNS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
+    ("position", _column("position")),
+    ("bytes", _column("size_in_bytes")),
+    ("base", _column("base_offset")),
+    ("last", _column("last_offset")),
+    ("records", _column("record_count")),
+    ("codec", _compression),
+    ("magic", _column("magic")),
+    ("max timestamp", _column("max_timestamp")),
+    ("epoch", _column("partition_leader_epoch")),
+    ("producer", _column("producer_id")),
+    ("p.epoch", _column("producer_epoch")),
+    ("sequence", _column("base_sequence")),
+    ("notes", _notes),
+)

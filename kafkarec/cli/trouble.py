@@ -1,0 +1,133 @@
+"""What a verb found wrong with its input, and the lines that say so on standard error.
+
+A line names the file, the byte, the reason, what is lost and where reading can go on; where reading stopped,
+it ends with the command to type next. No line holds a byte of a key, a value or a header.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kafkarec.errors import REASONS, LimitExceededError, MissingCodecError
+
+from .inputs import Source
+from .table import safe
+
+FINE, DAMAGED, WRONG_USE, COULD_NOT, INTERRUPTED = 0, 1, 2, 3, 130
+
+_LINES_AT_MOST = 20
+
+
+class Damage(Protocol):
+    """The part of kafkarec's Damage that is told to people."""
+
+    @property
+    def length(self) -> int: ...
+    @property
+    def lost_from(self) -> int | None: ...
+    @property
+    def lost_to(self) -> int | None: ...
+    @property
+    def next_position(self) -> int | None: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def detail(self) -> str: ...
+
+
+def say(text: str) -> None:
+    """One line for people. A closed standard error is no reason to fail."""
+    try:
+        print(f"kafkarec: {safe(text)}", file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        return
+
+
+def exit_status(reason: str) -> int:
+    """The status for a reason: a limit or a missing library is not the file's fault."""
+    known = REASONS.get(reason)
+    return COULD_NOT if known and issubclass(known.error, LimitExceededError | MissingCodecError) else DAMAGED
+
+
+@dataclass
+class Troubles:
+    """Collects damage over all inputs of one run."""
+
+    argv: Sequence[str]
+    stop_at_first: bool
+    found: int = 0
+    status: int = FINE
+
+    @property
+    def stopped(self) -> bool:
+        """Whether reading has to end here."""
+        return self.stop_at_first and self.found > 0
+
+    def add(self, damage: Damage, end: int) -> None:
+        """Tell one damage of an input of `end` bytes."""
+        self.found += 1
+        self.status = max(self.status, exit_status(damage.reason) if self.stop_at_first else DAMAGED)
+        if self.found <= _LINES_AT_MOST:
+            self._tell(f"{damage.detail}; {_lost(damage, end)}", damage.reason)
+
+    def tail(self, source: Source, tail: memoryview, end: int) -> None:
+        """Bytes at the end that are no whole batch: zeros made in advance, a cut, or, in front of a later
+        segment, a loss."""
+        if not any(tail[:64]):
+            return
+        what = f"{source.name} ends at byte {end} inside the batch at byte {end - len(tail)}"
+        if source.next_path is None:
+            say(f"note: {what}: cut off while it was written or copied, no damage")
+            return
+        self.found += 1
+        self.status = max(self.status, DAMAGED)
+        self._tell(f"{what}, and a later segment follows: {len(tail)} bytes are lost", "length_beyond_end")
+
+    def finish(self) -> int:
+        """The exit status, after a last line about what was not listed."""
+        if self.found > _LINES_AT_MOST:
+            say(f"and {self.found - _LINES_AT_MOST} more places like these, {self.found} in all")
+        return self.status
+
+    def _tell(self, what: str, reason: str) -> None:
+        line = f"{what} [{reason}]"
+        if self.stop_at_first:
+            option, value = _WAYS_ON.get(reason, ("--errors", "skip"))
+            line += f". Everything in front of it is written; go on with: {command(self.argv, option, value)}"
+        say(line)
+
+
+_WAYS_ON = {"limit_exceeded": ("--max-decompressed-bytes", "1g")}
+
+
+def _lost(damage: Damage, end: int) -> str:
+    first, last = damage.lost_from, damage.lost_to
+    if first is not None and last is not None:
+        offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
+        offsets = "no offset" if last < first else offsets
+    elif first is not None:
+        offsets = f"offsets from {first} on"
+    elif last is not None:
+        offsets = f"offsets up to {last}"
+    else:
+        offsets = "offsets that cannot be told"
+    lost = f"{damage.length} bytes and {offsets} lost"
+    if damage.next_position is None or damage.next_position >= end:
+        return f"{lost}, no good batch behind"
+    return f"{lost}, next good batch at byte {damage.next_position}"
+
+
+def command(argv: Sequence[str], option: str, value: str) -> str:
+    """This command line again, with an option set."""
+    kept: list[str] = []
+    words = iter(argv)
+    for word in words:
+        if word == option:
+            next(words, None)
+        elif not word.startswith(f"{option}="):
+            kept.append(word)
+    return shlex.join(["kafkarec", *kept[:1], option, value, *kept[1:]])
