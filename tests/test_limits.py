@@ -1,0 +1,231 @@
+"""Memory follows the input, never a number in it (P2), and decompression has a true cap (P3).
+
+Each table runs in a process of its own whose address space is limited and whose peak is measured: an error
+that comes after an allocation of 80 MB is no clean error (confluentinc/kcp #399).
+"""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import builders
+import lz4.frame
+import pytest
+import subprocesses
+import zstandard
+
+import kafkarec
+
+MB = 1 << 20
+SETUP = (
+    subprocesses.PEAK
+    + """
+import sys, time, builders, kafkarec, agreement, struct
+kafkarec.decode(builders.good_batch(50, codec="lz4") + builders.good_batch(50, codec="zstd") +
+                builders.good_batch(50, codec="gzip") + builders.good_batch(50, codec="snappy"))
+limit_memory(600 << 20)
+NUMBERS = [-2**31, -2, -1, 0, 1, 2, 63, 64, 100, 127, 128, 8191, 8192, 2**20, 2**28, 2**31 - 1]
+def near(left):
+    return sorted({*NUMBERS, left - 1, left, left + 1})
+"""
+)
+CRAFTED = {
+    "record count": "builders.batch(builders.records(3), codec=codec, count=n)",
+    "record length": "builders.batch([builders.record(length=n)], codec=codec)",
+    "key length": "builders.batch([builders.record(key_length=n)], codec=codec)",
+    "value length": "builders.batch([builders.record(value_length=n)], codec=codec)",
+    "header count": "builders.batch([builders.record(headers=[(b'h', b'v')], header_count=n)], codec=codec)",
+    "header key length":
+        "builders.batch([builders.record(headers=[(b'h', b'v')], header_key_length=n)], codec=codec)",
+    "header value length":
+        "builders.batch([builders.record(headers=[(b'h', b'v')], header_value_length=n)], codec=codec)",
+    "batch length": "builders.good_batch(3, length=n)",
+    "last offset delta": "builders.good_batch(3, last_offset_delta=n, codec=codec)",
+}  # fmt: skip
+LEGACY = {
+    "message size": "builders.message(size=n)",
+    "message key length": "builders.message(key_length=n)",
+    "message value length": "builders.message(value_length=n)",
+    "inner key length": "builders.wrapper(builders.message(key_length=n), codec=codec)",
+    "inner value length": "builders.wrapper(builders.message(value_length=n), codec=codec)",
+    "inner size": "builders.wrapper(builders.message(size=n) + builders.message(), codec=codec)",
+    "wrapper key length": "builders.wrapper(builders.message(), codec=codec, key=b'k', key_length=n)",
+    "wrapper value length": "builders.wrapper(builders.message(), codec=codec, value_length=n)",
+}
+STREAMS = {
+    "xerial chunk size": "builders.batch(codec='snappy', count=1, payload=builders.XERIAL_HEADER"
+    " + struct.pack('>I', n & 0xffffffff) + b'abc')",
+    "snappy block claim": "builders.batch(codec='snappy', count=1, payload=uvarint(n & 0xffffffff) + b'abc')",
+    "lz4 block size": "builders.batch(codec='lz4', count=1, payload=builders.lz4_frame(b'')[:7]"
+    " + struct.pack('<I', n & 0xffffffff) + b'abc')",
+    "zstd content size": "builders.batch(codec='zstd', count=1, payload=b'\\x28\\xb5\\x2f\\xfd\\xe0'"
+    " + struct.pack('<Q', (n & 0xffffffff) << 9) + b'\\x01\\x00\\x00')",
+    "zstd skippable size": "builders.batch(codec='zstd', count=1, payload=b'\\x50\\x2a\\x4d\\x18'"
+    " + struct.pack('<I', n & 0xffffffff) + b'abc')",
+}
+UVARINT = """
+def uvarint(n):
+    out = b""
+    while n > 127:
+        out, n = out + bytes([n & 127 | 128]), n >> 7
+    return out + bytes([n])
+"""
+
+
+def run_table(builder: str, codecs: list[str]) -> None:
+    code = (
+        SETUP
+        + UVARINT
+        + f"""
+for codec in {codecs!r}:
+    for n in near(14):
+        raw = {builder}
+        agreement.assert_agree(raw, deep=False)
+        begin()
+        for options in ({{}}, {{"errors": "skip"}}):
+            try:
+                kafkarec.decode(raw, **options)
+            except kafkarec.KafkaRecordError:
+                pass
+        grown = peak()
+        assert grown < 24 << 20, f"{{codec}} {{n}}: {{grown}} bytes for an input of {{len(raw)}}"
+"""
+    )
+    subprocesses.run(code)
+
+
+@pytest.mark.parametrize("field", CRAFTED)
+def test_crafted_lengths_of_magic_2(field: str) -> None:
+    run_table(CRAFTED[field], ["none", "gzip", "zstd"])
+
+
+@pytest.mark.parametrize("field", LEGACY)
+def test_crafted_lengths_of_magic_0_and_1(field: str) -> None:
+    run_table(LEGACY[field], ["gzip", "snappy", "lz4"])
+
+
+@pytest.mark.parametrize("field", STREAMS)
+def test_crafted_sizes_inside_of_the_codecs(field: str) -> None:
+    run_table(STREAMS[field], ["none"])
+
+
+BOMB = bytes(64 * MB)
+BOMBS: dict[str, Callable[[], tuple[str, bytes]]] = {
+    "gzip": lambda: ("gzip", gzip.compress(BOMB, 9)),
+    "lz4": lambda: ("lz4", lz4.frame.compress(BOMB, block_linked=False, block_size=7)),
+    "lz4, small blocks": lambda: ("lz4", builders.lz4_frame(BOMB)),
+    "zstd": lambda: ("zstd", builders.zstd_frame(BOMB)),
+    "zstd with content size": lambda: ("zstd", zstandard.compress(BOMB)),
+    "snappy": lambda: ("snappy", builders.xerial(BOMB, 8 * MB)),
+    "snappy, small chunks": lambda: ("snappy", builders.xerial(BOMB)),
+    "snappy without a header": lambda: ("snappy", builders.xerial(BOMB, 64 * MB)[20:]),
+    "many gzip members": lambda: ("gzip", gzip.compress(bytes(4 * MB), 9) * 16),
+    "many zstd frames": lambda: ("zstd", builders.zstd_frame(bytes(4 * MB)) * 16),
+}
+
+
+def bomb(name: str, magic: int) -> bytes:
+    codec, payload = BOMBS[name]()
+    if magic == 2:
+        return builders.batch(codec=codec, payload=payload, count=1)
+    return builders.wrapper(b"", magic=magic, codec=codec, payload=payload, offset=5)
+
+
+@pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.parametrize("magic", [2, 1])
+def test_a_bomb_stops_at_the_cap(name: str, magic: int, tmp_path: Path) -> None:
+    if magic < 2 and name.startswith(("zstd", "many zstd")):
+        pytest.skip("zstd needs magic 2")
+    path = tmp_path / "bomb"
+    path.write_bytes(bomb(name, magic))
+    code = (
+        SETUP
+        + f"""
+data = open({str(path)!r}, "rb").read()
+cap = 4 << 20
+begin()
+started = time.monotonic()
+for _ in range(2):
+    try:
+        kafkarec.decode(data, max_decompressed_bytes=cap)
+    except kafkarec.LimitExceededError as error:
+        assert "max_decompressed_bytes" in str(error), error
+        assert error.reason == "limit_exceeded" and error.position == 0
+    else:
+        raise SystemExit("the bomb went through")
+skipped = kafkarec.decode(data, max_decompressed_bytes=cap, errors="skip")
+assert [damage.reason for damage in skipped.damage] == ["limit_exceeded"]
+assert peak() < 2 * cap + (20 << 20), peak()
+assert time.monotonic() - started < 10
+"""
+    )
+    subprocesses.run(code)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_the_cap_is_exact(codec: str) -> None:
+    parts = builders.records(20, value=b"v" * 500)
+    size = sum(map(len, parts))
+    raw = builders.batch(parts, codec=codec)
+    assert len(kafkarec.decode(raw, max_decompressed_bytes=size)) == 20
+    with pytest.raises(kafkarec.LimitExceededError):
+        kafkarec.decode(raw, max_decompressed_bytes=size - 1)
+
+
+def test_uncompressed_payloads_have_no_cap() -> None:
+    assert len(kafkarec.decode(builders.good_batch(50), max_decompressed_bytes=1)) == 50
+
+
+@pytest.mark.parametrize(
+    ("codec", "piece"),
+    [
+        ("gzip", gzip.compress(b"")),
+        ("zstd", zstandard.compress(b"")),
+        ("zstd", b"\x50\x2a\x4d\x18\0\0\0\0"),
+        ("snappy", builders.XERIAL_HEADER),
+        ("snappy", struct.pack(">i", 1) + b"\0"),
+    ],
+)
+def test_many_empty_frames_take_linear_time(codec: str, piece: bytes, tmp_path: Path) -> None:
+    payload = piece * (2 * MB // len(piece))
+    if codec == "snappy":
+        payload = builders.XERIAL_HEADER + payload
+    path = tmp_path / "frames"
+    path.write_bytes(builders.batch(codec=codec, payload=payload, count=1))
+    code = (
+        SETUP
+        + f"""
+data = open({str(path)!r}, "rb").read()
+begin()
+started = time.monotonic()
+try:
+    kafkarec.decode(data)
+except kafkarec.KafkaRecordError:
+    pass
+assert time.monotonic() - started < 5, time.monotonic() - started
+assert peak() < 40 << 20, peak()
+"""
+    )
+    subprocesses.run(code)
+
+
+def test_crafted_lengths_do_not_make_resynchronisation_quadratic() -> None:
+    """CRC work is capped at 8 times the input: thousands of headers that each claim the whole rest."""
+    code = (
+        SETUP
+        + """
+head = builders.good_batch(1)[:61]
+n = 30_000
+data = b"".join(
+    struct.pack(">qi", i, (n - i) * 61 - 12) + head[12:] for i in range(n)
+) + b"x" * 61
+started = time.monotonic()
+skipped = kafkarec.decode(data, errors="skip")
+assert len(skipped) == 0
+assert time.monotonic() - started < 5, time.monotonic() - started
+"""
+    )
+    subprocesses.run(code)

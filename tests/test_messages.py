@@ -1,0 +1,112 @@
+"""What an error says: place and both sides, never a byte of a key, a value or a header."""
+
+from __future__ import annotations
+
+import builders
+import golden
+import pytest
+
+import kafkarec
+from kafkarec import errors
+
+SECRET = b"s3cr3t"
+SPOILED = {
+    "record_length_invalid": builders.record(
+        key=SECRET, value=SECRET, headers=[(SECRET, SECRET)], length=200
+    ),
+    "key_length_invalid": builders.record(key=SECRET, key_length=90),
+    "value_length_invalid": builders.record(value=SECRET, value_length=90),
+    "header_count_invalid": builders.record(headers=[(SECRET, SECRET)], header_count=90),
+    "header_key_invalid": builders.record(headers=[(SECRET, SECRET)], header_key_length=90),
+    "header_value_invalid": builders.record(headers=[(SECRET, SECRET)], header_value_length=90),
+    "record_structure_invalid": builders.record(key=SECRET, value=SECRET, key_length=3),
+}
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("reason", SPOILED)
+def test_one_spoiled_field_has_its_own_reason_and_no_payload_in_the_message(reason: str, codec: str) -> None:
+    good = builders.good_batch(2, base_offset=40)
+    parts = [builders.record(key=SECRET), SPOILED[reason]]
+    bad = builders.batch(parts, codec=codec, base_offset=42)
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        kafkarec.decode(good + bad + good)
+    error = caught.value
+    assert (error.position, error.base_offset) == (len(good), 42)
+    assert error.next_position == len(good) + len(bad)
+    if reason != "record_structure_invalid":
+        assert error.reason == reason
+    assert str(len(good)) in str(error)
+    assert "42" in str(error)
+    assert_no_payload(error)
+
+
+def assert_no_payload(error: BaseException) -> None:
+    text = f"{error} {error!r}"
+    assert SECRET.decode() not in text
+    assert SECRET.hex() not in text.lower()
+    assert error.__cause__ is None or SECRET.decode() not in str(error.__cause__)
+
+
+FIELDS = {
+    "record_count_negative": (builders.batch(builders.records(1), count=-1), 0, -1),
+    "crc_mismatch": (builders.batch(builders.records(1), crc=5), 5, None),
+    "records_missing": (builders.batch(builders.records(2), count=9), 9, 2),
+    "records_left_over": (builders.batch(builders.records(3), count=2), 2, None),
+    "size_too_small": (builders.good_batch(1, length=13), 14, 13),
+    "unsupported_magic": (builders.good_batch(1, magic=3), 2, 3),
+    "unsupported_codec": (builders.batch(codec=7, payload=b"", count=0), None, 7),
+    "wrapper_value_null": (builders.message(value=None, attributes=1), None, None),
+    "wrapper_empty": (builders.wrapper(b""), None, None),
+    "wrapper_offset_too_small": (builders.wrapper([builders.message(offset=9)], offset=3), 9, 3),
+    "inner_compressed": (builders.wrapper([builders.wrapper([builders.message()])]), None, 1),
+    "inner_size_too_small": (builders.wrapper(builders.message(size=13)), 14, 13),
+    "payload_corrupt": (builders.batch(codec="lz4", payload=b"not a frame", count=1), None, None),
+    "message_truncated": (golden.invalid_case("v0-size-14").bytes, None, None),
+    "batch_too_small": (golden.invalid_case("v2-length-14-alone").bytes, 61, 26),
+    "varint_too_long": (builders.batch(payload=b"\x80" * 6, count=1), None, None),
+}
+
+
+@pytest.mark.parametrize("reason", FIELDS)
+def test_reason_class_and_both_sides_of_the_comparison(reason: str) -> None:
+    data, expected, found = FIELDS[reason]
+    with pytest.raises(kafkarec.KafkaRecordError) as caught:
+        kafkarec.decode(data)
+    error = caught.value
+    assert error.reason == reason
+    assert type(error) is errors.REASONS[reason][0]
+    assert error.position == 0
+    for side, wanted in (("expected", expected), ("found", found)):
+        if wanted is not None:
+            assert getattr(error, side) == wanted
+    skipped = kafkarec.decode(data, errors="skip")
+    assert reason in [damage.reason for damage in skipped.damage]
+
+
+@pytest.mark.parametrize("case", golden.invalid(), ids=str)
+def test_no_golden_refusal_quotes_the_payload(case: golden.Case) -> None:
+    try:
+        kafkarec.decode(case.bytes)
+    except kafkarec.KafkaRecordError as error:
+        text = str(error)
+        assert text == text.encode("ascii", "replace").decode()
+        assert (
+            "value" not in text or "value length" in text or "without a value" in text or "null value" in text
+        )
+        assert "\n" not in text
+
+
+def test_the_family() -> None:
+    for name in ("CorruptRecordError", "InvalidRecordError", "UnsupportedMagicError", "UnsupportedCompressionError",
+                 "LimitExceededError", "MissingCodecError"):  # fmt: skip
+        assert issubclass(getattr(kafkarec, name), kafkarec.KafkaRecordError)
+    assert issubclass(kafkarec.KafkaRecordError, ValueError)
+
+
+def test_reasons_are_snake_case_words_with_a_sentence() -> None:
+    for reason, entry in errors.REASONS.items():
+        assert reason.islower()
+        assert reason.replace("_", "").isalpha()
+        assert issubclass(entry[0], kafkarec.KafkaRecordError)
+        assert len(entry[1]) > 5

@@ -1,0 +1,290 @@
+"""errors="skip": damage at random places, and nothing that was not touched is lost, doubled or made up."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import builders
+import golden
+import pyarrow as pa
+import pytest
+import reading
+from conftest import LONG
+
+import kafkarec
+
+SEEDS = range(2000 if LONG else 60)
+CODECS = ["none", "none", "gzip", "snappy", "lz4", "zstd"]
+
+
+@dataclass
+class Log:
+    """Batches one behind the other, each as (bytes, its offsets); `touched` are the spoiled ones."""
+
+    pieces: list[bytes]
+    offsets: list[list[int]]
+    touched: set[int] = field(default_factory=set)
+
+    @property
+    def data(self) -> bytes:
+        return b"".join(self.pieces)
+
+    def expected(self) -> list[int]:
+        return [o for i, offsets in enumerate(self.offsets) if i not in self.touched for o in offsets]
+
+
+def make_log(chance: random.Random, count: int = 30, *, nested: bytes = b"") -> Log:
+    log = Log([], [])
+    base = 0
+    for _ in range(count):
+        size = chance.choice([1, 2, 7, 40])
+        codec = chance.choice(CODECS)
+        if chance.random() < 0.2:
+            log.pieces.append(
+                builders.message(magic=chance.choice([0, 1]), offset=base, value=nested + b"plain")
+            )
+            size = 1
+        else:
+            value = nested or b"value %d"
+            log.pieces.append(
+                builders.batch(builders.records(size, value=value), codec=codec, base_offset=base)
+            )
+        log.offsets.append(list(range(base, base + size)))
+        base += size
+    return log
+
+
+def flip(chance: random.Random, log: Log, i: int) -> None:
+    """A bit under the checksum."""
+    raw = bytearray(log.pieces[i])
+    at = chance.randrange(21, len(raw))
+    raw[at] ^= 1 << chance.randrange(8)
+    log.pieces[i] = bytes(raw)
+
+
+def overwrite(chance: random.Random, log: Log, i: int) -> None:
+    raw = log.pieces[i]
+    start = chance.randrange(len(raw))
+    junk = chance.randbytes(chance.randrange(1, len(raw) - start + 1))
+    log.pieces[i] = builders.patched(raw, start, junk)
+    if log.pieces[i][8:12] + log.pieces[i][16:] == raw[8:12] + raw[16:]:
+        flip(chance, log, i)  # base offset and leader epoch have no checksum: nobody could tell
+
+
+def cut(chance: random.Random, log: Log, i: int) -> None:
+    """Bytes are gone: what follows has moved."""
+    raw = log.pieces[i]
+    start = chance.randrange(len(raw))
+    stop = chance.randrange(start + 1, len(raw) + 1)
+    log.pieces[i] = raw[:start] + raw[stop:]
+
+
+def zero(chance: random.Random, log: Log, i: int) -> None:
+    """A page that never reached the disk."""
+    raw = log.pieces[i]
+    start = chance.randrange(len(raw) // 2)
+    log.pieces[i] = builders.patched(raw, start, bytes(len(raw) - start))
+
+
+def splice(chance: random.Random, log: Log, i: int) -> None:
+    """Foreign bytes between two batches; the batch itself is whole."""
+    log.touched.discard(i)
+    log.pieces[i] += chance.choice([chance.randbytes(chance.randrange(1, 90)), bytes(50), b"PNG" * 9])
+
+
+def forge_length(chance: random.Random, log: Log, i: int) -> None:
+    """A size that leads into the middle of another batch, or beyond the end."""
+    raw = log.pieces[i]
+    borders, total = set(), 0
+    for piece in log.pieces[i:]:
+        total += len(piece)
+        borders.add(total - 12)
+    size = chance.choice([0, 13, -1, 2**31 - 1, 2**31 - 12, 10**6, chance.randrange(14, total + 50)])
+    if size in borders:
+        size = 10**7
+    log.pieces[i] = builders.patched(raw, 8, size.to_bytes(4, "big", signed=True))
+
+
+KINDS = [flip, overwrite, cut, zero, splice, forge_length]
+
+
+def spoil(chance: random.Random, log: Log, kinds: list) -> None:
+    """One to five damages, not in the first batch nor in the last two: the ends have tests of their own."""
+    last = len(log.pieces) - 2
+    for i in chance.sample(range(1, last), chance.randrange(1, 6)):
+        log.touched.add(i)
+        chance.choice(kinds)(chance, log, i)
+
+
+def assert_recovers(log: Log, **options: object) -> kafkarec.RecordColumns:
+    data = log.data
+    skipped = kafkarec.decode(data, errors="skip", **options)
+    reading.assert_tiles(data, skipped)
+    got = [record.offset for record in skipped]
+    missing = set(log.expected()) - set(got)
+    assert not missing, f"lost offsets {sorted(missing)[:10]}, damage {skipped.damage}"
+    assert got == sorted(set(got)), "doubled or out of order"
+    whole = {offset for offsets in log.offsets for offset in offsets}
+    assert set(got) <= whole, "records that nobody wrote"
+    return skipped
+
+
+@pytest.mark.parametrize("kind", [*KINDS, None], ids=lambda kind: kind.__name__ if kind else "all")
+def test_untouched_batches_survive(kind: object) -> None:
+    for seed in SEEDS:
+        chance = random.Random(f"{kind}{seed}")
+        log = make_log(chance)
+        spoil(chance, log, [kind] if kind else KINDS)
+        try:
+            assert_recovers(log)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_values_that_are_batches_themselves_are_no_records(kind: object) -> None:
+    """Our users' second job: a topic of archived batches, with damage around them."""
+    nested = builders.good_batch(2, base_offset=0)
+    for seed in SEEDS:
+        chance = random.Random(f"nested {kind}{seed}")
+        log = make_log(chance, 12, nested=nested)
+        spoil(chance, log, [kind])
+        try:
+            assert_recovers(log)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+
+
+def test_a_spoiled_batch_that_holds_later_looking_batches_is_skipped_whole() -> None:
+    nested = builders.good_batch(2, base_offset=5_000) + builders.good_batch(2, base_offset=5_002)
+    outer = builders.batch(builders.records(3, value=nested), base_offset=1)
+    spoiled = outer[:-1] + bytes([outer[-1] ^ 1])
+    data = builders.good_batch(1) + spoiled + builders.good_batch(1, base_offset=4)
+    skipped = kafkarec.decode(data, errors="skip")
+    assert [record.offset for record in skipped] == [0, 4]
+    [damage] = skipped.damage
+    assert (damage.position, damage.length) == (len(builders.good_batch(1)), len(outer))
+    assert (damage.lost_from, damage.lost_to) == (1, 3)
+    assert damage.reason == "crc_mismatch"
+    data = builders.good_batch(1) + spoiled
+    assert [record.offset for record in kafkarec.decode(data, errors="skip")] == [0]
+
+
+def test_damage_tells_where_what_and_which_offsets() -> None:
+    good = [builders.good_batch(5, base_offset=base) for base in (10, 15, 20)]
+    middle = good[1][:70] + b"\xff" + good[1][71:]
+    skipped = kafkarec.decode(good[0] + middle + good[2], errors="skip")
+    [damage] = skipped.damage
+    assert damage.file is None
+    assert (damage.position, damage.length) == (len(good[0]), len(good[1]))
+    assert damage.next_position == len(good[0]) + len(good[1])
+    assert (damage.lost_from, damage.lost_to) == (15, 19)
+    assert damage.reason == "crc_mismatch"
+    assert [record.offset for record in skipped] == [*range(10, 15), *range(20, 25)]
+    assert len(skipped.batches) == 2
+
+
+@pytest.mark.parametrize("at", ["first", "last"])
+def test_lost_offsets_are_unknown_at_the_ends(at: str) -> None:
+    good = builders.good_batch(5, base_offset=15)
+    bad = good[:-1] + b"\xff"
+    skipped = kafkarec.decode(bad + good if at == "first" else good + bad, errors="skip")
+    [damage] = skipped.damage
+    assert (damage.lost_from if at == "first" else damage.lost_to) is None
+    assert len(skipped) == 5
+
+
+def test_no_record_of_a_bad_batch_is_returned() -> None:
+    """The first two records are whole; the batch is not."""
+    parts = [*builders.records(2), builders.record(offset_delta=2, length=300)]
+    data = builders.batch(parts) + builders.good_batch(1, base_offset=3)
+    skipped = kafkarec.decode(data, errors="skip")
+    assert [record.offset for record in skipped] == [3]
+    assert [damage.reason for damage in skipped.damage] == ["record_length_invalid"]
+
+
+def test_codec_damage_and_limits_are_damage_too() -> None:
+    bad = [
+        builders.batch(codec="lz4", payload=b"no frame", count=1, base_offset=1),
+        builders.batch(codec=6, payload=b"?", count=1, base_offset=2),
+        builders.batch([builders.record(value=bytes(100_000))], codec="gzip", base_offset=3),
+    ]
+    data = builders.good_batch(1) + b"".join(bad) + builders.good_batch(1, base_offset=4)
+    skipped = kafkarec.decode(data, errors="skip", max_decompressed_bytes=10_000)
+    assert [record.offset for record in skipped] == [0, 4]
+    assert [damage.reason for damage in skipped.damage] == [
+        "payload_corrupt",
+        "unsupported_codec",
+        "limit_exceeded",
+    ]
+    reading.assert_tiles(data, skipped)
+
+
+@pytest.mark.parametrize("tail", [1, 11, 12, 16, 17, 60])
+def test_a_cut_last_batch_is_the_tail_not_damage(tail: int) -> None:
+    good = builders.good_batch(3)
+    skipped = kafkarec.decode(good + builders.good_batch(9, base_offset=3)[:tail], errors="skip")
+    assert skipped.damage == ()
+    assert skipped.remaining == tail
+    assert len(skipped) == 3
+
+
+def test_a_claim_beyond_the_end_hides_no_later_batch() -> None:
+    good = [builders.good_batch(3, base_offset=base) for base in (0, 3, 6)]
+    forged = builders.patched(good[1], 8, (10**6).to_bytes(4, "big"))
+    skipped = kafkarec.decode(good[0] + forged + good[2], errors="skip")
+    assert [record.offset for record in skipped] == [0, 1, 2, 6, 7, 8]
+    [damage] = skipped.damage
+    assert (damage.position, damage.length, damage.reason) == (
+        len(good[0]),
+        len(good[1]),
+        "length_beyond_end",
+    )
+    raising = kafkarec.decode(good[0] + forged + good[2])
+    assert raising.remaining == len(forged + good[2])
+
+
+def test_only_garbage_and_only_zeros() -> None:
+    for data in (b"text instead of batches, a good deal of it " * 9, bytes(4096), b"\xff" * 500):
+        skipped = kafkarec.decode(data, errors="skip")
+        assert len(skipped) == 0
+        reading.assert_tiles(data, skipped)
+    assert kafkarec.decode(b"", errors="skip").damage == ()
+
+
+def test_batches_table_lists_every_good_batch_whatever_is_filtered() -> None:
+    data = golden.vector("v2-txn-sequence").bytes
+    for options in ({}, {"control": True}, {"isolation": "read_committed"}):
+        columns = kafkarec.decode(data, errors="skip", **options)
+        assert pa.table(columns.batches).equals(pa.table(kafkarec.scan(data)))
+
+
+def test_scan_skips_framing_damage_and_keeps_the_rest() -> None:
+    good = builders.good_batch(2)
+    table = kafkarec.scan(
+        good + b"garbage, garbage, garbage" + builders.good_batch(1, base_offset=2), errors="skip"
+    )
+    assert [row["base_offset"] for row in reading.batch_rows(table)] == [0, 2]
+    assert [damage.length for damage in table.damage] == [25]
+
+
+def test_random_damage_in_real_segments() -> None:
+    data = golden.partition_bytes("all-codecs-0")
+    everything = {(r.offset, r.key, r.value) for r in kafkarec.decode(data)}
+    rows = reading.batch_rows(kafkarec.scan(data))
+    for seed in SEEDS:
+        chance = random.Random(seed)
+        start = chance.randrange(len(data) - 200)
+        length = chance.choice([1, 16, 200, 5000])
+        spoiled = builders.patched(data, start, chance.randbytes(length))[: len(data)]
+        skipped = kafkarec.decode(spoiled, errors="skip")
+        reading.assert_tiles(spoiled, skipped)
+        got = [(r.offset, r.key, r.value) for r in skipped]
+        intact = [
+            r for r in rows if r["position"] + r["size_in_bytes"] <= start or r["position"] >= start + length
+        ]
+        wanted = {o for row in intact for o in range(row["base_offset"], row["next_offset"])}
+        assert wanted <= {row[0] for row in got}, f"seed {seed}"
+        assert len(got) == len(set(got))
+        assert {row for row in got if row[0] in wanted} <= everything
