@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         if troubles.stop_at_first:
             needed.append("batch_position")
         decode = {
-            "columns": list(dict.fromkeys(needed)),
+            "columns": list(dict.fromkeys(needed)) or ["offset"],
             "control": args.control,
             "isolation": args.isolation,
             "max_decompressed_bytes": args.max_decompressed_bytes,

@@ -94,7 +94,7 @@ def as_text(found: dict[str, Any]) -> str:
     guests = ", ".join(f"{name} {version or '-'}" for name, version in found["guests"].items())
     lines += ["", f"takes columns without an extra: {guests}", ""]
     lines += found["problems"] or ["all codecs can be read, nothing that decoding needs is missing"]
-    return safe("\n".join(lines))
+    return "\n".join(map(safe, lines))
 
 
 def _words(value: Any) -> str:

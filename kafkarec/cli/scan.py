@@ -134,7 +134,7 @@ class TextWriter:
         if not piece.count:
             return
         if self._several and self._names is None:
-            self._sink.write(table.safe(f"{piece.source.name}\n").encode())
+            self._sink.write(f"{table.safe(piece.source.name)}\n".encode())
         rows = [row for part in piece.parts for row in _values(part)]
         for row in rows:
             self._batches += 1

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 NOTHING = "-"
 
 
@@ -24,7 +24,7 @@ def render(columns: Sequence[tuple[str, Sequence[str]]]) -> str:
 
 
 def safe(text: str) -> str:
-    """No character that moves a terminal's cursor or cannot be encoded (file names may hold any)."""
+    """One line, without what moves a terminal's cursor or cannot be encoded (file names may hold any)."""
     return _CONTROL.sub("\ufffd", text)
 
 
