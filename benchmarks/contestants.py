@@ -1,7 +1,8 @@
 """Who runs in `make bench`: name -> what it does with one whole file of record batches.
 
-Every decoder checks the CRC and visits offset, timestamp, key, value and headers of every record; it returns the
-number of records, which must be the same for all. The bounds (memcpy, crc, codec) return 0: they read no records.
+Every decoder checks the CRC and visits offset, timestamp, key, value and headers of every record; it
+returns the number of records, which must be the same for all. The bounds (memcpy, crc, codec) return 0:
+they read no records.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def frames(data: bytes) -> Iterator[tuple[int, int, int]]:
         position += 12 + length
 
 
-# ---- bounds ------------------------------------------------------------------------------------------------------
+# ---- bounds ----------------------------------------------------------------------------------------------
 
 
 def memcpy(data: bytes) -> int:
@@ -33,7 +34,7 @@ def memcpy(data: bytes) -> int:
 
 
 def crc(data: bytes) -> int:
-    """One call a batch of the library that kafkarec uses, after the fields in front of the checksummed range."""
+    """One call a batch of the library that kafkarec uses, from the attributes to the end."""
     import crc32c
 
     view = memoryview(data)
@@ -71,7 +72,7 @@ def codec(data: bytes) -> int:
     return 0
 
 
-# ---- decoders ----------------------------------------------------------------------------------------------------
+# ---- decoders --------------------------------------------------------------------------------------------
 
 
 def kafkarec(data: bytes) -> int:
@@ -84,8 +85,9 @@ def kafkarec_2_threads(data: bytes) -> int:
 
 
 def _kafkarec(data: bytes, threads: int) -> int:
-    import kafkarec
     import pyarrow as pa
+
+    import kafkarec
 
     table = pa.table(kafkarec.decode(data, threads=threads))
     for column in table.columns:

@@ -2,8 +2,9 @@
 
 usage: run.py [--rounds N] [--slow] [--only NAME ...]
 
---slow adds kafka-python (minutes). Each round runs every contestant once on every file, so a slow moment of the
-machine hits all of them; the figure is the best round. Peers in other languages are run by hand, see README.md here.
+--slow adds kafka-python (minutes). Each round runs every contestant once on every file, so a slow moment
+of the machine hits all of them; the figure is the best round. Peers in other languages are run by hand,
+see README.md here.
 """
 
 from __future__ import annotations
@@ -72,9 +73,10 @@ def machine() -> str:
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
-        model = names[0] if names else model
-    return f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.release()}, Python {platform.python_version()}"
+        lines = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
+        model = lines[0].split(":", 1)[1].strip() if lines else model
+    system = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
+    return f"{model}, {os.cpu_count()} cores, {system}"
 
 
 def versions() -> str:
@@ -99,7 +101,7 @@ def report(results: dict[str, Times], rounds: int) -> str:
         "",
         f"* {datetime.now(UTC):%Y-%m-%d}, {machine()}",
         f"* kafkarec {kafkarec.__version__}; {versions()}",
-        f"* best of {rounds} rounds, one process; the load of the machine before the run was {os.getloadavg()[0]:.1f}",
+        f"* best of {rounds} rounds, one process; load of the machine at the end {os.getloadavg()[0]:.1f}",
     ]
     for kind, best in results.items():
         out += ["", f"## Payloads framed as by a {kind} producer, milliseconds a file", ""]

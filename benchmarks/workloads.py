@@ -8,10 +8,10 @@ Each file is a run of magic 2 batches as a broker stores them (KIP-98), JSON-lik
 | none_h3 | 1000 x 100 | 100 bytes | 3 a record |
 | none_small | 1000 x 1000 | 10 bytes, null key | none |
 
-The compressed ones exist twice. `client` payloads are framed as one-shot library calls frame them, which is what
-Python producers send: a zstd frame with its content size, lz4 blocks with checksums. `java` payloads are framed as
-Kafka's Java producer frames them: a streamed zstd frame without a size, 64 KiB lz4 blocks without checksums, snappy
-in xerial blocks of 32 KiB.
+The compressed ones exist twice. `client` payloads are framed as one-shot library calls frame them, which
+is what Python producers send: a zstd frame with its content size, lz4 blocks with checksums. `java`
+payloads are framed as Kafka's Java producer frames them: a streamed zstd frame without a size, 64 KiB lz4
+blocks without checksums, snappy in xerial blocks of 32 KiB.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 CHECKED_HEADER = struct.Struct(">hiqqqhii")
 UNCHECKED_HEADER = struct.Struct(">qiibI")
 
-WORDS = (
+WORDS = (  # noqa: SIM905 (a list of literals would fill the page)
     "order user click purchase page session item cart price event stream topic trace region country status "
     "amount device browser referrer campaign true false null 2026 utc eu us asia"
 ).split()
@@ -143,7 +143,8 @@ def payload_of(work: Workload, rng: random.Random) -> bytes:
 
 def batch(work: Workload, payload: bytes, base_offset: int, timestamp: int) -> bytes:
     last = work.records - 1
-    checked = CHECKED_HEADER.pack(work.codec, last, timestamp, timestamp + last, -1, -1, -1, work.records) + payload
+    checked = CHECKED_HEADER.pack(work.codec, last, timestamp, timestamp + last, -1, -1, -1, work.records)
+    checked += payload
     checksum = crc32c.crc32c(checked)
     length = len(checked) + UNCHECKED_HEADER.size - 12
     return UNCHECKED_HEADER.pack(base_offset, length, 0, 2, checksum) + checked

@@ -1,71 +1,246 @@
 """The log segments of a Kafka broker as a table, on Spark executors that do not have kafkarec installed.
 
-    spark-submit --py-files wheelhouse/spark_udfs-<version>-py3-none-any.whl examples/decode_segments.py [FOLDER]
+    spark-submit --py-files wheelhouse/spark_udfs-<version>-py3-none-any.whl examples/decode_segments.py
+    [FOLDER]
 
-Without FOLDER: the segments of a real broker in examples/data, and 1 GiB of repeated real batches that `make demo`
-wrote below .work/demo. With FOLDER: every .log file below it.
-Each step prints its own source before it runs: what is shown is what was run.
+Without FOLDER: the segments of a real broker in examples/data, and 1 GiB of repeated real batches that
+`make demo` wrote below .work/demo. With FOLDER: every .log file below it. Each step prints its own source
+and then runs: what is shown is what was run.
 """
 
-import inspect
 import json
 import sys
-import textwrap
+import time
 from base64 import b64decode
-from datetime import timedelta
 from pathlib import Path
 
 import report
-import spark_udfs
-from ceiling import pass_through, predecode
+from log_pieces import log_pieces
 from pyspark.errors import PythonException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F
+
+import spark_udfs
 from spark_udfs.functions import kafka_explode
 
-HERE = Path(__file__).resolve().parent
-DEMO = HERE.parent / ".work" / "demo"
-DATA = HERE / "data"
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "examples" / "data"
+DEMO = ROOT / ".work" / "demo"
+FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
+
+spark = SparkSession.builder.appName("kafkarec").getOrCreate()
+
+SEGMENT = F.regexp_extract("path", "[^/]+/[^/]+$", 0).alias("segment")
+LOST = F.from_json(
+    "_corrupt_record", "position long, length long, lost_from long, lost_to long, reason string"
+).alias("lost")
 
 
-def segments(spark: SparkSession, folder: Path) -> DataFrame:
-    """Every .log file below `folder`: path, modificationTime, length, content."""
-    files = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
-    return files.option("pathGlobFilter", "*.log").load(f"file://{folder}")
+# ---- the steps, each printed before it runs --------------------------------------------------------------
 
 
-def step_register(spark):
-    """The wheel reaches the executors; the SQL functions are there"""
+def register():
     print(spark_udfs.register(spark))
 
 
-def step_before(spark):
-    """The bytes before"""
-    files = segments(spark, DATA)
-    files.select(
-        F.regexp_extract("path", "([^/]+/[^/]+)$", 1).alias("segment"),
-        "length",
-        F.lower(F.hex(F.substring("content", 1, 24))).alias("first 24 bytes"),
-    ).orderBy("segment").show(truncate=False)
+def bytes_before():
+    files = segments(DATA)
+    files.select(SEGMENT, F.length("content").alias("bytes")).orderBy("segment").show(truncate=False)
+    print(report.hexdump(files.where("path LIKE '%/all-codecs-0/%'").first().content[:112]))
 
 
-def step_after(spark):
-    """The table after"""
-    records = kafka_explode(segments(spark, DATA / "all-codecs-0"), "content")
-    records.select(
-        "offset",
-        "timestamp",
-        F.col("key").cast("string"),
-        F.col("value").cast("string"),
-        F.transform("headers", lambda h: F.concat(h.key, F.lit("="), h.value.cast("string"))).alias("headers"),
-    ).orderBy("offset").show(4, truncate=False)
+def table_after():
+    records = kafka_explode(segments(DATA), "content", keep=["path"])
+    records.where("path LIKE '%/all-codecs-0/%'").select(*readable()).orderBy("offset").show(3, truncate=48)
 
 
-def step_sql(spark):
-    """The same in SQL"""
-    segments(spark, DATA / "txn-0").createOrReplaceTempView("segments")
+def the_same_in_sql():
+    segments(DATA / "txn-0").createOrReplaceTempView("files")
     spark.sql("""
-        SELECT regexp_extract(path, '([^/]+)$', 1) AS segment, count(*) AS records,
-               min(r.offset) AS first, max(r.offset) AS last
-        FROM (SELECT path, inline_outer(kafka_decode(content)) FROM segments) AS r
-        GROUP BY ALL ORDER BY segment""").show(truncate=False)
+        SELECT path, count(*) AS records, min(offset) AS first, max(offset) AS last
+        FROM (SELECT right(path, 30) AS path, inline_outer(kafka_decode(content)) FROM files)
+        GROUP BY path ORDER BY path""").show(truncate=False)
+
+
+def equal_to_a_consumer():
+    records = kafka_explode(segments(DATA), "content", keep=["path"])
+    rows = records.orderBy("path", "offset").collect()
+    for consumed in sorted(DATA.glob("*/read_uncommitted.json")):
+        partition = consumed.parent.name
+        ours = [as_consumed(row) for row in rows if f"/{partition}/" in row.path]
+        theirs = [as_text(record) for record in json.loads(consumed.read_text())["records"]]
+        verdict = "equal" if ours == theirs else "DIFFERENT"
+        print(f"{partition:14} {len(ours):4} rows, {len(theirs):4} records from the consumer: {verdict}")
+
+
+def who_decoded():
+    print(spark_udfs.doctor(spark))
+
+
+def speed():
+    gib = segments(DEMO / "gib")
+    for turn in ("warm-up", "first", "second"):
+        ceiling = timed(f"{turn}: Spark alone", pass_through(gib), DEMO / "gib")
+        decoded = timed(f"{turn}: decode + explode", kafka_explode(gib, "content"), DEMO / "gib")
+        print(f"{'':26} {100 * ceiling / decoded:.0f} % of the ceiling")
+
+
+def one_byte_flipped_failfast():
+    damaged = segments(DEMO / "flipped")
+    try:
+        kafka_explode(damaged, "content").count()
+    except PythonException as error:
+        print(report.first_line(error))
+
+
+def one_byte_flipped_permissive():
+    damaged = segments(DEMO / "flipped")
+    rows = kafka_explode(damaged, "content", mode="PERMISSIVE", keep=["path"])
+    rows.groupBy(SEGMENT).agg(F.count("offset").alias("records kept")).show(truncate=False)
+    lost = rows.where("_corrupt_record IS NOT NULL").select(SEGMENT, LOST)
+    lost.select("segment", "lost.*").show(truncate=False)
+
+
+def your_segments():
+    pieces = log_pieces(FOLDER)
+    names, size = {path for path, _, _ in pieces}, sum(stop - start for _, start, stop in pieces)
+    print(f"{FOLDER}: {len(names)} segments, {size:,} bytes")
+
+
+def your_records():
+    records = kafka_explode(contents(FOLDER), "content", mode="PERMISSIVE", keep=["path"])
+    records.where("_corrupt_record IS NULL").select(SEGMENT, *readable()).show(5, truncate=40)
+
+
+def your_partitions():
+    rows = kafka_explode(contents(FOLDER), "content", mode="PERMISSIVE", keep=["path", "start"])
+    sums = ["count(offset) AS records", "min(offset) AS first", "max(offset) AS last"]
+    rows.groupBy(SEGMENT).agg(*map(F.expr, sums)).orderBy("segment").show(40, truncate=False)
+    lost = rows.where("_corrupt_record IS NOT NULL").select(SEGMENT, "start", LOST)
+    place = (F.col("start") + F.col("lost.position")).alias("byte")
+    lost.select("segment", place, "lost.length", "lost.lost_from", "lost.lost_to", "lost.reason").show()
+
+
+def your_speed():
+    timed("decode + explode", kafka_explode(contents(FOLDER), "content", mode="PERMISSIVE"), FOLDER)
+
+
+# ---- what they use ---------------------------------------------------------------------------------------
+
+
+def segments(folder: Path) -> DataFrame:
+    """path, content: every .log file below `folder`, whole, read by Spark's own binaryFile source."""
+    files = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    return files.option("pathGlobFilter", "*.log").load(f"file://{folder}").select("path", "content")
+
+
+def readable() -> list[Column]:
+    """Keys and values as text, headers as name=value."""
+    pair = lambda header: F.concat(header.key, F.lit("="), header.value.cast("string"))  # noqa: E731
+    text = [F.col(name).cast("string").alias(name) for name in ("key", "value")]
+    return [F.col("offset"), F.col("timestamp"), *text, F.transform("headers", pair).alias("headers")]
+
+
+def as_consumed(row: Row) -> tuple[object, ...]:
+    """A row as `as_text` has a record of the consumer's JSON."""
+    kind = {0: "CreateTime", 1: "LogAppendTime", -1: "NoTimestampType"}[row.timestampType]
+    headers = tuple((header.key, plain(header.value)) for header in row.headers or ())
+    milliseconds = round(row.timestamp.timestamp() * 1000)
+    return row.offset, milliseconds, kind, plain(row.key), plain(row.value), headers
+
+
+def as_text(record: dict) -> tuple[object, ...]:
+    fields = [record[name] for name in ("offset", "timestamp", "timestampType")]
+    headers = tuple((name, decoded(value)) for name, value in record["headers"])
+    return *fields, decoded(record["key"]), decoded(record["value"]), headers
+
+
+def plain(value: bytearray | None) -> bytes | None:
+    return None if value is None else bytes(value)
+
+
+def decoded(text: str | None) -> bytes | None:
+    return None if text is None else b64decode(text)
+
+
+def contents(folder: Path) -> DataFrame:
+    """path, start, content: pieces of some MB, cut at batch borders: segments of any size fit into executors."""
+    rows = log_pieces(folder)
+    plan = spark.createDataFrame(rows, "path string, start long, stop long")
+    return plan.repartition(min(len(rows), 64)).mapInArrow(
+        read_pieces, "path string, start long, content binary"
+    )
+
+
+def read_pieces(batches):
+    """Runs in the workers, which see the same file system here."""
+    import pyarrow
+
+    for batch in batches:
+        for piece in batch.to_pylist():
+            with open(piece["path"], "rb") as file:
+                file.seek(piece["start"])
+                content = file.read(piece["stop"] - piece["start"])
+            row = {"path": [piece["path"]], "start": [piece["start"]], "content": [content]}
+            yield pyarrow.RecordBatch.from_pydict(row)
+
+
+def pass_through(logs: DataFrame) -> DataFrame:
+    """The ceiling: the same bytes in and the same columns out, by a body that costs nothing.
+
+    All segments of the 1 GiB decode to the same number of bytes, so each worker decodes the first batch it
+    gets and hands that result back for every batch of as many segments.
+    """
+    from spark_udfs import decoding, options
+
+    explode = decoding.Explode(options.to_literal(options.make()), outer=False)
+
+    def again(batches):
+        import sys
+
+        kept = sys.modules.setdefault("kafkarec_demo_kept", {})
+        for batch in batches:
+            if batch.num_rows not in kept:
+                kept[batch.num_rows] = list(explode(iter([batch])))
+            yield from kept[batch.num_rows]
+
+    return logs.select("content").mapInArrow(again, kafka_explode(logs, "content").schema)
+
+
+def timed(what: str, records: DataFrame, folder: Path) -> float:
+    """Seconds to produce every column of every record; prints MB of log and records per second."""
+    seen = Observation()
+    began = time.monotonic()
+    records.observe(seen, F.count(F.lit(1)).alias("records")).write.format("noop").mode("overwrite").save()
+    seconds = time.monotonic() - began
+    count = seen.get["records"]
+    size = sum(stop - start for _, start, stop in log_pieces(folder))
+    rates = f"{size / seconds / 1e6:6.0f} MB/s of log  {count / seconds / 1e6:5.2f} M records/s"
+    print(f"{what:26} {seconds:5.1f} s  {rates}", flush=True)
+    return seconds
+
+
+SHIPPED = (
+    ("The wheel reaches the executors", register),
+    ("The bytes before", bytes_before),
+    ("The table after", table_after),
+    ("The same in SQL", the_same_in_sql),
+    ("Rows equal to what a real consumer returned", equal_to_a_consumer),
+    ("Who decoded: kafkarec was not installed there", who_decoded),
+    ("Speed: 1 GiB of repeated real batches, beside what Spark itself can move", speed),
+    ("One flipped byte, FAILFAST (the default)", one_byte_flipped_failfast),
+    ("One flipped byte, PERMISSIVE: every other batch is kept", one_byte_flipped_permissive),
+)
+YOURS = (
+    ("The wheel reaches the executors", register),
+    ("Your segments", your_segments),
+    ("Your records", your_records),
+    ("Your partitions, and what is damaged", your_partitions),
+    ("Who decoded: kafkarec was not installed there", who_decoded),
+    ("Speed", your_speed),
+)
+
+if __name__ == "__main__":
+    for number, (title, step) in enumerate(YOURS if len(sys.argv) > 1 else SHIPPED, 1):
+        report.show(number, title, step)
+    spark.stop()

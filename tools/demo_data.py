@@ -1,7 +1,9 @@
 """The demo's input, made from the real segments in examples/data.
 
-gib/      1 GiB: the batches of all-codecs-0 again and again in segments of about 8 MB. Only the base offsets are
-          patched; Kafka's checksum begins behind them (KIP-98), so every batch still carries the broker's own.
+gib/      1 GiB: the batches of all-codecs-0 again and again in segments of about 8 MB. Only the base
+offsets are
+          patched; Kafka's checksum begins behind them (KIP-98), so every batch still carries the broker's
+          own.
 flipped/  all-codecs-0 with one byte changed in the middle.
 """
 

@@ -2,8 +2,8 @@
 
 usage: make_docs.py [--check]
 
-docs/damage.md comes from `kafkarec.errors.REASONS`, the one table of reasons. That file is loaded alone, so this
-needs no compiled core.
+docs/damage.md comes from `kafkarec.errors.REASONS`, the one table of reasons. That file is loaded alone,
+so this needs no compiled core.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ DAMAGE = """\
 <!-- written by tools/make_docs.py from kafkarec/errors.py: do not edit -->
 
 One word says why bytes were refused. It is the same in the exception (`error.reason`), in `.damage` under
-`errors="skip"`, in the JSON of the command line and in Spark's `_corrupt_record`. The list is closed: a word is only
-ever added, and that is a feature in the changelog.
+`errors="skip"`, in the JSON of the command line and in Spark's `_corrupt_record`. The list is closed: a
+word is only ever added, and that is a feature in the changelog.
 
 ```python
 columns = kafkarec.decode(data, errors="skip")
@@ -34,13 +34,14 @@ for damage in columns.damage:
 |---|---|
 | `file` | the file, when one was read |
 | `position`, `length` | the bytes that are not a good batch, in the input |
-| `lost_from`, `lost_to` | offsets that may be lost, both inclusive: the next offset of the good batch before, the base offset of the good batch behind minus 1. On a compacted log an upper bound; null where there is no good batch on that side |
+| `lost_from` | the first offset that may be lost: next offset of the good batch before; null without one |
+| `lost_to` | the last one: the base offset of the good batch behind - 1; on compacted logs an upper bound |
 | `next_position` | where reading went on |
 | `reason` | a word from the table below |
 | `detail` | the message, with both sides of the comparison that failed |
 
-Always: the bytes of all good batches + the bytes of all damage + what remains at the end = the bytes of the input.
-Messages never hold key, value or header bytes, so they can be pasted into a ticket.
+Always: the bytes of all good batches + the bytes of all damage + what remains at the end = the bytes of
+the input. Messages never hold key, value or header bytes, so they can be pasted into a ticket.
 
 | reason | exception | meaning | `expected` | `found` |
 |---|---|---|---|---|
@@ -80,7 +81,10 @@ def damage_page() -> str:
     classes = [value for value in vars(errors).values() if isinstance(value, type)]
     # a class may stand there under a short alias as well
     family = dict.fromkeys(cls for cls in classes if issubclass(cls, errors.KafkaRecordError))
-    kin = [f"| `{cls.__name__}` | `{cls.__bases__[0].__name__}` | {first_sentence(cls.__doc__)} |" for cls in family]
+    kin = [
+        f"| `{cls.__name__}` | `{cls.__bases__[0].__name__}` | {first_sentence(cls.__doc__)} |"
+        for cls in family
+    ]
     return DAMAGE + "\n".join(rows) + "\n" + FAMILY + "\n".join(kin) + "\n"
 
 

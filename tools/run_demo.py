@@ -22,6 +22,20 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import demo_data  # noqa: E402  (a neighbour, found only after the line above)
 
+PASTE = """
+On your cluster (executors need Python 3.11 to 3.14 with pyspark, pyarrow and pandas, nothing of ours):
+
+    spark-submit --py-files {wheel} your_application.py
+
+    import spark_udfs                                   # in your_application.py
+    spark_udfs.register(spark)
+    spark.sql("SELECT inline_outer(kafka_decode(value)) FROM your_table")
+
+On your own segments:
+
+    make demo DATA=/your/kafka-logs
+"""
+
 # What the JVM itself prints before any log configuration is read; no option turns these off.
 JVM_NOTES = (
     "WARNING: Using incubator modules:",
@@ -31,7 +45,14 @@ JVM_NOTES = (
 )
 
 # Settings of another Spark or Python that would lead this one astray.
-FOREIGN = ("SPARK_HOME", "PYTHONPATH", "PYTHONHOME", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "PYSPARK_DRIVER_PYTHON_OPTS")
+FOREIGN = (
+    "SPARK_HOME",
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "PYSPARK_SUBMIT_ARGS",
+    "SPARK_REMOTE",
+    "PYSPARK_DRIVER_PYTHON_OPTS",
+)
 
 
 def the_wheel() -> Path:
@@ -58,7 +79,8 @@ def environment() -> dict[str, str]:
 
 def run(command: list[str], env: dict[str, str]) -> int:
     """Run it with its own standard output; standard error without the JVM's start-up notes."""
-    with subprocess.Popen(command, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True, errors="replace") as job:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, env=env, stderr=pipe, text=True, errors="replace") as job:
         assert job.stderr is not None
         for line in job.stderr:
             if not line.startswith(JVM_NOTES):
@@ -95,6 +117,8 @@ def main(arguments: list[str]) -> int:
             shutil.rmtree(folder, ignore_errors=True)
         shutil.rmtree(WORK / "spark", ignore_errors=True)
     print(f"\n{time.monotonic() - began:.0f} s in all, set-up not counted")
+    if not status:
+        print(PASTE.format(wheel=wheel.relative_to(ROOT)))
     return status
 
 

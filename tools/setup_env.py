@@ -2,8 +2,8 @@
 
 usage: setup_env.py demo|test|wheelhouse|build|lint|bench
 
-Every step has a stamp that holds a hash of what the step depends on, so a second call does nothing and a changed
-lock file or source redoes exactly its step.
+Every step has a stamp that holds a hash of what the step depends on, so a second call does nothing and a
+changed lock file or source redoes exactly its step.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ DRIVER = Environment(VENV, ("build", "spark"))
 TEST = Environment(VENV, ("build", "test"))
 BENCH = Environment(VENV, ("build", "test", "bench"))
 BARE = Environment(EXECUTOR, ("executor",))
+
 
 class Plan(NamedTuple):
     """What one target needs."""
@@ -164,7 +165,11 @@ def build_core() -> None:
     began = time.monotonic()
     # cythonize goes by time stamps, which a checkout does not keep
     (ROOT / "kafkarec" / "_core.c").unlink(missing_ok=True)
-    run("build-core", [str(python_of(VENV)), "setup.py", "-q", "build_ext", "--inplace", "--force"], clean_env())
+    run(
+        "build-core",
+        [str(python_of(VENV)), "setup.py", "-q", "build_ext", "--inplace", "--force"],
+        clean_env(),
+    )
     WORK.mkdir(exist_ok=True)
     stamp.write_text(wanted)
     say(f"built in {time.monotonic() - began:.0f} s")
