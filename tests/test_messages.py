@@ -98,8 +98,8 @@ def test_no_golden_refusal_quotes_the_payload(case: golden.Case) -> None:
 
 
 def test_the_family() -> None:
-    for name in ("CorruptRecordError", "InvalidRecordError", "UnsupportedMagicError", "UnsupportedCompressionError",
-                 "LimitExceededError", "MissingCodecError"):  # fmt: skip
+    kinds = "CorruptRecord InvalidRecord UnsupportedMagic UnsupportedCompression LimitExceeded MissingCodec"
+    for name in (f"{kind}Error" for kind in kinds.split()):
         assert issubclass(getattr(kafkarec, name), kafkarec.KafkaRecordError)
     assert issubclass(kafkarec.KafkaRecordError, ValueError)
 

@@ -1,4 +1,4 @@
-"""Golden bytes spoiled by machine: every bit, every length, every byte of a payload; the oracle is the judge."""
+"""Golden bytes spoiled by machine: every bit, every length, every byte of a payload; the oracle judges."""
 
 from __future__ import annotations
 
