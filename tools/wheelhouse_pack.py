@@ -33,12 +33,11 @@ def copy(wheel: Path, folder: Path) -> Path:
 
 
 def write_wheel(target: Path, files: dict[str, bytes], dist_info: str) -> Path:
-    """Writes `files` (path -> content, without RECORD) as a wheel; wheels inside it are stored, not deflated."""
-    record = [
-        f"{name},sha256={_record_hash(content)},{len(content)}" for name, content in sorted(files.items())
-    ]
+    """Writes `files` (path -> content, without RECORD) as a wheel; wheels inside it are only stored."""
+    contents = sorted(files.items())
+    record = [f"{name},sha256={_record_hash(content)},{len(content)}" for name, content in contents]
     record.append(f"{dist_info}/RECORD,,")
-    ordered = [*sorted(files.items()), (f"{dist_info}/RECORD", ("\n".join(record) + "\n").encode())]
+    ordered = [*contents, (f"{dist_info}/RECORD", ("\n".join(record) + "\n").encode())]
     temporary = target.with_suffix(".part")
     with zipfile.ZipFile(temporary, "w") as archive:
         for name, content in ordered:
@@ -75,7 +74,7 @@ def retagged(wheel: Path, platform: str, folder: Path) -> Path:
 
 
 def manifest(version: str, carried: list[Path]) -> dict[str, Any]:
-    """What `spark_udfs.bootstrap.wheels` reads: which wheels there are, their modules, the lowest versions."""
+    """What `spark_udfs.bootstrap.wheels` reads: the wheels there are, their modules, the lowest versions."""
     lines, modules, requires = [], {}, {}
     for wheel in sorted(carried):
         files, dist_info = read_wheel(wheel)
@@ -116,7 +115,7 @@ def _lower_bounds(metadata: str) -> dict[str, str]:
 
 
 def fat_wheel(package: Path, version: str, carried: list[Path], out: Path) -> Path:
-    """`spark_udfs-<version>-py3-none-any.whl`: the package and, as data, the carried wheels and their manifest."""
+    """`spark_udfs-<version>-py3-none-any.whl`: the package, and the wheels it carries as data."""
     dist_info = f"spark_udfs-{version}.dist-info"
     files = {
         f"spark_udfs/{file.relative_to(package).as_posix()}": file.read_bytes()

@@ -1,0 +1,272 @@
+"""What runs in the workers: Arrow arrays of bytes in, Arrow arrays of array<struct> out.
+
+kafkarec hands over its column buffers and pyarrow puts Spark's names and nullability around them: record
+data is not copied, unless a damaged range needs a row of its own in PERMISSIVE mode. Computed per record
+are only `timestampType` (int8 to Spark's int) and, where a value has headers at all, the null for "no
+headers".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from . import bootstrap, options, schema
+from .schema import Column
+
+# What Spark hands over: one array, or a tuple of arrays where the function was called with two arguments.
+Batches = Iterator[pa.Array]
+
+
+def kafka_decode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+    """The body of `kafka_decode(value[, options])`: per input array one or more arrays, rows in order."""
+    kafkarec = bootstrap.load()
+    for values, chosen in _arguments(batches):
+        yield from decode_values(kafkarec, values, chosen)
+
+
+def kafka_scan(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+    """The body of `kafka_scan(value[, mode])`: one struct per batch, headers only."""
+    kafkarec = bootstrap.load()
+    for values, chosen in _arguments(batches):
+        if not len(values):
+            yield pa.array([], schema.arrow_result(schema.BATCH_COLUMNS))
+            continue
+        pieces = kafkarec.scan_each(values, errors=chosen.errors)
+        yield from _pieces(kafkarec, pieces, values, schema.BATCH_COLUMNS)
+
+
+class Explode:
+    """The body of `functions.kafka_explode`: batches of (kept columns..., value) to one row per record."""
+
+    def __init__(self, literal: str, outer: bool) -> None:
+        self.literal = literal
+        self.outer = outer
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        kafkarec = bootstrap.load()
+        chosen = options.from_literal(self.literal)
+        for batch in batches:
+            *kept, values = batch.columns
+            names = [*batch.schema.names[:-1], *(column.name for column in schema.RECORD_COLUMNS)]
+            done = 0
+            for lists in decode_values(kafkarec, values, chosen):
+                rows, parents = _outer_rows(lists) if self.outer else (None, pc.list_parent_indices(lists))
+                records = [child.take(rows) if rows else child for child in lists.values.flatten()]
+                around = [column.slice(done, len(lists)).take(parents) for column in kept]
+                yield pa.RecordBatch.from_arrays([*around, *records], names)
+                done += len(lists)
+
+
+def _outer_rows(lists: pa.ListArray) -> tuple[pa.Array | None, pa.Array]:
+    """(rows to take, null for a value without records; the value each row belongs to)."""
+    parents = pc.list_parent_indices(lists)
+    empty = pc.equal(pc.fill_null(pc.list_value_length(lists), 0), 0)
+    without = pc.indices_nonzero(empty).to_pylist()
+    if not without:
+        return None, parents
+    starts = lists.offsets.to_pylist()
+    gaps = [starts[value] for value in without]
+    rows = _inserted(_range(len(lists.values)), gaps, pa.nulls(len(gaps), pa.int64()))
+    return rows, _inserted(parents, gaps, pa.array(without, parents.type))
+
+
+def decode_values(
+    kafkarec: Any,
+    values: pa.Array,
+    chosen: options.Options,
+    columns: tuple[Column, ...] = schema.RECORD_COLUMNS,
+) -> Iterator[pa.ListArray]:
+    """`values` (binary or large_binary) to array<struct>, cut at value borders before max_output_bytes."""
+    if not len(values):
+        yield pa.array([], schema.arrow_result(columns))
+        return
+    pieces = kafkarec.decode_each(
+        values,
+        columns=schema.sources(columns),
+        errors=chosen.errors,
+        check_crcs=chosen.check_crcs,
+        max_decompressed_bytes=chosen.max_decompressed_bytes,
+        timestamp_unit="us",
+        control=chosen.control,
+        max_output_bytes=chosen.max_output_bytes,
+    )
+    yield from _pieces(kafkarec, pieces, values, columns)
+
+
+def _pieces(
+    kafkarec: Any, pieces: Iterable[Any], values: pa.Array, columns: tuple[Column, ...]
+) -> Iterator[pa.ListArray]:
+    try:
+        for piece in [pieces] if hasattr(pieces, "__arrow_c_array__") else pieces:
+            yield reassemble(piece, columns)
+    except kafkarec.KafkaRecordError as error:
+        _explain(error, values)
+        raise
+
+
+def _explain(error: Any, values: pa.Array) -> None:
+    """Notes go below the message: its first line keeps byte and offset."""
+    row = getattr(error, "value_index", None)
+    if row is not None and row < len(values):
+        size = len(values[row].as_buffer() or b"")
+        error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {size} bytes")
+    error.add_note(
+        "kafka_decode(value, 'PERMISSIVE') keeps everything else, with a row that tells the reason"
+    )
+
+
+def _arguments(batches: Iterator[pa.Array]) -> Iterator[tuple[pa.Array, options.Options]]:
+    """(values, options) per input batch; the options column must hold one value."""
+    seen: str | None = None
+    chosen = options.Options()
+    for batch in batches:
+        values, *rest = batch if isinstance(batch, tuple) else (batch,)
+        if not (pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type)):
+            raise TypeError(f"kafka_decode takes a binary column, not {values.type}")
+        if len(rest) > 1:
+            raise TypeError("kafka_decode takes a column and a mode")
+        if rest and len(values):
+            distinct = pc.unique(rest[0]).to_pylist()
+            if len(distinct) > 1 or (seen is not None and distinct[0] != seen):
+                raise ValueError("the mode of kafka_decode must be a literal, the same in every row")
+            if seen is None:
+                chosen = options.from_literal(distinct[0])
+                seen = distinct[0]
+        yield values, chosen
+
+
+def reassemble(piece: Any, columns: tuple[Column, ...]) -> pa.ListArray:
+    """One RecordLists of kafkarec as Spark's array<struct>."""
+    lists = pa.array(piece)
+    records = lists.values
+    count = len(records)
+    damage = piece.damage
+    layout = _Layout(count, damage) if damage else None
+    by_name = {field.name: index for index, field in enumerate(lists.type.value_type)}
+    children = []
+    for column in columns:
+        wanted = schema.arrow_type(column.type)
+        if column.source is not None:
+            child = _convert(records.field(by_name[column.source]), column, wanted)
+            child = child.take(layout.rows) if layout else child
+        elif layout and column.name == schema.CORRUPT:
+            child = layout.texts
+        else:
+            child = pa.nulls(layout.count if layout else count, wanted)
+        children.append(child)
+    struct = pa.StructArray.from_arrays(children, fields=list(schema.arrow_struct(columns)))
+    validity, offsets = lists.buffers()[:2]
+    if layout:
+        offsets = _shifted(lists.offsets, damage)
+    return pa.ListArray.from_buffers(
+        schema.arrow_result(columns),
+        len(lists),
+        [_realigned(validity, lists) if layout else validity, offsets],
+        offset=0 if layout else lists.offset,
+        children=[struct],
+    )
+
+
+class _Layout:
+    """Where the rows of damaged ranges go: `rows` are indices for take, null for such a row."""
+
+    def __init__(self, count: int, damage: Iterable[tuple[int, int, Any]]) -> None:
+        places = [row for _, row, _ in damage]
+        texts = pa.array([corrupt_text(what) for _, _, what in damage], pa.string())
+        self.rows = _inserted(_range(count), places, pa.nulls(len(places), pa.int64()))
+        self.texts = _inserted(pa.nulls(count, pa.string()), places, texts)
+        self.count = len(self.rows)
+
+
+def _inserted(array: pa.Array, places: list[int], more: pa.Array) -> pa.Array:
+    """`array` with `more[i]` put in front of its element `places[i]`; places ascend."""
+    parts = []
+    done = 0
+    for index, place in enumerate(places):
+        parts += [array.slice(done, place - done), more.slice(index, 1)]
+        done = place
+    return pa.concat_arrays([*parts, array.slice(done)])
+
+
+def _range(count: int) -> pa.Array:
+    return pa.array(range(count), pa.int64())
+
+
+def corrupt_text(damage: Any) -> str:
+    """`_corrupt_record`: why a range of bytes gave no records, as JSON."""
+    told = {"path": damage.file} if damage.file else {}
+    for name in ("position", "length", "lost_from", "lost_to", "next_position", "reason", "detail"):
+        told[name] = getattr(damage, name)
+    return json.dumps(told)
+
+
+def _shifted(offsets: pa.Array, damage: Iterable[tuple[int, int, Any]]) -> pa.Buffer:
+    """List offsets with room for the damage rows: each value begins later by the damage before it."""
+    extra = [0] * len(offsets)
+    for value, _, _ in damage:
+        extra[value + 1] += 1
+    total = 0
+    for index, more in enumerate(extra):
+        total += more
+        extra[index] = total
+    return pc.add(offsets, pa.array(extra, pa.int32())).buffers()[1]
+
+
+def _realigned(validity: pa.Buffer | None, lists: pa.ListArray) -> pa.Buffer | None:
+    """The validity bitmap from bit 0 on."""
+    if validity is None or not lists.offset:
+        return validity
+    return _bitmap(lists.is_valid())
+
+
+def _bitmap(flags: pa.BooleanArray) -> pa.Buffer:
+    """A boolean array's data is a validity bitmap, if it begins at bit 0."""
+    if flags.offset:
+        flags = pa.concat_arrays([flags, pa.array([], pa.bool_())])
+    return flags.buffers()[1]
+
+
+def _convert(child: pa.Array, column: Column, wanted: pa.DataType) -> pa.Array:
+    """Spark's type around kafkarec's buffers; the table says where more than a name differs."""
+    convert = CONVERSIONS.get(column.name)
+    if convert is not None:
+        return convert(child, wanted)
+    return child if child.type == wanted else child.cast(wanted)
+
+
+def _timestamp_type(child: pa.Array, wanted: pa.DataType) -> pa.Array:
+    return pc.fill_null(child.cast(wanted), schema.NO_TIMESTAMP_TYPE)
+
+
+def _headers(child: pa.ListArray, wanted: pa.ListType) -> pa.Array:
+    """Null where a record has no headers, as in Spark's Kafka source; the buffers stay as they are."""
+    pairs = child.values
+    if not len(pairs):
+        return pa.nulls(len(child), wanted)
+    fields = list(wanted.value_type)
+    struct = pa.StructArray.from_arrays([pairs.field(0), pairs.field(1)], fields=fields)
+    if child.offset:
+        return pa.ListArray.from_arrays(child.offsets, struct, type=wanted)
+    present = _bitmap(pc.greater(pc.list_value_length(child), 0))
+    return pa.ListArray.from_buffers(wanted, len(child), [present, child.buffers()[1]], children=[struct])
+
+
+def _microseconds(child: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Milliseconds to microseconds; a value that does not fit becomes null (kafkarec does so for records)."""
+    limit = (2**63 - 1) // 1000
+    raw = child.cast(pa.int64())
+    fits = pc.and_(pc.less_equal(raw, limit), pc.greater_equal(raw, -limit))
+    return pc.if_else(fits, raw, pa.scalar(None, pa.int64())).cast(child.type).cast(wanted)
+
+
+CONVERSIONS: dict[str, Callable[[pa.Array, pa.DataType], pa.Array]] = {
+    "timestampType": _timestamp_type,
+    "headers": _headers,
+    "base_timestamp": _microseconds,
+    "max_timestamp": _microseconds,
+}

@@ -1,0 +1,142 @@
+"""The verbs: Column functions and a DataFrame verb. Arguments are checked here, on the driver.
+
+    from spark_udfs import functions as K
+
+    df.select(K.kafka_decode("value").alias("records"))            # array<struct<topic, ..., headers>>
+    df.select("source", F.inline_outer(K.kafka_decode("value", mode="PERMISSIVE")))
+    K.kafka_explode(df, "value", keep=["source"])                  # one row per record, the fastest way
+    df.select(F.inline(K.kafka_scan("value")))                     # one row per batch, headers only
+
+A NULL value gives NULL and an empty value an empty array; `inline` drops both, `inline_outer` keeps them.
+FAILFAST (the default, as `from_avro`) fails the query at the first damage; its message names byte and
+offset. PERMISSIVE never fails on bad bytes: each damaged range is one element in which only
+`_corrupt_record` is set, JSON with position, length, lost_from, lost_to, next_position, reason and detail;
+the good records around it stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import StructType
+
+from . import decoding, options, schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["kafka_decode", "kafka_explode", "kafka_scan"]
+
+# Each SQL function: what runs, the columns of its result, how it is called, what it is for.
+SQL_FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[schema.Column, ...], str, str]] = {
+    "kafka_decode": (
+        decoding.kafka_decode,
+        schema.RECORD_COLUMNS,
+        "kafka_decode(value[, mode])",
+        "the records of a column of raw batches",
+    ),
+    "kafka_scan": (
+        decoding.kafka_scan,
+        schema.BATCH_COLUMNS,
+        "kafka_scan(value[, mode])",
+        "its batches, headers only, nothing decompressed",
+    ),
+}
+
+
+def sql_function(name: str) -> Any:
+    """The Arrow function of `SQL_FUNCTIONS`, as `spark.udf.register` and a Column call take it."""
+    body, columns, _, _ = SQL_FUNCTIONS[name]
+    make: Any = arrow_udf  # its overloads know no `Callable[..., Any]`
+    return make(body, f"array<{schema.sql_struct(columns)}>")
+
+
+def kafka_decode(
+    col: Column | str,
+    mode: str = "FAILFAST",
+    *,
+    check_crcs: bool = True,
+    max_decompressed_bytes: int = options.Options.max_decompressed_bytes,
+    max_output_bytes: int = options.Options.max_output_bytes,
+    control: bool = False,
+) -> Column:
+    """The records of a binary column of raw batches: array<struct<...>>, names as in Spark's Kafka source.
+
+    col: binary; each value one or many batches, magics 0, 1, 2 mixed, any codec
+    mode: FAILFAST or PERMISSIVE, see the head of this module
+    check_crcs: verify checksums
+    max_decompressed_bytes: budget of one compressed payload; beyond it the reason is limit_exceeded
+    max_output_bytes: the size of what a task holds at once, cut at value borders
+    control: also the records of control batches (transaction markers)
+
+    >>> df.select(kafka_decode("value")[0]["offset"])                               # doctest: +SKIP
+    """
+    chosen = options.make(
+        mode=mode,
+        check_crcs=check_crcs,
+        max_decompressed_bytes=max_decompressed_bytes,
+        max_output_bytes=max_output_bytes,
+        control=control,
+    )
+    return _call("kafka_decode", col, chosen)
+
+
+def kafka_scan(col: Column | str, mode: str = "FAILFAST") -> Column:
+    """The batches of a binary column of raw record batches, from their headers alone: array<struct<...>>.
+
+    >>> df.select(F.inline(kafka_scan("value"))).groupBy("compression").sum("size_in_bytes")  # doctest: +SKIP
+    """
+    return _call("kafka_scan", col, options.make(mode=mode))
+
+
+def _call(name: str, col: Column | str, chosen: options.Options) -> Column:
+    column = F.col(col) if isinstance(col, str) else col
+    function = sql_function(name)
+    if chosen == options.Options():
+        return function(column)  # type: ignore[no-any-return]
+    return function(column, F.lit(options.to_literal(chosen)))  # type: ignore[no-any-return]
+
+
+def kafka_explode(
+    df: DataFrame,
+    col: Column | str,
+    mode: str = "FAILFAST",
+    *,
+    keep: Sequence[Column | str] = (),
+    outer: bool = False,
+    check_crcs: bool = True,
+    max_decompressed_bytes: int = options.Options.max_decompressed_bytes,
+    max_output_bytes: int = options.Options.max_output_bytes,
+    control: bool = False,
+) -> DataFrame:
+    """One row per record of a binary column: the columns of `keep`, then those of `kafka_decode`'s struct.
+
+    keep: columns of `df` to repeat beside each record; none by default
+    outer: also one row for a NULL or empty value, with nulls in place of a record
+    The other arguments are those of `kafka_decode`.
+
+    >>> kafka_explode(df, "value", "PERMISSIVE", keep=["file"]).where("offset > 7")  # doctest: +SKIP
+    """
+    chosen = options.make(
+        mode=mode,
+        check_crcs=check_crcs,
+        max_decompressed_bytes=max_decompressed_bytes,
+        max_output_bytes=max_output_bytes,
+        control=control,
+    )
+    value = F.col(col) if isinstance(col, str) else col
+    kept = df.select(*keep).schema.fields if keep else []
+    records = cast(StructType, StructType.fromDDL(schema.sql_columns(schema.RECORD_COLUMNS))).fields
+    names = [field.name.lower() for field in [*kept, *records]]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(
+            f"keep has columns that a record has too: {', '.join(twice)}; "
+            f'rename them, as in keep=[F.col("{twice[0]}").alias("source_{twice[0]}")]'
+        )
+    body = decoding.Explode(options.to_literal(chosen), outer)
+    return df.select(*keep, value).mapInArrow(body, StructType([*kept, *records]))

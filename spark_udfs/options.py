@@ -1,0 +1,76 @@
+"""The options of the verbs: one table, checked on the driver, carried to the workers as one short literal.
+
+A SQL call gives the mode only (`kafka_decode(v, 'PERMISSIVE')`; Spark refuses named arguments for Arrow
+functions). The Column functions put every option into the same second argument, as JSON.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+MODES = ("FAILFAST", "PERMISSIVE")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the workers need to know.
+
+    mode: FAILFAST raises at the first damage, PERMISSIVE keeps everything else and a row with the reason
+    check_crcs: verify the checksum of every batch
+    max_decompressed_bytes: budget of one compressed payload; more is limit_exceeded
+    max_output_bytes: an output array ends at a row border before this many bytes
+    control: also return the records of control batches
+    """
+
+    mode: str = "FAILFAST"
+    check_crcs: bool = True
+    max_decompressed_bytes: int = 128 << 20
+    max_output_bytes: int = 64 << 20
+    control: bool = False
+
+    @property
+    def errors(self) -> str:
+        return {"FAILFAST": "raise", "PERMISSIVE": "skip"}[self.mode]
+
+
+def make(**given: Any) -> Options:
+    """Options from keyword arguments; a wrong name, type or value is an error that names what there is."""
+    known: dict[str, type] = {field.name: type(field.default) for field in fields(Options)}
+    for name, value in given.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"; did you mean {near[0]}?" if near else f"; there are: {', '.join(known)}"
+            raise ValueError(f"kafka_decode has no option {name!r}{hint}")
+        if type(value) is not known[name]:  # exactly: True is no number of bytes
+            raise TypeError(f"option {name} must be {known[name].__name__}, not {type(value).__name__}")
+        if isinstance(value, int) and not isinstance(value, bool) and value <= 0:
+            raise ValueError(f"option {name} must be above 0, not {value}")
+    if "mode" in given:
+        given["mode"] = check_mode(given["mode"])
+    return Options(**given)
+
+
+def check_mode(mode: str) -> str:
+    if mode.upper() not in MODES:
+        raise ValueError(f"unknown mode {mode!r}; the modes are {' and '.join(MODES)}")
+    return mode.upper()
+
+
+def to_literal(options: Options) -> str:
+    """Only what differs from the defaults: `PERMISSIVE`, or JSON where there is more to say."""
+    changed = {name: value for name, value in asdict(options).items() if value != getattr(Options, name)}
+    if set(changed) <= {"mode"}:
+        return options.mode
+    return json.dumps(changed, sort_keys=True)
+
+
+def from_literal(text: str | None) -> Options:
+    """The inverse of `to_literal`; in SQL a user may have written the text."""
+    if text is None:
+        raise ValueError(f"the mode of kafka_decode is null; the modes are {' and '.join(MODES)}")
+    if text.startswith("{"):
+        return make(**json.loads(text))
+    return make(mode=text)

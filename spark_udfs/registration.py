@@ -1,0 +1,125 @@
+"""`register(spark)`: ships the wheel under a name that Spark puts on executors' path; registers the SQL.
+
+Spark copies a `--py-files x.whl` to every executor but leaves it off their sys.path; a `.zip` it puts
+there. So the wheel is added once more under a .zip name, with eight digits of its hash: two versions on one
+node never meet.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from . import bootstrap, functions
+from .bootstrap import wheels
+
+FIXED_TIME = (1980, 1, 1, 0, 0, 0)
+# Sessions that have our functions: registering again would only make Spark warn about replacing them.
+_registered: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What `register` did; print it."""
+
+    version: str
+    shipped: str
+    rows: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        width = max(len(call) for call, _ in self.rows)
+        lines = [f"kafkarec {self.version} in this Spark session; executors get it from {self.shipped}"]
+        lines += [f"  {call:<{width}}  {meaning}" for call, meaning in self.rows]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def register(spark: Any) -> Registered:
+    """See `spark_udfs.register`."""
+    shipped = _ship(spark)
+    session = _session_id(spark)
+    for name in functions.SQL_FUNCTIONS:
+        if session not in _registered or not spark.catalog.functionExists(name):
+            spark.udf.register(name, functions.sql_function(name))
+    _registered.add(session)
+    rows = [(f"SQL  {call}", meaning) for _, _, call, meaning in functions.SQL_FUNCTIONS.values()]
+    rows += [
+        ("SQL  inline_outer(kafka_decode(value))", "one row per record"),
+        ("spark_udfs.functions.kafka_decode, kafka_scan", "the same as Column functions"),
+        ("spark_udfs.functions.kafka_explode(df, col)", "one row per record, the fastest way"),
+        ("spark_udfs.doctor(spark)", "what each executor has"),
+    ]
+    return Registered(_version(), shipped, tuple(rows))
+
+
+def _version() -> str:
+    manifest = wheels.load_manifest(bootstrap.carrier())
+    return str(manifest["version"] if manifest else bootstrap.activate().version)
+
+
+def _is_connect(spark: Any) -> bool:
+    return not hasattr(spark, "sparkContext") or type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def _session_id(spark: Any) -> str:
+    if _is_connect(spark):
+        return f"connect {spark.session_id}"
+    return f"{spark.sparkContext.applicationId} {spark._jsparkSession.sessionUUID()}"
+
+
+def _ship(spark: Any) -> str:
+    """Adds the carrier to the session's Python files, once; returns the name it has there."""
+    carrier = bootstrap.carrier()
+    if carrier.is_archive and carrier.location.endswith(".zip"):
+        added = [] if _is_connect(spark) else spark.sparkContext.listFiles
+        if any(os.path.basename(each) == os.path.basename(carrier.location) for each in added):
+            return os.path.basename(carrier.location)  # --py-files with a .zip name: it is there already
+    path = _zip_copy(carrier.location, carrier.is_archive)
+    name = os.path.basename(path)
+    if _is_connect(spark):
+        key = f"{_session_id(spark)} {name}"
+        if key not in _registered:
+            spark.addArtifacts(path, pyfile=True)
+            _registered.add(key)
+    elif not any(os.path.basename(each) == name for each in spark.sparkContext.listFiles):
+        spark.sparkContext.addPyFile(path)
+    return name
+
+
+@cache
+def _zip_copy(location: str, is_archive: bool) -> str:
+    """The carrier as `spark_udfs-<version>-<sha8>.zip`, in a folder of this process."""
+    folder = tempfile.mkdtemp(prefix="spark_udfs-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    temporary = os.path.join(folder, "copy")
+    if is_archive:
+        shutil.copyfile(location, temporary)
+    else:
+        _zip_package(location, temporary)
+    with open(temporary, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    final = os.path.join(folder, f"spark_udfs-{_version()}-{digest[:8]}.zip")
+    os.rename(temporary, final)
+    return final
+
+
+def _zip_package(location: str, target: str) -> None:
+    """An installed `spark_udfs` folder (with the wheels it carries, if any) as a zip with fixed bytes."""
+    package = os.path.join(location, "spark_udfs")
+    with zipfile.ZipFile(target, "w") as archive:
+        for parent, folders, names in sorted(os.walk(package)):
+            folders[:] = sorted(each for each in folders if each != "__pycache__")
+            for name in sorted(names):
+                path = os.path.join(parent, name)
+                info = zipfile.ZipInfo(os.path.relpath(path, location).replace(os.sep, "/"), FIXED_TIME)
+                info.external_attr = 0o100644 << 16
+                with open(path, "rb") as file:
+                    archive.writestr(info, file.read(), zipfile.ZIP_STORED)

@@ -1,0 +1,113 @@
+"""The one table of columns: kafkarec's name, Spark's name, Spark's type; everything else is derived from it.
+
+Names and types are those of Spark's Kafka source (`timestampType` and so on; org.apache.spark.sql.kafka010,
+KafkaRecordToRowConverter), all of them nullable. Spark compares Arrow schemas exactly, so the Arrow types
+here are the ones that pyspark derives from the Spark types; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow
+
+CORRUPT = "_corrupt_record"
+# Spark's Kafka source gives -1 where the record's format has no timestamp type (magic 0).
+NO_TIMESTAMP_TYPE = -1
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: `source` is kafkarec's name, None where kafkarec does not fill it (null in a UDF)."""
+
+    source: str | None
+    name: str
+    type: str  # Spark SQL type
+
+
+# What a column of raw bytes can tell. Topic and partition are known to a reader of files only; they stand
+# here so that a UDF's rows and a file's rows have one schema.
+RECORD_COLUMNS = (
+    Column(None, "topic", "string"),
+    Column(None, "partition", "int"),
+    Column("offset", "offset", "bigint"),
+    Column("timestamp", "timestamp", "timestamp"),
+    Column("timestamp_type", "timestampType", "int"),
+    Column("key", "key", "binary"),
+    Column("value", "value", "binary"),
+    Column("headers", "headers", "array<struct<key:string,value:binary>>"),
+    Column(None, CORRUPT, "string"),
+)
+
+# kafkarec.scan: one row per batch, headers only. Spark has no unsigned int: crc is a bigint.
+BATCH_COLUMNS = (
+    *(Column(name, name, "bigint") for name in ("position", "base_offset", "last_offset", "next_offset")),
+    *(Column(name, name, "int") for name in ("batch_length", "size_in_bytes", "partition_leader_epoch")),
+    Column("magic", "magic", "tinyint"),
+    Column("crc", "crc", "bigint"),
+    Column("attributes", "attributes", "smallint"),
+    Column("compression", "compression", "string"),
+    Column("timestamp_type", "timestampType", "int"),
+    Column("is_transactional", "is_transactional", "boolean"),
+    Column("is_control", "is_control", "boolean"),
+    Column("delete_horizon_ms", "delete_horizon_ms", "bigint"),
+    Column("base_timestamp", "base_timestamp", "timestamp"),
+    Column("max_timestamp", "max_timestamp", "timestamp"),
+    Column("producer_id", "producer_id", "bigint"),
+    Column("producer_epoch", "producer_epoch", "smallint"),
+    *(Column(name, name, "int") for name in ("base_sequence", "last_sequence", "record_count")),
+    Column(None, CORRUPT, "string"),
+)
+
+
+def sources(columns: tuple[Column, ...]) -> list[str]:
+    """The columns to ask kafkarec for."""
+    return [column.source for column in columns if column.source]
+
+
+def sql_struct(columns: tuple[Column, ...]) -> str:
+    """`struct<topic:string,...>`, the element type of what the functions return."""
+    return "struct<" + ",".join(f"{column.name}:{column.type}" for column in columns) + ">"
+
+
+def sql_columns(columns: tuple[Column, ...]) -> str:
+    """`topic string, ...`, as DDL of a table."""
+    return ", ".join(f"{column.name} {column.type}" for column in columns)
+
+
+@cache
+def arrow_type(name: str) -> pyarrow.DataType:
+    """The Arrow type that pyspark derives from a Spark SQL type of the tables above (small variants)."""
+    import pyarrow as pa
+
+    return {
+        "string": pa.string(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "smallint": pa.int16(),
+        "tinyint": pa.int8(),
+        "boolean": pa.bool_(),
+        "binary": pa.binary(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "array<struct<key:string,value:binary>>": pa.list_(
+            pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+        ),
+    }[name]
+
+
+@cache
+def arrow_struct(columns: tuple[Column, ...]) -> pyarrow.StructType:
+    import pyarrow as pa
+
+    return pa.struct([pa.field(column.name, arrow_type(column.type)) for column in columns])
+
+
+@cache
+def arrow_result(columns: tuple[Column, ...]) -> pyarrow.ListType:
+    """array<struct<...>>: what kafka_decode and kafka_scan return."""
+    import pyarrow as pa
+
+    return pa.list_(pa.field("element", arrow_struct(columns)))
