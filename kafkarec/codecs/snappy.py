@@ -9,6 +9,7 @@ without the magic, or shorter than 16 bytes, is one raw block.
 """
 
 import threading
+from array import array
 from typing import Any
 
 from kafkarec.codecs.failure import CodecError, LimitReached, load
@@ -53,14 +54,15 @@ def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> memo
     else:
         if not payload:
             raise CodecError("payload_empty", "snappy: no bytes")
-        total = _block_length(payload, 0, len(payload), limit)
-        blocks = [(0, len(payload), total)]
+        total = _block_length(payload, 0, len(payload), 0, limit)
+        blocks = array("q", (0, len(payload), total))
     scratch = _scratch
     at = 0
     try:
         content: memoryview = scratch.room(total)
         into = scratch.into
-        for start, end, length in blocks:
+        numbers = iter(blocks)
+        for start, end, length in zip(numbers, numbers, numbers, strict=True):
             if into(payload[start:end], content[at : at + length]) != length:
                 raise CodecError("payload_corrupt", "snappy: a block is shorter than it says")
             at += length
@@ -77,9 +79,9 @@ def probe(payload: Any, limit: int, magic: int = 2) -> None:
         decompress(payload, limit)
 
 
-def _xerial_blocks(payload: Any, limit: int) -> tuple[list[tuple[int, int, int]], int]:
-    """(start, end, decompressed length) of each block, and the sum of the lengths, within `limit`."""
-    blocks = []
+def _xerial_blocks(payload: Any, limit: int) -> tuple["array[int]", int]:
+    """Start, end, decompressed length of each block in a row, and the sum of the lengths, within `limit`."""
+    blocks = array("q")  # not tuples: a block may be five bytes
     size, at, total = len(payload), STREAM_HEADER_SIZE, 0
     ended_at = 0
     while size - at >= 4:
@@ -106,15 +108,15 @@ def _xerial_blocks(payload: Any, limit: int) -> tuple[list[tuple[int, int, int]]
                 ended_at = total
             at += STREAM_HEADER_SIZE - 4
             continue
-        length = _block_length(payload, at, at + chunk, limit - total)
+        length = _block_length(payload, at, at + chunk, total, limit)
         total += length
-        blocks.append((at, at + chunk, length))
+        blocks.extend((at, at + chunk, length))
         at += chunk
     return blocks, total
 
 
-def _block_length(payload: Any, at: int, end: int, limit: int) -> int:
-    """The decompressed length that a raw block declares, checked before anything is allocated for it."""
+def _block_length(payload: Any, at: int, end: int, before: int, limit: int) -> int:
+    """The decompressed length that a raw block declares, checked first; `before` bytes are in front of it."""
     length = shift = 0
     begin = at
     while True:
@@ -128,7 +130,7 @@ def _block_length(payload: Any, at: int, end: int, limit: int) -> int:
         shift += 7
         if shift > 28:
             raise CodecError("payload_corrupt", "snappy: the length of a block is too long")
-    if length > limit:
+    if length > limit - before:
         raise LimitReached(limit)
     # a copy of 64 bytes takes three bytes at least: a block cannot hold more than 22 times its own size
     if length > 22 * (end - begin):

@@ -67,8 +67,12 @@ def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> byte
         if payload[start : start + 4] != MAGIC:
             end = _skippable(payload, start)
             continue
-        end, content_size, most, window = _frame(payload, start, limit - len(content))
-        content += _decode(payload[start:end], content_size, most, window, limit - len(content), 0)
+        left = limit - len(content)
+        try:
+            end, content_size, most, window = _frame(payload, start, left)
+            content += _decode(payload[start:end], content_size, most, window, left, 0)
+        except LimitReached:
+            raise LimitReached(limit) from None
     return memoryview(content)
 
 
