@@ -134,11 +134,11 @@ def bomb(name: str, magic: int) -> bytes:
     return builders.wrapper(b"", magic=magic, codec=codec, payload=payload, offset=5)
 
 
-@pytest.mark.parametrize("name", BOMBS)
-@pytest.mark.parametrize("magic", [2, 1])
+# zstd needs magic 2
+@pytest.mark.parametrize(
+    ("name", "magic"), [(n, m) for n in BOMBS for m in (2, 1) if m == 2 or "zstd" not in n]
+)
 def test_a_bomb_stops_at_the_cap(name: str, magic: int, tmp_path: Path) -> None:
-    if magic < 2 and name.startswith(("zstd", "many zstd")):
-        pytest.skip("zstd needs magic 2")
     path = tmp_path / "bomb"
     path.write_bytes(bomb(name, magic))
     code = (

@@ -17,6 +17,10 @@ SMALL = [case for case in golden.vectors() if 0 < case.bin_path.stat().st_size <
 MEDIUM = [case for case in golden.vectors() + golden.invalid() if 0 < case.bin_path.stat().st_size <= 1500]
 ROUNDS = 400 if LONG else 8
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
+# zstd needs magic 2: every such wrapper is refused for its codec alone.
+PAYLOADS = [
+    (codec, legacy) for codec in CODECS for legacy in (None, 0, 1) if codec != "zstd" or legacy is None
+]
 
 
 def covered(case: golden.Case) -> list[int]:
@@ -81,16 +85,14 @@ def with_right_checksums(data: bytes) -> bytes:
     return b"".join(fixed) + data[len(data) - remaining :]
 
 
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("legacy", [None, 0, 1])
+@pytest.mark.parametrize(("codec", "legacy"), PAYLOADS)
 def test_payload_cut_at_every_byte(codec: str, legacy: int | None) -> None:
     payload, count, build = payload_of(codec, legacy)
     for length in range(len(payload)):
         assert_agree(build(payload[:length], count), deep=False)
 
 
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("legacy", [None, 0, 1])
+@pytest.mark.parametrize(("codec", "legacy"), PAYLOADS)
 def test_payload_with_something_behind(codec: str, legacy: int | None) -> None:
     """All of the payload or an error, and never more leniency than Kafka has."""
     payload, count, build = payload_of(codec, legacy)
@@ -99,8 +101,7 @@ def test_payload_with_something_behind(codec: str, legacy: int | None) -> None:
         assert_agree(build(junk + payload, count), deep=False)
 
 
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("legacy", [None, 1])
+@pytest.mark.parametrize(("codec", "legacy"), PAYLOADS)
 def test_payload_bytes_changed(codec: str, legacy: int | None) -> None:
     payload, count, build = payload_of(codec, legacy)
     chance = random.Random(codec)
@@ -116,8 +117,6 @@ def payload_of(codec: str, legacy: int | None):
         parts = builders.records(6, value=b"a value that repeats, a value that repeats %d")
         payload = builders.compress(codec, b"".join(parts))
         return payload, len(parts), lambda data, count: builders.batch(codec=codec, payload=data, count=count)
-    if codec == "zstd":
-        pytest.skip("zstd needs magic 2: the oracle refuses every such wrapper")
     inner = b"".join(
         builders.message(magic=legacy, offset=i, value=b"repeats, repeats %d" % i) for i in range(4)
     )

@@ -1,4 +1,4 @@
-"""The source distribution, from nothing: builds without a warning of the C compiler, installs, decodes, scans."""
+"""The source distribution, from nothing: no compiler warning, installs, decodes, scans."""
 
 from __future__ import annotations
 
