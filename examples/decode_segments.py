@@ -164,7 +164,7 @@ def decoded(text: str | None) -> bytes | None:
 
 
 def contents(folder: Path) -> DataFrame:
-    """path, start, content: pieces of some MB, cut at batch borders: segments of any size fit into executors."""
+    """path, start, content: pieces of some MB, cut at batch borders: any segment fits into executors."""
     rows = log_pieces(folder)
     plan = spark.createDataFrame(rows, "path string, start long, stop long")
     return plan.repartition(min(len(rows), 64)).mapInArrow(

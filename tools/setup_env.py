@@ -140,7 +140,7 @@ def digest_of(patterns: Iterable[str]) -> str:
     return digest(parts)
 
 
-CORE_SOURCES = ("setup.py", "kafkarec/*.pyx", "kafkarec/_c/*.pxd", "kafkarec/_c/*.h")
+CORE_SOURCES = ("setup.py", "kafkarec/*.pyx", "kafkarec/**/*.pxd", "kafkarec/**/*.h")
 WHEEL_SOURCES = (
     *CORE_SOURCES,
     "pyproject.toml",

@@ -59,7 +59,7 @@ def read_wheel(wheel: Path) -> tuple[dict[str, bytes], str]:
     with zipfile.ZipFile(wheel) as archive:
         files = {info.filename: archive.read(info) for info in archive.infolist() if not info.is_dir()}
     dist_info = next(name.split("/")[0] for name in files if name.endswith(".dist-info/METADATA"))
-    files.pop(f"{dist_info}/RECORD")
+    files.pop(f"{dist_info}/RECORD", None)
     return files, dist_info
 
 
