@@ -1,0 +1,50 @@
+"""Kafka record batches without a broker: bytes to Arrow columns, and what is wrong with them."""
+
+from ._core import release_memory
+from ._version import __version__
+from .control import ControlRecordType
+from .enums import Compression, Isolation, TimestampType
+from .errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    KafkaRecordError,
+    LimitExceededError,
+    MissingCodecError,
+    UnsupportedCompressionError,
+    UnsupportedMagicError,
+)
+from .faults import Damage
+from .lists import RecordLists, decode_each, scan_each
+from .log import build_info, logger
+from .reader import batches, decode, scan, stream
+from .records import BatchTable, Record, RecordBatch, RecordColumns
+
+__all__ = [
+    "BatchTable",
+    "Compression",
+    "ControlRecordType",
+    "CorruptRecordError",
+    "Damage",
+    "InvalidRecordError",
+    "Isolation",
+    "KafkaRecordError",
+    "LimitExceededError",
+    "MissingCodecError",
+    "Record",
+    "RecordBatch",
+    "RecordColumns",
+    "RecordLists",
+    "TimestampType",
+    "UnsupportedCompressionError",
+    "UnsupportedMagicError",
+    "__version__",
+    "batches",
+    "build_info",
+    "decode",
+    "decode_each",
+    "logger",
+    "release_memory",
+    "scan",
+    "scan_each",
+    "stream",
+]

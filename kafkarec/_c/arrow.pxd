@@ -1,0 +1,418 @@
+"""The Arrow C data and stream interfaces: our buffers, handed out without a copy.
+
+    Storage      one chunk: its columns, their buffers, a reference count
+      Column     what of it is one Arrow array: up to three buffers, a null count, a kind
+    ArrowArray   struct of the columns; every child holds its own reference, so a consumer may keep one and drop the rest
+    ArrowArrayStream   a list of (storage, start, stop), read chunk by chunk
+
+Counting is atomic and in C: a release may come from any thread, without the GIL, after the interpreter is gone.
+Each struct has one maker and one release; `release` is NULL until nothing can fail any more.
+Slices put their offset on the children: importers refuse a record batch with an offset of its own.
+"""
+from libc.errno cimport EINVAL, ENOMEM
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset, strlen
+
+from kafkarec._c.columns cimport Buffer, Columns, columns_give
+from kafkarec._c.pages cimport pages_give
+
+cdef extern from * nogil:
+    """
+    #ifndef ARROW_C_DATA_INTERFACE
+    #define ARROW_C_DATA_INTERFACE
+    #define ARROW_FLAG_NULLABLE 2
+    struct ArrowSchema {
+        const char *format, *name, *metadata;
+        int64_t flags, n_children;
+        struct ArrowSchema **children, *dictionary;
+        void (*release)(struct ArrowSchema *);
+        void *private_data;
+    };
+    struct ArrowArray {
+        int64_t length, null_count, offset, n_buffers, n_children;
+        const void **buffers;
+        struct ArrowArray **children, *dictionary;
+        void (*release)(struct ArrowArray *);
+        void *private_data;
+    };
+    #endif
+    #ifndef ARROW_C_STREAM_INTERFACE
+    #define ARROW_C_STREAM_INTERFACE
+    struct ArrowArrayStream {
+        int (*get_schema)(struct ArrowArrayStream *, struct ArrowSchema *out);
+        int (*get_next)(struct ArrowArrayStream *, struct ArrowArray *out);
+        const char *(*get_last_error)(struct ArrowArrayStream *);
+        void (*release)(struct ArrowArrayStream *);
+        void *private_data;
+    };
+    #endif
+    #define KR_COUNT_UP(p) __atomic_add_fetch((p), 1, __ATOMIC_RELAXED)
+    #define KR_COUNT_DOWN(p) __atomic_sub_fetch((p), 1, __ATOMIC_ACQ_REL)
+    """
+    enum:
+        ARROW_FLAG_NULLABLE
+    struct ArrowSchema:
+        const char* format
+        const char* name
+        const char* metadata
+        int64_t flags
+        int64_t n_children
+        ArrowSchema** children
+        ArrowSchema* dictionary
+        void (*release)(ArrowSchema*) noexcept nogil
+        void* private_data
+    struct ArrowArray:
+        int64_t length
+        int64_t null_count
+        int64_t offset
+        int64_t n_buffers
+        int64_t n_children
+        const void** buffers
+        ArrowArray** children
+        ArrowArray* dictionary
+        void (*release)(ArrowArray*) noexcept nogil
+        void* private_data
+    struct ArrowArrayStream:
+        int (*get_schema)(ArrowArrayStream*, ArrowSchema*) noexcept nogil
+        int (*get_next)(ArrowArrayStream*, ArrowArray*) noexcept nogil
+        const char* (*get_last_error)(ArrowArrayStream*) noexcept nogil
+        void (*release)(ArrowArrayStream*) noexcept nogil
+        void* private_data
+    int64_t count_up "KR_COUNT_UP"(int64_t* p)
+    int64_t count_down "KR_COUNT_DOWN"(int64_t* p)
+
+cdef enum Kind:
+    FIXED = 0                    # validity, values
+    BYTES = 1                    # validity, int32 offsets, data
+    HEADERS = 2                  # validity, int32 offsets -> struct<key, value>
+
+cdef struct Column:
+    int kind
+    const void* buffers[3]
+    int64_t nulls
+
+cdef struct Storage:
+    int64_t references
+    int64_t rows
+    Columns columns
+    Buffer* extra                # buffers of derived columns
+    int64_t extra_count
+    Column* out                  # the columns in the caller's order
+    int64_t out_count
+
+# A column's name and Arrow type; the strings live in the same block as the Shape.
+cdef struct ShapeColumn:
+    const char* name
+    const char* format
+    const char* key_format       # of header keys: "u", or "z" for header_keys="binary"
+    int nullable
+
+cdef struct Shape:
+    int64_t references
+    int64_t count
+    ShapeColumn columns[1]
+
+cdef struct Piece:
+    Storage* storage
+    int64_t start
+    int64_t stop
+
+cdef struct StreamState:
+    Shape* shape
+    int64_t count
+    int64_t next
+    Piece pieces[1]
+
+# What an exported ArrowArray or ArrowSchema owns: its children's structs, a reference, room for its buffer pointers.
+cdef struct Owned:
+    Storage* storage
+    const void* buffers[3]
+    void* children[1]
+
+
+cdef inline void storage_drop(Storage* s) noexcept nogil:
+    cdef int64_t i
+    if s == NULL or count_down(&s.references) > 0:
+        return
+    columns_give(&s.columns)
+    for i in range(s.extra_count):
+        pages_give(s.extra[i].data, s.extra[i].capacity)
+    free(s.extra)
+    free(s.out)
+    free(s)
+
+
+cdef inline void shape_drop(Shape* shape) noexcept nogil:
+    if shape != NULL and count_down(&shape.references) == 0:
+        free(shape)
+
+
+# ---- arrays
+
+cdef inline void release_array(ArrowArray* array) noexcept nogil:
+    cdef int64_t i
+    cdef Owned* owned = <Owned*>array.private_data
+    for i in range(array.n_children):
+        if array.children[i] != NULL:
+            if array.children[i].release != NULL:
+                array.children[i].release(array.children[i])
+            free(array.children[i])
+    storage_drop(owned.storage)
+    free(owned)
+    array.release = NULL
+
+
+cdef inline int make_array(ArrowArray* array, Storage* storage, int64_t buffers, int64_t children) noexcept nogil:
+    """An ArrowArray with room for its buffers and empty structs for its children; released as it stands."""
+    cdef int64_t i
+    cdef Owned* owned = <Owned*>calloc(1, sizeof(Owned) + <size_t>children * sizeof(void*))
+    memset(array, 0, sizeof(ArrowArray))
+    if owned == NULL:
+        return ENOMEM
+    count_up(&storage.references)
+    owned.storage = storage
+    array.buffers = owned.buffers
+    array.n_buffers = buffers
+    array.children = <ArrowArray**>owned.children
+    array.n_children = children
+    array.private_data = owned
+    array.release = release_array
+    for i in range(children):
+        array.children[i] = <ArrowArray*>calloc(1, sizeof(ArrowArray))
+        if array.children[i] == NULL:
+            release_array(array)
+            return ENOMEM
+    return 0
+
+
+cdef inline int export_plain(ArrowArray* array, Storage* s, const Column* column, int64_t start,
+                             int64_t stop) noexcept nogil:
+    cdef int i
+    cdef int buffers = 2 if column.kind == FIXED else 3
+    cdef int status = make_array(array, s, buffers, 0)
+    if status != 0:
+        return status
+    for i in range(buffers):
+        array.buffers[i] = column.buffers[i]
+    array.offset = start
+    array.length = stop - start
+    array.null_count = column.nulls
+    if column.nulls == 0:
+        array.buffers[0] = NULL
+    elif stop - start < s.rows:
+        array.null_count = -1        # of a slice: the consumer counts when it wants to know
+    return 0
+
+
+cdef inline void bytes_column(Column* column, const Buffer* offsets, const Buffer* data, const Buffer* validity,
+                              int64_t nulls) noexcept nogil:
+    column.kind = BYTES
+    column.buffers[0] = validity.data
+    column.buffers[1] = offsets.data
+    column.buffers[2] = data.data
+    column.nulls = nulls
+
+
+cdef inline int export_headers(ArrowArray* array, Storage* s, const Column* column, int64_t start,
+                               int64_t stop) noexcept nogil:
+    """list<struct<key, value>>: the entries are exported whole, the list alone is sliced."""
+    cdef Columns* c = &s.columns
+    cdef Column key, value
+    cdef ArrowArray* entries
+    cdef int status = make_array(array, s, 2, 1)
+    if status != 0:
+        return status
+    array.buffers[1] = column.buffers[1]
+    array.offset = start
+    array.length = stop - start
+    entries = array.children[0]
+    status = make_array(entries, s, 1, 2)
+    if status == 0:
+        entries.length = c.headers
+        bytes_column(&key, &c.header_key.offsets, &c.header_key.data, &c.header_key.validity, 0)
+        bytes_column(&value, &c.header_value.offsets, &c.header_value.data, &c.header_value.validity,
+                     c.header_value.nulls)
+        status = export_plain(entries.children[0], s, &key, 0, c.headers)
+        if status == 0:
+            status = export_plain(entries.children[1], s, &value, 0, c.headers)
+    if status == 0:
+        entries.children[1].null_count = c.header_value.nulls
+    else:
+        release_array(array)
+    return status
+
+
+cdef inline int export_rows(ArrowArray* array, Storage* s, int64_t start, int64_t stop) noexcept nogil:
+    """Rows [start, stop) of a chunk as a struct array: a record batch."""
+    cdef int64_t i
+    cdef int status = make_array(array, s, 1, s.out_count)
+    if status != 0:
+        return status
+    array.length = stop - start
+    for i in range(s.out_count):
+        if s.out[i].kind == HEADERS:
+            status = export_headers(array.children[i], s, s.out + i, start, stop)
+        else:
+            status = export_plain(array.children[i], s, s.out + i, start, stop)
+        if status != 0:
+            release_array(array)
+            return status
+    return 0
+
+
+# ---- schemas
+
+cdef inline void release_schema(ArrowSchema* schema) noexcept nogil:
+    cdef int64_t i
+    for i in range(schema.n_children):
+        if schema.children[i] != NULL:
+            if schema.children[i].release != NULL:
+                schema.children[i].release(schema.children[i])
+            free(schema.children[i])
+    free(<void*>schema.private_data)
+    schema.release = NULL
+
+
+cdef inline int make_schema(ArrowSchema* schema, const char* name, const char* format, int nullable,
+                            int64_t children) noexcept nogil:
+    """An ArrowSchema that owns copies of its strings, with empty structs for its children."""
+    cdef size_t names = strlen(name) + 1, formats = strlen(format) + 1
+    cdef size_t head = <size_t>children * sizeof(void*)
+    cdef char* block = <char*>calloc(1, head + names + formats)
+    cdef int64_t i
+    memset(schema, 0, sizeof(ArrowSchema))
+    if block == NULL:
+        return ENOMEM
+    memcpy(block + head, name, names)
+    memcpy(block + head + names, format, formats)
+    schema.name = block + head
+    schema.format = block + head + names
+    schema.flags = ARROW_FLAG_NULLABLE if nullable else 0
+    schema.children = <ArrowSchema**>block
+    schema.n_children = children
+    schema.private_data = block
+    schema.release = release_schema
+    for i in range(children):
+        schema.children[i] = <ArrowSchema*>calloc(1, sizeof(ArrowSchema))
+        if schema.children[i] == NULL:
+            release_schema(schema)
+            return ENOMEM
+    return 0
+
+
+cdef inline int export_column_schema(ArrowSchema* schema, const ShapeColumn* column) noexcept nogil:
+    cdef ArrowSchema* entries
+    cdef int status
+    if column.key_format == NULL:
+        return make_schema(schema, column.name, column.format, column.nullable, 0)
+    status = make_schema(schema, column.name, "+l", column.nullable, 1)
+    if status != 0:
+        return status
+    entries = schema.children[0]
+    status = make_schema(entries, "item", "+s", 0, 2)
+    if status == 0:
+        status = make_schema(entries.children[0], "key", column.key_format, 0, 0)
+    if status == 0:
+        status = make_schema(entries.children[1], "value", "z", 1, 0)
+    if status != 0:
+        release_schema(schema)
+    return status
+
+
+cdef inline int export_shape(ArrowSchema* schema, const Shape* shape) noexcept nogil:
+    cdef int64_t i
+    cdef int status = make_schema(schema, "", "+s", 0, shape.count)
+    if status != 0:
+        return status
+    for i in range(shape.count):
+        status = export_column_schema(schema.children[i], &shape.columns[i])
+        if status != 0:
+            release_schema(schema)
+            return status
+    return 0
+
+
+# ---- streams
+
+cdef inline int stream_schema(ArrowArrayStream* stream, ArrowSchema* out) noexcept nogil:
+    return export_shape(out, (<StreamState*>stream.private_data).shape)
+
+
+cdef inline int stream_next(ArrowArrayStream* stream, ArrowArray* out) noexcept nogil:
+    cdef StreamState* state = <StreamState*>stream.private_data
+    cdef Piece* piece
+    cdef int status
+    memset(out, 0, sizeof(ArrowArray))
+    if state.next >= state.count:
+        return 0                     # a released array: the end
+    piece = &state.pieces[state.next]
+    status = export_rows(out, piece.storage, piece.start, piece.stop)
+    if status == 0:
+        state.next += 1
+    return status
+
+
+cdef inline const char* stream_error(ArrowArrayStream* stream) noexcept nogil:
+    return "out of memory"
+
+
+cdef inline void release_stream(ArrowArrayStream* stream) noexcept nogil:
+    cdef StreamState* state = <StreamState*>stream.private_data
+    cdef int64_t i
+    for i in range(state.count):
+        storage_drop(state.pieces[i].storage)
+    shape_drop(state.shape)
+    free(state)
+    stream.release = NULL
+
+
+cdef inline StreamState* stream_state(Shape* shape, int64_t count) noexcept nogil:
+    cdef StreamState* state = <StreamState*>calloc(1, sizeof(StreamState) + <size_t>count * sizeof(Piece))
+    if state != NULL:
+        count_up(&shape.references)
+        state.shape = shape
+    return state
+
+
+cdef inline void stream_add(StreamState* state, Storage* storage, int64_t start, int64_t stop) noexcept nogil:
+    """The next piece; the state was made with room for it."""
+    cdef Piece* piece = &state.pieces[state.count]
+    count_up(&storage.references)
+    piece.storage = storage
+    piece.start = start
+    piece.stop = stop
+    state.count += 1
+
+
+cdef inline void make_stream(ArrowArrayStream* stream, StreamState* state) noexcept nogil:
+    stream.get_schema = stream_schema
+    stream.get_next = stream_next
+    stream.get_last_error = stream_error
+    stream.private_data = state
+    stream.release = release_stream
+
+
+cdef inline int export_lists(ArrowArray* array, Storage* s, const void* validity, const void* offsets, int64_t length,
+                             int64_t nulls) noexcept nogil:
+    """A chunk as list<struct<columns>>: one list per value that was decoded."""
+    cdef int status = make_array(array, s, 2, 1)
+    if status != 0:
+        return status
+    array.buffers[0] = validity if nulls > 0 else NULL
+    array.buffers[1] = offsets
+    array.length = length
+    array.null_count = nulls
+    status = export_rows(array.children[0], s, 0, s.rows)
+    if status != 0:
+        release_array(array)
+    return status
+
+
+cdef inline int export_list_schema(ArrowSchema* schema, const Shape* shape) noexcept nogil:
+    cdef int status = make_schema(schema, "", "+l", 1, 1)
+    if status == 0:
+        status = export_shape(schema.children[0], shape)
+        if status != 0:
+            release_schema(schema)
+    return status

@@ -1,0 +1,300 @@
+"""From filled columns to what the caller asked for: one Arrow column per code, in the caller's order.
+
+    up to OUT_HEADERS   columns the engine filled itself, taken as they are
+    up to OUT_BASE_OFFSET  fields of the batch, spread over its rows: one line each in field_of()
+    behind              the few that take a thought of their own
+
+The desk's COLUMN_CODES names the codes in this order.
+"""
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset, strlen
+
+from kafkarec._c.arrow cimport BYTES, Column, FIXED, HEADERS, Storage, bytes_column
+from kafkarec._c.batch cimport BatchRow, CONTROL, LATEST_CODEC, TRANSACTIONAL
+from kafkarec._c.columns cimport (
+    Buffer, Bytes, Columns, Run, SLACK, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE,
+    bits_reserve, buffer_reserve, clear_bit, offsets_reserve,
+)
+from kafkarec._c.derive cimport (
+    NEVER_NULL, NULL_IF_ABSENT, NULL_IF_UNKNOWN_CODEC, NULL_IF_WRAPPER, NULL_UNLESS_HORIZON, spread_control_type,
+    spread_field, spread_flag, spread_sequence,
+)
+from kafkarec._c.status cimport LIMIT_EXCEEDED, OK, OUT_OF_MEMORY
+
+cdef enum Code:
+    OUT_OFFSET = 0
+    OUT_TIMESTAMP
+    OUT_TYPE
+    OUT_KEY
+    OUT_VALUE
+    OUT_HEADERS
+    OUT_POSITION
+    OUT_OUTER_OFFSET             # null for a wrapper: a scan does not decompress
+    OUT_LAST_OFFSET
+    OUT_NEXT_OFFSET
+    OUT_BATCH_LENGTH
+    OUT_SIZE
+    OUT_LEADER_EPOCH
+    OUT_MAGIC
+    OUT_CRC
+    OUT_ATTRIBUTES
+    OUT_BATCH_TYPE
+    OUT_HORIZON
+    OUT_BASE_TIMESTAMP
+    OUT_MAX_TIMESTAMP
+    OUT_PRODUCER_ID
+    OUT_PRODUCER_EPOCH
+    OUT_BASE_SEQUENCE
+    OUT_LAST_SEQUENCE
+    OUT_RECORD_COUNT
+    OUT_BASE_OFFSET              # of a record's batch: a wrapper's is its first inner offset
+    OUT_TRANSACTIONAL
+    OUT_CONTROL
+    OUT_COMPRESSION
+    OUT_SEQUENCE
+    OUT_CONTROL_TYPE
+    OUT_TOPIC                    # constants of the input
+    OUT_PARTITION
+    OUT_FILE
+
+cdef enum:
+    LIST_BUFFERS = 2             # offsets and validity of a chunk that is exported as lists
+
+cdef struct Field:
+    size_t at
+    int width
+    int rule
+
+cdef struct Constants:           # NULL and -1: unknown, a null column
+    const char* topic
+    const char* file
+    int64_t partition
+
+
+cdef inline Field field_of(int code) noexcept nogil:
+    """Where a batch field lies in BatchRow, its width, when it is null. The one table of them."""
+    cdef const BatchRow* row = NULL
+    cdef Field none
+    none.at = 0
+    none.width = 0
+    none.rule = NEVER_NULL
+    if code == OUT_POSITION:
+        return Field(<size_t>&row.position, 8, NEVER_NULL)
+    if code == OUT_OUTER_OFFSET:
+        return Field(<size_t>&row.base_offset, 8, NULL_IF_WRAPPER)
+    if code == OUT_LAST_OFFSET:
+        return Field(<size_t>&row.last_offset, 8, NEVER_NULL)
+    if code == OUT_NEXT_OFFSET:
+        return Field(<size_t>&row.next_offset, 8, NEVER_NULL)
+    if code == OUT_BATCH_LENGTH:
+        return Field(<size_t>&row.batch_length, 4, NEVER_NULL)
+    if code == OUT_SIZE:
+        return Field(<size_t>&row.size_in_bytes, 4, NEVER_NULL)
+    if code == OUT_LEADER_EPOCH:
+        return Field(<size_t>&row.partition_leader_epoch, 4, NULL_IF_ABSENT)
+    if code == OUT_MAGIC:
+        return Field(<size_t>&row.magic, 1, NEVER_NULL)
+    if code == OUT_CRC:
+        return Field(<size_t>&row.crc, 4, NEVER_NULL)
+    if code == OUT_ATTRIBUTES:
+        return Field(<size_t>&row.attributes, 2, NEVER_NULL)
+    if code == OUT_BATCH_TYPE:
+        return Field(<size_t>&row.timestamp_type, 1, NULL_IF_ABSENT)
+    if code == OUT_HORIZON:
+        return Field(<size_t>&row.delete_horizon_ms, 8, NULL_UNLESS_HORIZON)
+    if code == OUT_BASE_TIMESTAMP:
+        return Field(<size_t>&row.base_timestamp, 8, NULL_IF_ABSENT)
+    if code == OUT_MAX_TIMESTAMP:
+        return Field(<size_t>&row.max_timestamp, 8, NULL_IF_ABSENT)
+    if code == OUT_PRODUCER_ID:
+        return Field(<size_t>&row.producer_id, 8, NULL_IF_ABSENT)
+    if code == OUT_PRODUCER_EPOCH:
+        return Field(<size_t>&row.producer_epoch, 2, NULL_IF_ABSENT)
+    if code == OUT_BASE_SEQUENCE:
+        return Field(<size_t>&row.base_sequence, 4, NULL_IF_ABSENT)
+    if code == OUT_LAST_SEQUENCE:
+        return Field(<size_t>&row.last_sequence, 4, NULL_IF_ABSENT)
+    if code == OUT_RECORD_COUNT:
+        return Field(<size_t>&row.record_count, 4, NULL_IF_ABSENT)
+    if code == OUT_BASE_OFFSET:
+        return Field(<size_t>&row.first_offset, 8, NEVER_NULL)
+    return none
+
+
+cdef inline int wants_of(int code) noexcept nogil:
+    """Which engine columns a code needs filled."""
+    if code == OUT_OFFSET or code == OUT_SEQUENCE:
+        return WANT_OFFSET
+    if code == OUT_TIMESTAMP:
+        return WANT_TIMESTAMP
+    if code == OUT_TYPE:
+        return WANT_TYPE
+    if code == OUT_KEY or code == OUT_CONTROL_TYPE:
+        return WANT_KEY
+    if code == OUT_VALUE:
+        return WANT_VALUE
+    return WANT_HEADERS if code == OUT_HEADERS else 0
+
+
+cdef inline void fixed_column(Column* out, const Buffer* values, const Buffer* validity, int64_t nulls) noexcept nogil:
+    out.kind = FIXED
+    out.buffers[0] = validity.data
+    out.buffers[1] = values.data
+    out.buffers[2] = NULL
+    out.nulls = nulls
+
+
+cdef inline Buffer* new_buffer(Storage* s, size_t size, int* status) noexcept nogil:
+    """The next derived buffer; Storage.extra was made with room for three per column."""
+    cdef Buffer* buffer = s.extra + s.extra_count
+    s.extra_count += 1
+    if status[0] == OK:
+        status[0] = buffer_reserve(buffer, 0, size + SLACK)
+    return buffer
+
+
+cdef inline Buffer* new_bits(Storage* s, int* status) noexcept nogil:
+    cdef Buffer* buffer = s.extra + s.extra_count
+    s.extra_count += 1
+    if status[0] == OK:
+        status[0] = bits_reserve(buffer, s.rows)
+    return buffer
+
+
+cdef inline int take_filled(Storage* s, int code, Column* out) noexcept nogil:
+    """A column that the engine filled."""
+    cdef Columns* c = &s.columns
+    cdef Buffer* bits
+    cdef int64_t i
+    cdef int status = OK
+    if code == OUT_OFFSET:
+        fixed_column(out, &c.offset, &c.timestamp_validity, 0)
+    elif code == OUT_TIMESTAMP:
+        fixed_column(out, &c.timestamp, &c.timestamp_validity, c.timestamp_nulls)
+    elif code == OUT_KEY:
+        bytes_column(out, &c.key.offsets, &c.key.data, &c.key.validity, c.key.nulls)
+    elif code == OUT_VALUE:
+        bytes_column(out, &c.value.offsets, &c.value.data, &c.value.validity, c.value.nulls)
+    elif code == OUT_HEADERS:
+        out.kind = HEADERS
+        out.buffers[0] = NULL
+        out.buffers[1] = c.header_offsets.data
+        out.nulls = 0
+    else:
+        bits = new_bits(s, &status)
+        if status != OK:
+            return status
+        fixed_column(out, &c.type, bits, c.type_nulls)
+        if c.type_nulls > 0:
+            for i in range(s.rows):
+                if (<int8_t*>c.type.data)[i] < 0:
+                    clear_bit(bits.data, i)
+    return OK
+
+
+cdef inline int spread_text(Storage* s, const BatchRow* rows, const Run* runs, int64_t run_count, const char** names,
+                            const char* constant, Column* out) noexcept nogil:
+    """A string column: the codec's name of each row's batch, or one constant (NULL: all null)."""
+    cdef int status = OK
+    cdef Buffer* offsets = new_buffer(s, <size_t>(s.rows + 1) * 4, &status)
+    cdef Buffer* data = new_buffer(s, <size_t>s.rows * (8 if constant == NULL else strlen(constant)), &status)
+    cdef Buffer* bits = new_bits(s, &status)
+    cdef int64_t r, i = 0, stop, used = 0, nulls = 0
+    cdef const char* text
+    cdef size_t n
+    if status != OK:
+        return status
+    if constant != NULL and <size_t>s.rows * strlen(constant) > 0x7FFF0000:
+        return LIMIT_EXCEEDED
+    (<int32_t*>offsets.data)[0] = 0
+    for r in range(run_count):
+        text = constant
+        if names != NULL:
+            text = names[rows[runs[r].batch].codec]
+        n = 0 if text == NULL else strlen(text)
+        stop = i + runs[r].rows
+        while i < stop:
+            if text == NULL:
+                clear_bit(bits.data, i)
+                nulls += 1
+            else:
+                memcpy(data.data + used, text, n)
+                used += <int64_t>n
+            i += 1
+            (<int32_t*>offsets.data)[i] = <int32_t>used
+    bytes_column(out, offsets, data, bits, nulls)
+    return OK
+
+
+cdef inline int storage_column(Storage* s, int code, const BatchRow* rows, const Run* runs, int64_t run_count,
+                               const char** codec_names, const Constants* constants, Column* out) noexcept nogil:
+    """Fills `out` with the column of `code`."""
+    cdef Columns* c = &s.columns
+    cdef Field field = field_of(code)
+    cdef Buffer* values
+    cdef Buffer* bits
+    cdef int64_t nulls = 0
+    cdef int status = OK
+    if code <= OUT_HEADERS:
+        return take_filled(s, code, out)
+    if code == OUT_COMPRESSION:
+        return spread_text(s, rows, runs, run_count, codec_names, NULL, out)
+    if code == OUT_TOPIC or code == OUT_FILE:
+        return spread_text(s, rows, runs, run_count, NULL, constants.topic if code == OUT_TOPIC else constants.file, out)
+    values = new_buffer(s, <size_t>s.rows * 8 + SLACK, &status)
+    bits = new_bits(s, &status)
+    if status != OK:
+        return status
+    if field.width > 0:
+        nulls = spread_field(rows, runs, run_count, field.at, field.width, field.rule, values.data, bits.data)
+    elif code == OUT_TRANSACTIONAL or code == OUT_CONTROL:
+        memset(values.data, 0xFF, values.capacity)
+        spread_flag(rows, runs, run_count, TRANSACTIONAL if code == OUT_TRANSACTIONAL else CONTROL, values.data)
+    elif code == OUT_SEQUENCE:
+        nulls = spread_sequence(rows, runs, run_count, <const int64_t*>c.offset.data, <int32_t*>values.data, bits.data)
+    elif code == OUT_CONTROL_TYPE:
+        nulls = spread_control_type(rows, runs, run_count, CONTROL, <const int32_t*>c.key.offsets.data, c.key.data.data,
+                                    <int16_t*>values.data, bits.data)
+    else:
+        nulls = spread_partition(s.rows, constants.partition, <int32_t*>values.data, bits.data)
+    fixed_column(out, values, bits, nulls)
+    return OK
+
+
+cdef inline int64_t spread_partition(int64_t rows, int64_t partition, int32_t* out, uint8_t* bits) noexcept nogil:
+    cdef int64_t i
+    for i in range(rows):
+        out[i] = <int32_t>(partition if partition >= 0 else 0)
+        if partition < 0:
+            clear_bit(bits, i)
+    return rows if partition < 0 else 0
+
+
+cdef inline Storage* storage_new(int64_t columns) noexcept nogil:
+    """An empty chunk with room for `columns` results; NULL when there is no memory."""
+    cdef Storage* s = <Storage*>calloc(1, sizeof(Storage))
+    if s == NULL:
+        return NULL
+    s.references = 1
+    s.extra = <Buffer*>calloc(<size_t>columns * 3 + LIST_BUFFERS, sizeof(Buffer))
+    s.out = <Column*>calloc(<size_t>columns + 1, sizeof(Column))
+    if s.extra == NULL or s.out == NULL:
+        free(s.extra)
+        free(s.out)
+        free(s)
+        return NULL
+    return s
+
+
+cdef inline int storage_fill(Storage* s, const int* codes, int64_t count, const BatchRow* rows, const Run* runs,
+                             int64_t run_count, const char** codec_names, const Constants* constants) noexcept nogil:
+    """All columns of `codes` for the rows of `runs`."""
+    cdef int64_t i
+    cdef int status
+    for i in range(count):
+        status = storage_column(s, codes[i], rows, runs, run_count, codec_names, constants, s.out + i)
+        if status != OK:
+            return status
+        s.out_count = i + 1
+    return OK

@@ -1,0 +1,267 @@
+"""The columns of one chunk: Arrow's layout, filled by append.
+
+    offset      int64[rows]
+    timestamp   int64[rows]                  validity bit per row
+    type        int8[rows]                   timestamp type; -1 (magic 0) is null
+    key, value  int32[rows + 1], bytes       validity bit per row
+    headers     int32[rows + 1] into         header key: int32[headers + 1], bytes
+                                             header value: int32[headers + 1], bytes, validity
+    runs        which batch row the next n rows came from: every batch-wide column is made from these
+
+Columns nobody asked for own no buffer and are not filled. All bits of a validity bitmap that no row uses yet are 1, so
+a row without nulls touches none. Data buffers keep SLACK bytes behind what is used: wide copies write past their end.
+Chunks end at batch borders and before 2^31-1 bytes, so every offset is 32-bit (Spark takes no others).
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy, memset
+
+from kafkarec._c.pages cimport pages_give, pages_take
+from kafkarec._c.status cimport LIMIT_EXCEEDED, OK, OUT_OF_MEMORY
+
+cdef enum:
+    SLACK = 64
+    MOST_BYTES = 0x7FFFF000            # of one buffer of one chunk
+
+cdef enum Want:
+    WANT_OFFSET = 1
+    WANT_TIMESTAMP = 2
+    WANT_TYPE = 4
+    WANT_KEY = 8
+    WANT_VALUE = 16
+    WANT_HEADERS = 32
+
+cdef struct Buffer:
+    uint8_t* data
+    size_t capacity
+
+cdef struct Bytes:                      # a binary column
+    Buffer offsets
+    Buffer data
+    Buffer validity
+    int64_t nulls
+    int64_t used                        # bytes of data
+
+cdef struct Run:
+    int64_t batch                       # index of a BatchRow
+    int64_t rows
+
+cdef struct Columns:
+    uint32_t want
+    int64_t rows
+    Buffer offset
+    Buffer timestamp
+    Buffer timestamp_validity
+    int64_t timestamp_nulls
+    Buffer type
+    int64_t type_nulls
+    Bytes key
+    Bytes value
+    Buffer header_offsets
+    int64_t headers
+    Bytes header_key
+    Bytes header_value
+    Buffer runs
+    int64_t run_count
+    int64_t out_of_range                # timestamps that do not fit their unit
+
+cdef struct Mark:                       # what a refused batch is rolled back to
+    int64_t rows
+    int64_t timestamp_nulls
+    int64_t type_nulls
+    int64_t key_nulls
+    int64_t key_used
+    int64_t value_nulls
+    int64_t value_used
+    int64_t headers
+    int64_t header_key_used
+    int64_t header_value_used
+    int64_t header_value_nulls
+    int64_t out_of_range
+
+
+cdef inline int buffer_grow(Buffer* buffer, size_t used, size_t needed) noexcept nogil:
+    """Room for `needed` bytes; the first `used` move along. Growth by half keeps appending linear."""
+    cdef size_t capacity = 0
+    cdef size_t wish = buffer.capacity + buffer.capacity // 2
+    cdef uint8_t* data = pages_take(needed if needed > wish else wish, &capacity)
+    if data == NULL:
+        return OUT_OF_MEMORY
+    if used > 0:
+        memcpy(data, buffer.data, used)
+    pages_give(buffer.data, buffer.capacity)
+    buffer.data = data
+    buffer.capacity = capacity
+    return OK
+
+
+cdef inline int buffer_reserve(Buffer* buffer, size_t used, size_t needed) noexcept nogil:
+    if needed <= buffer.capacity:
+        return OK
+    return buffer_grow(buffer, used, needed)
+
+
+cdef inline int bits_reserve(Buffer* bits, int64_t rows) noexcept nogil:
+    """Room for `rows` validity bits, new ones set."""
+    cdef size_t before = bits.capacity
+    cdef size_t needed = <size_t>(rows // 8 + SLACK)
+    cdef int status
+    if needed <= before:
+        return OK
+    status = buffer_grow(bits, before, needed)
+    if status == OK:
+        memset(bits.data + before, 0xFF, bits.capacity - before)
+    return status
+
+
+cdef inline void clear_bit(uint8_t* bits, int64_t i) noexcept nogil:
+    bits[i >> 3] &= <uint8_t>(~(1 << (i & 7)))
+
+
+cdef inline void set_bits(Buffer* bits, int64_t start, int64_t stop) noexcept nogil:
+    while start < stop:
+        bits.data[start >> 3] |= <uint8_t>(1 << (start & 7))
+        start += 1
+
+
+cdef inline int offsets_reserve(Buffer* offsets, int64_t entries, int64_t more) noexcept nogil:
+    """Room for entries + more + 1 int32; the leading 0 is written once."""
+    cdef bint fresh = offsets.data == NULL
+    cdef size_t used = 0 if fresh else <size_t>(entries + 1) * 4
+    cdef int status = buffer_reserve(offsets, used, <size_t>(entries + more + 1) * 4 + SLACK)
+    if status == OK and fresh:
+        (<int32_t*>offsets.data)[0] = 0
+    return status
+
+
+cdef inline int bytes_grow(Bytes* column, int64_t more) noexcept nogil:
+    """Room for `more` bytes of data and the slack of a wide copy behind them."""
+    if column.used > MOST_BYTES - more:
+        return LIMIT_EXCEEDED
+    return buffer_reserve(&column.data, <size_t>column.used, <size_t>(column.used + more + SLACK))
+
+
+cdef inline int bytes_reserve(Bytes* column, int64_t rows, int64_t more_rows, int64_t more_bytes) noexcept nogil:
+    cdef int status = offsets_reserve(&column.offsets, rows, more_rows)
+    if status == OK:
+        status = bits_reserve(&column.validity, rows + more_rows)
+    if status == OK:
+        status = bytes_grow(column, more_bytes)
+    return status
+
+
+cdef inline int headers_reserve(Columns* c, int64_t count, int64_t size) noexcept nogil:
+    """Room for `count` headers whose bytes fit into `size`; keys may triple as U+FFFD."""
+    cdef int status = bytes_reserve(&c.header_key, c.headers, count, size)
+    if status == OK:
+        status = bytes_reserve(&c.header_value, c.headers, count, size)
+    return status
+
+
+cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_bytes) noexcept nogil:
+    """Room for `more_rows` rows in every wanted column; key and value bytes get `more_bytes` each to begin with."""
+    cdef int64_t rows = c.rows
+    cdef size_t need = <size_t>(rows + more_rows)
+    cdef int status = OK
+    if rows > MOST_BYTES - more_rows:
+        return LIMIT_EXCEEDED
+    if c.want & WANT_OFFSET:
+        status = buffer_reserve(&c.offset, <size_t>rows * 8, need * 8 + SLACK)
+    if status == OK and c.want & WANT_TIMESTAMP:
+        status = buffer_reserve(&c.timestamp, <size_t>rows * 8, need * 8 + SLACK)
+        if status == OK:
+            status = bits_reserve(&c.timestamp_validity, <int64_t>need)
+    if status == OK and c.want & WANT_TYPE:
+        status = buffer_reserve(&c.type, <size_t>rows, need + SLACK)
+    if status == OK and c.want & WANT_KEY:
+        status = bytes_reserve(&c.key, rows, more_rows, more_bytes)
+    if status == OK and c.want & WANT_VALUE:
+        status = bytes_reserve(&c.value, rows, more_rows, more_bytes)
+    if status == OK and c.want & WANT_HEADERS:
+        status = offsets_reserve(&c.header_offsets, rows, more_rows)
+        if status == OK:
+            status = headers_reserve(c, 0, 0)
+    return status
+
+
+cdef inline void columns_mark(const Columns* c, Mark* mark) noexcept nogil:
+    mark.rows = c.rows
+    mark.timestamp_nulls = c.timestamp_nulls
+    mark.type_nulls = c.type_nulls
+    mark.key_nulls = c.key.nulls
+    mark.key_used = c.key.used
+    mark.value_nulls = c.value.nulls
+    mark.value_used = c.value.used
+    mark.headers = c.headers
+    mark.header_key_used = c.header_key.used
+    mark.header_value_used = c.header_value.used
+    mark.header_value_nulls = c.header_value.nulls
+    mark.out_of_range = c.out_of_range
+
+
+cdef inline void columns_rollback(Columns* c, const Mark* mark, int64_t rows, int64_t headers) noexcept nogil:
+    """Takes back what was appended since the mark; `rows` and `headers` are how far bits may have been cleared."""
+    if c.timestamp_validity.data != NULL:
+        set_bits(&c.timestamp_validity, mark.rows, rows)
+    if c.key.validity.data != NULL:
+        set_bits(&c.key.validity, mark.rows, rows)
+    if c.value.validity.data != NULL:
+        set_bits(&c.value.validity, mark.rows, rows)
+    if c.header_value.validity.data != NULL:
+        set_bits(&c.header_value.validity, mark.headers, headers)
+    c.rows = mark.rows
+    c.timestamp_nulls = mark.timestamp_nulls
+    c.type_nulls = mark.type_nulls
+    c.key.nulls = mark.key_nulls
+    c.key.used = mark.key_used
+    c.value.nulls = mark.value_nulls
+    c.value.used = mark.value_used
+    c.headers = mark.headers
+    c.header_key.used = mark.header_key_used
+    c.header_value.used = mark.header_value_used
+    c.header_value.nulls = mark.header_value_nulls
+    c.out_of_range = mark.out_of_range
+
+
+cdef inline int run_append(Columns* c, int64_t batch, int64_t rows) noexcept nogil:
+    cdef size_t used = <size_t>c.run_count * sizeof(Run)
+    cdef Run* run
+    cdef int status = buffer_reserve(&c.runs, used, used + sizeof(Run))
+    if status != OK:
+        return status
+    run = <Run*>c.runs.data + c.run_count
+    run.batch = batch
+    run.rows = rows
+    c.run_count += 1
+    return OK
+
+
+cdef inline void copy_wide(uint8_t* to, const uint8_t* source, int64_t n) noexcept nogil:
+    """Copies n bytes in steps of 32; up to 31 more are read and written. Short copies beat a call to memcpy."""
+    cdef int64_t i = 0
+    if n > 512:
+        memcpy(to, source, <size_t>n)
+        return
+    while i < n:
+        memcpy(to + i, source + i, 32)
+        i += 32
+
+
+cdef inline void bytes_give(Bytes* column) noexcept nogil:
+    pages_give(column.offsets.data, column.offsets.capacity)
+    pages_give(column.data.data, column.data.capacity)
+    pages_give(column.validity.data, column.validity.capacity)
+
+
+cdef inline void columns_give(Columns* c) noexcept nogil:
+    """Every buffer back to the page list."""
+    pages_give(c.offset.data, c.offset.capacity)
+    pages_give(c.timestamp.data, c.timestamp.capacity)
+    pages_give(c.timestamp_validity.data, c.timestamp_validity.capacity)
+    pages_give(c.type.data, c.type.capacity)
+    bytes_give(&c.key)
+    bytes_give(&c.value)
+    pages_give(c.header_offsets.data, c.header_offsets.capacity)
+    bytes_give(&c.header_key)
+    bytes_give(&c.header_value)
+    pages_give(c.runs.data, c.runs.capacity)
+    memset(c, 0, sizeof(Columns))

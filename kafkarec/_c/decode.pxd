@@ -1,0 +1,208 @@
+"""The engine: batch after batch from one input into one chunk of columns and one table of batches.
+
+    position -> frame -> checksum -> [payload ->] records -> accept -> position of the next
+                  |          |           |           |
+                 END/CUT    fault   NEEDS_CODEC    fault            CHUNK_FULL when the chunk has its share
+
+It stops wherever somebody else has to act: the desk decompresses (NEEDS_CODEC), takes the chunk (CHUNK_FULL), raises or
+records a fault. A fault leaves columns and table as they were before the batch.
+"""
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memset
+
+from kafkarec._c.batch cimport (
+    BatchRow, LATEST_CODEC, V2_OVERHEAD, check_crc, is_control, is_transactional, is_wrapper, read_batch,
+)
+from kafkarec._c.columns cimport (
+    Buffer, Columns, MOST_BYTES, Mark, WANT_OFFSET, WANT_TIMESTAMP, buffer_reserve, clear_bit, columns_mark,
+    columns_rollback, run_append,
+)
+from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
+from kafkarec._c.record cimport LEAST_RECORD, decode_records
+from kafkarec._c.resync cimport Search
+from kafkarec._c.status cimport (
+    CHUNK_FULL, END, Fault, LIMIT_EXCEEDED, NEEDS_CODEC, OK, OUT_OF_MEMORY, UNSUPPORTED_CODEC, refuse,
+)
+
+cdef enum Payloads:
+    NO_PAYLOADS = 0              # a header scan
+    CONTROL_PAYLOADS = 1         # control batches only: what a transaction index needs
+    ALL_PAYLOADS = 2
+
+cdef enum:
+    CHUNK_BYTES = 1 << 20        # payload bytes after which a chunk is handed over
+
+# One aborted transaction: batches of this producer with base offsets in [first, last] are dropped.
+cdef struct Aborted:
+    int64_t producer_id
+    int64_t first_offset
+    int64_t last_offset
+
+cdef struct Options:
+    int payloads
+    bint check_crc
+    bint check_inner_crc
+    bint control                 # keep the records of control batches
+    bint binary_header_keys
+    int64_t limit                # decompressed bytes per payload
+    int64_t stable_offset        # records from here on are left out; INT64_MAX: none
+    int64_t ticks                # timestamp units per millisecond: 1, 1000, 1000000
+    int64_t chunk_bytes
+    const Aborted* aborted       # sorted by producer id, first offset
+    int64_t aborted_count
+
+cdef struct Engine:
+    const uint8_t* base
+    int64_t length
+    int64_t position
+    Options options
+    Columns columns
+    Buffer rows                  # BatchRow[row_count]
+    int64_t row_count
+    int64_t chunk_used           # payload bytes in the chunk so far
+    Search search
+    Fault fault
+    BatchRow row                 # the batch that is being read
+    const uint8_t* payload       # its compressed payload, when NEEDS_CODEC is answered
+    int64_t payload_length
+
+
+cdef inline bint was_aborted(const Options* o, const BatchRow* row) noexcept nogil:
+    """Binary search for the last transaction of this producer that begins at or below the batch."""
+    cdef int64_t low = 0, high = o.aborted_count, middle
+    cdef const Aborted* entry
+    while low < high:
+        middle = (low + high) // 2
+        entry = o.aborted + middle
+        if entry.producer_id < row.producer_id or (
+            entry.producer_id == row.producer_id and entry.first_offset <= row.base_offset
+        ):
+            low = middle + 1
+        else:
+            high = middle
+    if low == 0:
+        return False
+    entry = o.aborted + low - 1
+    return entry.producer_id == row.producer_id and row.base_offset <= entry.last_offset
+
+
+cdef inline bint left_out(const Options* o, const BatchRow* row) noexcept nogil:
+    """A batch that the isolation level hides. Wrappers are judged record by record: their first offset is inside."""
+    if row.magic == 2 and row.base_offset >= o.stable_offset:
+        return True
+    return is_transactional(row) and not is_control(row) and o.aborted_count > 0 and was_aborted(o, row)
+
+
+cdef inline void scale_timestamps(Columns* c, int64_t start, int64_t ticks) noexcept nogil:
+    """Milliseconds to the caller's unit; a value that does not fit is null and counted."""
+    cdef int64_t* at = <int64_t*>c.timestamp.data
+    cdef int64_t most = INT64_MAX // ticks
+    cdef int64_t i
+    for i in range(start, c.rows):
+        if at[i] > most or at[i] < -most:
+            at[i] = 0
+            clear_bit(c.timestamp_validity.data, i)
+            c.timestamp_nulls += 1
+            c.out_of_range += 1
+        else:
+            at[i] *= ticks
+
+
+cdef inline int engine_accept(Engine* e, int64_t rows_before) noexcept nogil:
+    """The batch is good: its row joins the table, the rows since `rows_before` its run."""
+    cdef size_t used = <size_t>e.row_count * sizeof(BatchRow)
+    cdef int status = buffer_reserve(&e.rows, used, used + sizeof(BatchRow))
+    if status == OK and e.columns.rows > rows_before:
+        status = run_append(&e.columns, e.row_count, e.columns.rows - rows_before)
+    if status != OK:
+        return refuse(&e.fault, status, <int64_t>used, 0)
+    (<BatchRow*>e.rows.data)[e.row_count] = e.row
+    e.row_count += 1
+    e.position = e.row.position + e.row.size_in_bytes
+    return OK
+
+
+cdef inline void cut_unstable(Columns* c, const Mark* mark, int64_t stable_offset) noexcept nogil:
+    """Drops a batch's records from the last stable offset on; they are its last ones."""
+    cdef const int64_t* offsets = <const int64_t*>c.offset.data
+    cdef int64_t rows = c.rows
+    while rows > mark.rows and offsets[rows - 1] >= stable_offset:
+        rows -= 1
+    if rows == mark.rows:
+        columns_rollback(c, mark, c.rows, c.headers)
+    else:
+        c.rows = rows
+
+
+cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length) noexcept nogil:
+    """Decodes the pending batch from its payload (decompressed, where it was compressed) and accepts it."""
+    cdef Columns* c = &e.columns
+    cdef Mark mark
+    cdef int64_t touched
+    cdef int status
+    columns_mark(c, &mark)
+    if e.row.magic == 2:
+        status = decode_records(c, &e.row, p, p + length, e.options.binary_header_keys, &e.fault)
+    elif e.row.codec != 0:
+        status = decode_wrapper(c, &e.row, p, p + length, e.options.limit, e.options.check_inner_crc,
+                                &e.row.first_offset, &e.fault)
+    else:
+        status = decode_plain(c, p, &e.row, &e.fault)
+    if status != OK:
+        touched = length // LEAST_RECORD if e.row.magic == 2 else c.rows - mark.rows + 1
+        columns_rollback(c, &mark, mark.rows + touched, c.headers + 1)
+        return status
+    e.chunk_used += length
+    if is_control(&e.row) and not e.options.control:
+        columns_rollback(c, &mark, c.rows, c.headers)
+    elif e.row.last_offset >= e.options.stable_offset and c.want & WANT_OFFSET:
+        cut_unstable(c, &mark, e.options.stable_offset)
+    if e.options.ticks > 1 and c.want & WANT_TIMESTAMP:
+        scale_timestamps(c, mark.rows, e.options.ticks)
+    return engine_accept(e, mark.rows)
+
+
+cdef inline int engine_needs_codec(Engine* e) noexcept nogil:
+    """The pending batch is compressed: where its payload lies."""
+    cdef const uint8_t* p = e.base + e.row.position
+    cdef int status
+    if e.row.codec > LATEST_CODEC or (e.row.magic < 2 and e.row.codec == LATEST_CODEC):
+        return refuse(&e.fault, UNSUPPORTED_CODEC, LATEST_CODEC if e.row.magic == 2 else LATEST_CODEC - 1, e.row.codec)
+    if e.row.magic == 2:
+        e.payload = p + V2_OVERHEAD
+        e.payload_length = e.row.size_in_bytes - V2_OVERHEAD
+    else:
+        status = wrapper_payload(p, &e.row, &e.payload, &e.payload_length, &e.fault)
+        if status != OK:
+            return status
+    return NEEDS_CODEC
+
+
+cdef inline int engine_step(Engine* e) noexcept nogil:
+    """One batch: OK when it was accepted."""
+    cdef int status = read_batch(e.base, e.length, e.position, &e.row, &e.fault)
+    if status != OK:
+        return status
+    if e.options.check_crc:
+        status = check_crc(e.base, &e.row, &e.fault)
+        if status != OK:
+            return status
+    if e.options.payloads == NO_PAYLOADS or left_out(&e.options, &e.row) or (
+        e.options.payloads == CONTROL_PAYLOADS and not is_control(&e.row)
+    ):
+        return engine_accept(e, e.columns.rows)
+    if e.row.codec != 0:
+        return engine_needs_codec(e)
+    if e.row.magic == 2:
+        return engine_payload(e, e.base + e.row.position + V2_OVERHEAD, e.row.size_in_bytes - V2_OVERHEAD)
+    return engine_payload(e, e.base + e.row.position, e.row.size_in_bytes)
+
+
+cdef inline int engine_run(Engine* e) noexcept nogil:
+    """Steps until somebody else has to act."""
+    cdef int status = OK
+    while status == OK:
+        if e.chunk_used >= e.options.chunk_bytes:
+            return CHUNK_FULL
+        status = engine_step(e)
+    return status

@@ -1,0 +1,139 @@
+"""Columns that are the same for a whole batch, made from the batch table: one value per run of rows.
+
+    batch rows   r0 r1 r2 ...      runs   (r0, 3 rows) (r2, 2 rows) ...      column   v0 v0 v0 v2 v2
+
+A batch table is the case where every run is one row. Each column is a row of the desk's table: where the field lies in
+BatchRow, how wide it is, when it is null.
+"""
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
+from libc.string cimport memcpy, memset
+
+from kafkarec._c.batch cimport ABSENT, BatchRow, DELETE_HORIZON, LATEST_CODEC, increment_sequence, is_wrapper
+from kafkarec._c.columns cimport Run, clear_bit
+
+cdef enum NullRule:
+    NEVER_NULL = 0
+    NULL_IF_ABSENT = 1           # -1, where Kafka's accessor gives -1
+    NULL_IF_WRAPPER = 2          # a wrapper's base offset takes decompressing to know
+    NULL_UNLESS_HORIZON = 3
+    NULL_IF_UNKNOWN_CODEC = 4
+
+
+cdef inline int64_t field_value(const BatchRow* row, size_t at, int width) noexcept nogil:
+    cdef const uint8_t* p = <const uint8_t*>row + at
+    cdef int64_t wide
+    cdef int32_t word
+    cdef int16_t half
+    if width == 8:
+        memcpy(&wide, p, 8)
+        return wide
+    if width == 4:
+        memcpy(&word, p, 4)
+        return word
+    if width == 2:
+        memcpy(&half, p, 2)
+        return half
+    return <int8_t>p[0]
+
+
+cdef inline bint field_is_null(const BatchRow* row, int64_t value, int rule) noexcept nogil:
+    if rule == NULL_IF_ABSENT:
+        return value == ABSENT
+    if rule == NULL_IF_WRAPPER:
+        return is_wrapper(row)
+    if rule == NULL_UNLESS_HORIZON:
+        return row.magic < 2 or not (row.attributes & DELETE_HORIZON)
+    if rule == NULL_IF_UNKNOWN_CODEC:
+        return row.codec > LATEST_CODEC
+    return False
+
+
+cdef inline void put(uint8_t* out, int64_t i, int64_t value, int width) noexcept nogil:
+    if width == 8:
+        (<int64_t*>out)[i] = value
+    elif width == 4:
+        (<int32_t*>out)[i] = <int32_t>value
+    elif width == 2:
+        (<int16_t*>out)[i] = <int16_t>value
+    else:
+        (<int8_t*>out)[i] = <int8_t>value
+
+
+cdef inline int64_t spread_field(const BatchRow* rows, const Run* runs, int64_t run_count, size_t at, int width,
+                                 int rule, uint8_t* out, uint8_t* bits) noexcept nogil:
+    """Fills `out` and clears `bits` (all set before); the null count is the answer."""
+    cdef int64_t r, i = 0, stop, value, nulls = 0
+    cdef bint null
+    for r in range(run_count):
+        value = field_value(rows + runs[r].batch, at, width)
+        null = field_is_null(rows + runs[r].batch, value, rule)
+        stop = i + runs[r].rows
+        if null:
+            nulls += runs[r].rows
+            value = 0
+        while i < stop:
+            put(out, i, value, width)
+            if null:
+                clear_bit(bits, i)
+            i += 1
+    return nulls
+
+
+cdef inline void spread_flag(const BatchRow* rows, const Run* runs, int64_t run_count, int mask,
+                             uint8_t* bits) noexcept nogil:
+    """A bool column: an attribute bit of magic 2, false for older magics. `bits` are all set before."""
+    cdef int64_t r, i = 0, stop
+    cdef const BatchRow* row
+    for r in range(run_count):
+        row = rows + runs[r].batch
+        stop = i + runs[r].rows
+        if row.magic == 2 and row.attributes & mask:
+            i = stop
+        while i < stop:
+            clear_bit(bits, i)
+            i += 1
+
+
+cdef inline int64_t spread_sequence(const BatchRow* rows, const Run* runs, int64_t run_count, const int64_t* offsets,
+                                    int32_t* out, uint8_t* bits) noexcept nogil:
+    """DefaultRecord.readFrom: the base sequence plus the offset delta, none below a base sequence of 0."""
+    cdef int64_t r, i = 0, stop, nulls = 0
+    cdef const BatchRow* row
+    cdef int32_t sequence
+    for r in range(run_count):
+        row = rows + runs[r].batch
+        stop = i + runs[r].rows
+        while i < stop:
+            sequence = ABSENT
+            if row.base_sequence >= 0:
+                sequence = increment_sequence(row.base_sequence, <int32_t>(offsets[i] - row.base_offset))
+            out[i] = sequence
+            if sequence == ABSENT:
+                out[i] = 0
+                clear_bit(bits, i)
+                nulls += 1
+            i += 1
+    return nulls
+
+
+cdef inline int64_t spread_control_type(const BatchRow* rows, const Run* runs, int64_t run_count, int control_mask,
+                                        const int32_t* key_offsets, const uint8_t* keys, int16_t* out,
+                                        uint8_t* bits) noexcept nogil:
+    """The raw type id of a control record's key: int16 version, int16 type. Null where there is none to read."""
+    cdef int64_t r, i = 0, stop, nulls = 0
+    cdef const BatchRow* row
+    cdef const uint8_t* key
+    for r in range(run_count):
+        row = rows + runs[r].batch
+        stop = i + runs[r].rows
+        while i < stop:
+            key = keys + key_offsets[i]
+            out[i] = 0
+            if row.magic == 2 and row.attributes & control_mask and key_offsets[i + 1] - key_offsets[i] >= 4 \
+                    and key[0] < 0x80:
+                out[i] = <int16_t>(key[2] << 8 | key[3])
+            else:
+                clear_bit(bits, i)
+                nulls += 1
+            i += 1
+    return nulls

@@ -1,0 +1,244 @@
+"""Messages of magic 0 and 1: the plain one, and the wrapper whose value is a compressed set of messages.
+
+    offset  bytes  field
+         0      8  offset              plain: its own; wrapper: the offset of its last inner message
+         8      4  size                what follows
+        12      4  crc                 CRC-32 of byte 16 to the end
+        16      1  magic
+        17      1  attributes          0-2 codec (zstd refused), 3 timestamp type (magic 1), rest ignored
+       (18      8  timestamp           magic 1 only, KIP-32)
+     18/26      4  key length          any negative: null, and no bytes follow
+                   key
+                4  value length        any negative: null
+                   value               spare bytes behind it are ignored
+
+Follows LegacyRecord and AbstractLegacyRecordBatch.DeepRecordsIterator. Inner offsets:
+  magic 0 wrapper   absolute, as stored
+  magic 1 wrapper   relative: shift = wrapper offset - last inner offset; a wrapper offset of 0 means "no shift"
+                    (some librdkafka wrote that); a wrapper offset below the last inner one is refused (KIP-31)
+Inner magic may differ from the wrapper's (KAFKA-4298): only an inner magic of 1 takes the wrapper's timestamp type, and
+its timestamp under LogAppendTime. A cut last inner message is dropped, as Kafka drops it; none at all is refused.
+"""
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
+
+from kafkarec._c.batch cimport (
+    ABSENT, BatchRow, CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V0_OVERHEAD, wrapping_add,
+)
+from kafkarec._c.checksum cimport crc32
+from kafkarec._c.columns cimport (
+    Bytes, Columns, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, bytes_reserve, clear_bit,
+    columns_reserve,
+)
+from kafkarec._c.endian cimport load_i32, load_i64, load_u32
+from kafkarec._c.status cimport (
+    Fault, INNER_COMPRESSED, INNER_CRC_MISMATCH, INNER_SIZE_TOO_SMALL, LIMIT_EXCEEDED, MESSAGE_TRUNCATED, OK,
+    WRAPPER_EMPTY, WRAPPER_OFFSET_TOO_SMALL, WRAPPER_VALUE_NULL, refuse,
+)
+
+# A message's fields, its key and value pointing into the input; a null one has length -1.
+cdef struct Message:
+    int64_t offset
+    int64_t timestamp
+    int8_t magic
+    int8_t timestamp_type
+    int8_t codec
+    const uint8_t* key
+    const uint8_t* value
+    int32_t key_length
+    int32_t value_length
+
+
+cdef inline int read_sized(const uint8_t** cursor, const uint8_t* end, const uint8_t** data, int32_t* length,
+                           Fault* fault) noexcept nogil:
+    """An int32 length and its bytes; every negative length is null (Utils.sizeDelimited)."""
+    cdef const uint8_t* p = cursor[0]
+    cdef int32_t n
+    if end - p < 4:
+        return refuse(fault, MESSAGE_TRUNCATED, 4, end - p)
+    n = load_i32(p)
+    p += 4
+    if n > end - p:
+        return refuse(fault, MESSAGE_TRUNCATED, n, end - p)
+    data[0] = p
+    length[0] = n
+    if n > 0:
+        p += n
+    cursor[0] = p
+    return OK
+
+
+cdef inline int read_message(const uint8_t* p, int64_t size, Message* m, Fault* fault) noexcept nogil:
+    """The message at p, `size` bytes long with its 12 byte prefix (at least 26: the frame's check)."""
+    cdef const uint8_t* end = p + size
+    cdef const uint8_t* cursor = p + UP_TO_MAGIC + 1
+    cdef int8_t attributes = <int8_t>p[UP_TO_MAGIC]
+    cdef int status
+    m.offset = load_i64(p)
+    m.magic = <int8_t>p[MAGIC_OFFSET]
+    m.codec = attributes & CODEC_MASK
+    m.timestamp = ABSENT
+    m.timestamp_type = ABSENT
+    if m.magic != 0:                      # LegacyRecord knows two layouts: magic 0, and everything else
+        if end - cursor < 8:
+            return refuse(fault, MESSAGE_TRUNCATED, 8, end - cursor)
+        m.timestamp = load_i64(cursor)
+        m.timestamp_type = 1 if attributes & LOG_APPEND_TIME else 0
+        cursor += 8
+    status = read_sized(&cursor, end, &m.key, &m.key_length, fault)
+    if status != OK:
+        return status
+    return read_sized(&cursor, end, &m.value, &m.value_length, fault)
+
+
+cdef inline int append_bytes(Bytes* column, int64_t row, const uint8_t* data, int32_t length) noexcept nogil:
+    cdef int status = bytes_reserve(column, row, 1, length if length > 0 else 0)
+    if status != OK:
+        return status
+    if length < 0:
+        clear_bit(column.validity.data, row)
+        column.nulls += 1
+    elif length > 0:
+        memcpy(column.data.data + column.used, data, <size_t>length)
+        column.used += length
+    (<int32_t*>column.offsets.data)[row + 1] = <int32_t>column.used
+    return OK
+
+
+cdef inline int append_message(Columns* c, const Message* m, Fault* fault) noexcept nogil:
+    cdef int64_t row = c.rows
+    cdef int status = columns_reserve(c, 1, 0)
+    if status == OK and c.want & WANT_KEY:
+        status = append_bytes(&c.key, row, m.key, m.key_length)
+    if status == OK and c.want & WANT_VALUE:
+        status = append_bytes(&c.value, row, m.value, m.value_length)
+    if status != OK:
+        return refuse(fault, status, m.key_length, m.value_length)
+    if c.want & WANT_OFFSET:
+        (<int64_t*>c.offset.data)[row] = m.offset
+    if c.want & WANT_TIMESTAMP:
+        (<int64_t*>c.timestamp.data)[row] = m.timestamp
+        if m.timestamp == ABSENT:
+            clear_bit(c.timestamp_validity.data, row)
+            c.timestamp_nulls += 1
+    if c.want & WANT_TYPE:
+        (<int8_t*>c.type.data)[row] = m.timestamp_type
+        if m.timestamp_type == ABSENT:
+            c.type_nulls += 1
+    if c.want & WANT_HEADERS:
+        (<int32_t*>c.header_offsets.data)[row + 1] = <int32_t>c.headers
+    c.rows = row + 1
+    return OK
+
+
+cdef inline int decode_plain(Columns* c, const uint8_t* p, const BatchRow* outer, Fault* fault) noexcept nogil:
+    """An uncompressed message of magic 0 or 1: a batch of one record."""
+    cdef Message m
+    cdef int status = read_message(p, outer.size_in_bytes, &m, fault)
+    if status != OK:
+        return status
+    m.offset = outer.base_offset
+    return append_message(c, &m, fault)
+
+
+cdef inline int wrapper_payload(const uint8_t* p, const BatchRow* outer, const uint8_t** payload, int64_t* length,
+                                Fault* fault) noexcept nogil:
+    """Where the compressed set of a wrapper message lies."""
+    cdef Message m
+    cdef int status = read_message(p, outer.size_in_bytes, &m, fault)
+    if status != OK:
+        return status
+    if m.value_length < 0:
+        return refuse(fault, WRAPPER_VALUE_NULL, 0, m.value_length)
+    payload[0] = m.value
+    length[0] = m.value_length
+    return OK
+
+
+cdef inline int next_inner(const uint8_t** cursor, const uint8_t* end, int64_t limit, const uint8_t** at, int64_t* size,
+                           Fault* fault) noexcept nogil:
+    """The frame of the next inner message; size 0: the set ends, cleanly or inside a message (DataLogInputStream)."""
+    cdef const uint8_t* p = cursor[0]
+    cdef int32_t claimed
+    size[0] = 0
+    if end - p < LOG_OVERHEAD:
+        return OK
+    claimed = load_i32(p + 8)
+    if claimed < V0_OVERHEAD:
+        return refuse(fault, INNER_SIZE_TOO_SMALL, V0_OVERHEAD, claimed)
+    if claimed > limit:                  # Kafka allocates the claim before it reads
+        return refuse(fault, LIMIT_EXCEEDED, limit, claimed)
+    if claimed > end - p - LOG_OVERHEAD:
+        return OK
+    at[0] = p
+    size[0] = claimed + LOG_OVERHEAD
+    cursor[0] = p + size[0]
+    return OK
+
+
+cdef inline int inner_shift(const uint8_t* p, const uint8_t* end, const BatchRow* outer, int64_t limit, int64_t* shift,
+                            Fault* fault) noexcept nogil:
+    """What to add to the inner offsets, -1 for nothing: Kafka's absoluteBaseOffset."""
+    cdef const uint8_t* at = p
+    cdef int64_t size = 0, last = 0
+    cdef int32_t count = 0
+    cdef int status
+    while True:
+        status = next_inner(&p, end, limit, &at, &size, fault)
+        if status != OK:
+            return status
+        if size == 0:
+            break
+        last = load_i64(at)
+        count += 1
+    if count == 0:
+        return refuse(fault, WRAPPER_EMPTY, 1, 0)
+    shift[0] = -1
+    if outer.magic == 1:
+        shift[0] = 0
+        if outer.last_offset != 0:
+            if outer.last_offset < last:
+                return refuse(fault, WRAPPER_OFFSET_TOO_SMALL, last, outer.last_offset)
+            shift[0] = wrapping_add(outer.last_offset, -last)
+    return OK
+
+
+cdef inline int decode_wrapper(Columns* c, const BatchRow* outer, const uint8_t* p, const uint8_t* end, int64_t limit,
+                               bint check_inner_crc, int64_t* first_offset, Fault* fault) noexcept nogil:
+    """The inner messages of a wrapper, p..end being its decompressed value (our own memory: two walks are safe)."""
+    cdef Message m
+    cdef const uint8_t* at = p
+    cdef int64_t size = 0, shift = -1
+    cdef int32_t count = 0
+    cdef int status = inner_shift(p, end, outer, limit, &shift, fault)
+    if status != OK:
+        return status
+    while True:
+        fault.record = count
+        status = next_inner(&p, end, limit, &at, &size, fault)
+        if status != OK:
+            return status
+        if size == 0:
+            break
+        status = read_message(at, size, &m, fault)
+        if status != OK:
+            return status
+        if check_inner_crc and crc32(at + MAGIC_OFFSET, size - MAGIC_OFFSET) != load_u32(at + LOG_OVERHEAD):
+            return refuse(fault, INNER_CRC_MISMATCH, load_u32(at + LOG_OVERHEAD),
+                          crc32(at + MAGIC_OFFSET, size - MAGIC_OFFSET))
+        if m.codec != 0:
+            return refuse(fault, INNER_COMPRESSED, 0, m.codec)
+        if shift >= 0:
+            m.offset = wrapping_add(shift, m.offset)
+        if m.magic == 1:
+            m.timestamp_type = outer.timestamp_type
+            if outer.timestamp_type == 1:
+                m.timestamp = outer.max_timestamp
+        if count == 0:
+            first_offset[0] = m.offset
+        status = append_message(c, &m, fault)
+        if status != OK:
+            return status
+        count += 1
+    fault.record = -1
+    return OK

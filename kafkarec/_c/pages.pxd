@@ -1,0 +1,103 @@
+"""Where column buffers come from: a process-wide, size-classed, bounded free list.
+
+    class k = 0 .. 79:  (4 + k % 4) << (10 + k / 4)  bytes: 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 KiB ... steps of a quarter
+    below 4 KiB and above the largest class: malloc and free
+
+Fresh pages are 60 % of an uncompressed decode (the kernel zeroes them one fault at a time), so pages that an Arrow
+consumer gives back serve the next chunk. The list keeps at most `pages_limit` bytes (128 MiB) and gives the rest back.
+`pages_release` empties it: kafkarec.release_memory().
+"""
+from libc.stdint cimport int64_t, uint8_t
+
+cdef extern from * nogil:
+    """
+    #include <pthread.h>
+    #include <stdlib.h>
+    #include <stdint.h>
+
+    #define KR_PAGE_CLASSES 80
+    #define KR_SMALLEST_PAGE ((size_t)4096)
+
+    typedef struct kr_page { struct kr_page *next; } kr_page;
+    static kr_page *kr_free_pages[KR_PAGE_CLASSES];
+    static int64_t kr_pages_kept = 0;
+    static int64_t kr_pages_limit = (int64_t)128 << 20;
+    static int64_t kr_pages_out = 0;          /* bytes that columns hold now: what a leak test reads */
+    static pthread_mutex_t kr_pages_lock = PTHREAD_MUTEX_INITIALIZER;
+
+    static inline size_t kr_class_size(int k) { return (size_t)(4 + (k & 3)) << (10 + (k >> 2)); }
+
+    /* the smallest class that holds n bytes, or -1: malloc serves it */
+    static inline int kr_class_of(size_t n) {
+        int shift, k;
+        if (n < KR_SMALLEST_PAGE) return -1;
+        shift = 63 - __builtin_clzll((unsigned long long)n);
+        k = (shift - 12) * 4;
+        if (k < 0) k = 0;
+        while (k < KR_PAGE_CLASSES && kr_class_size(k) < n) k++;
+        return k < KR_PAGE_CLASSES ? k : -1;
+    }
+
+    static uint8_t *pages_take(size_t n, size_t *capacity) {
+        int k = kr_class_of(n);
+        void *p = NULL;
+        if (k < 0) {
+            *capacity = n < 64 ? 64 : n;
+        } else {
+            *capacity = kr_class_size(k);
+            pthread_mutex_lock(&kr_pages_lock);
+            p = kr_free_pages[k];
+            if (p != NULL) {
+                kr_free_pages[k] = ((kr_page *)p)->next;
+                kr_pages_kept -= (int64_t)*capacity;
+            }
+            pthread_mutex_unlock(&kr_pages_lock);
+        }
+        if (p == NULL && posix_memalign(&p, 64, *capacity) != 0) { *capacity = 0; return NULL; }
+        __atomic_fetch_add(&kr_pages_out, (int64_t)*capacity, __ATOMIC_RELAXED);
+        return (uint8_t *)p;
+    }
+
+    static void pages_give(uint8_t *p, size_t capacity) {
+        int k;
+        if (p == NULL) return;
+        __atomic_fetch_sub(&kr_pages_out, (int64_t)capacity, __ATOMIC_RELAXED);
+        k = kr_class_of(capacity);
+        if (k >= 0) {
+            pthread_mutex_lock(&kr_pages_lock);
+            if (kr_pages_kept + (int64_t)capacity <= kr_pages_limit) {
+                ((kr_page *)p)->next = kr_free_pages[k];
+                kr_free_pages[k] = (kr_page *)p;
+                kr_pages_kept += (int64_t)capacity;
+                p = NULL;
+            }
+            pthread_mutex_unlock(&kr_pages_lock);
+        }
+        free(p);
+    }
+
+    static int64_t pages_release(void) {
+        int64_t given = 0;
+        int k;
+        pthread_mutex_lock(&kr_pages_lock);
+        for (k = 0; k < KR_PAGE_CLASSES; k++) {
+            while (kr_free_pages[k] != NULL) {
+                kr_page *page = kr_free_pages[k];
+                kr_free_pages[k] = page->next;
+                given += (int64_t)kr_class_size(k);
+                free(page);
+            }
+        }
+        kr_pages_kept = 0;
+        pthread_mutex_unlock(&kr_pages_lock);
+        return given;
+    }
+
+    static int64_t pages_out(void) { return __atomic_load_n(&kr_pages_out, __ATOMIC_RELAXED); }
+    static int64_t pages_kept(void) { return kr_pages_kept; }
+    """
+    uint8_t* pages_take(size_t n, size_t* capacity)
+    void pages_give(uint8_t* p, size_t capacity)
+    int64_t pages_release()
+    int64_t pages_out()
+    int64_t pages_kept()

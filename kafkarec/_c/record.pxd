@@ -1,0 +1,265 @@
+"""The records of a magic 2 batch: one checked pass from varints to columns.
+
+    length           varint     bytes behind this field
+    attributes       int8       unused
+    timestamp delta  varlong    to the base timestamp (wraps around in 64 bits)
+    offset delta     varint     to the base offset
+    key length       varint     any negative: null
+    key
+    value length     varint     any negative: null (a tombstone)
+    value
+    header count     varint
+      key length     varint     never negative
+      key                       UTF-8
+      value length   varint     any negative: null
+      value
+
+Follows DefaultRecord.readFrom and DefaultRecordBatch.RecordIterator; KIP-82 for headers. A record is at least 7 bytes.
+
+Every wire byte that decides a length is loaded once. A record is bounded by its own length, which is what Kafka's
+comparison at the record's end amounts to. Where 64 bytes behind the record are readable, its varints need no check of
+their own: without payload the fields move the cursor at most 36 bytes past the record's end before a length is compared.
+The last records of a payload take the exact form of the same body, which looks at no byte behind the payload.
+"""
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from kafkarec._c.batch cimport BatchRow, LOG_APPEND_TIME, wrapping_add
+from kafkarec._c.columns cimport (
+    Columns, SLACK, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, bytes_grow, clear_bit,
+    columns_reserve, copy_wide, headers_reserve,
+)
+from kafkarec._c.status cimport (
+    Fault, HEADER_COUNT_INVALID, HEADER_KEY_INVALID, HEADER_VALUE_INVALID, KEY_LENGTH_INVALID, MESSAGE_TRUNCATED, OK,
+    RECORDS_LEFT_OVER, RECORDS_MISSING, RECORD_COUNT_NEGATIVE, RECORD_LENGTH_INVALID, RECORD_STRUCTURE_INVALID,
+    VALUE_LENGTH_INVALID, refuse,
+)
+from kafkarec._c.utf8 cimport is_ascii, java_utf8
+from kafkarec._c.varint cimport VARLONG_BYTES, read_varint, read_varlong, take_varint, take_varlong, unzigzag64
+
+cdef enum:
+    LEAST_RECORD = 7
+    READ_AHEAD = 64              # readable bytes behind a record that the quick form wants
+    FIRST_RESERVE = 1 << 20      # key and value bytes reserved up front; beyond it they grow record by record
+
+
+cdef inline int next_varint(const uint8_t** cursor, const uint8_t* end, bint exact, int32_t* out) noexcept nogil:
+    cdef int status = OK
+    if exact:
+        return read_varint(cursor, end, out)
+    out[0] = take_varint(cursor, &status)
+    return status
+
+
+cdef inline int next_varlong(const uint8_t** cursor, const uint8_t* end, bint exact, int64_t* out) noexcept nogil:
+    cdef int status = OK
+    cdef uint64_t raw = 0
+    if exact:
+        status = read_varlong(cursor, end, VARLONG_BYTES, &raw)
+        out[0] = unzigzag64(raw)
+        return status
+    out[0] = take_varlong(cursor, &status)
+    return status
+
+
+cdef inline int append_header_key(Columns* c, const uint8_t* p, int32_t length, bint exact, bint binary) noexcept nogil:
+    """The key as Java's String has it: malformed UTF-8 becomes U+FFFD, which may triple it."""
+    cdef int status
+    if binary or is_ascii(p, length):
+        if exact:
+            memcpy(c.header_key.data.data + c.header_key.used, p, <size_t>length)
+        else:
+            copy_wide(c.header_key.data.data + c.header_key.used, p, length)
+        c.header_key.used += length
+        return OK
+    status = bytes_grow(&c.header_key, <int64_t>length * 3)
+    if status == OK:
+        c.header_key.used += java_utf8(p, length, c.header_key.data.data + c.header_key.used)
+    return status
+
+
+cdef inline int append_headers(Columns* c, const uint8_t** cursor, const uint8_t* end, int32_t count, bint exact,
+                               bint want, bint binary, Fault* fault) noexcept nogil:
+    cdef const uint8_t* p = cursor[0]
+    cdef int32_t length = 0
+    cdef int32_t i
+    cdef int status
+    if want:
+        status = headers_reserve(c, count, end - p)
+        if status != OK:
+            return refuse(fault, status, count, end - p)
+    for i in range(count):
+        status = next_varint(&p, end, exact, &length)
+        if status != OK:
+            return refuse(fault, status, 0, 0)
+        if length < 0 or length > end - p:
+            return refuse(fault, HEADER_KEY_INVALID, end - p, length)
+        if want:
+            # a key that turned out malformed may have eaten the room that was reserved for later ones
+            if c.header_key.data.capacity < <size_t>(c.header_key.used + length + SLACK):
+                status = bytes_grow(&c.header_key, length)
+                if status != OK:
+                    return refuse(fault, status, length, 0)
+            status = append_header_key(c, p, length, exact, binary)
+            if status != OK:
+                return refuse(fault, status, length, 0)
+        p += length
+        status = next_varint(&p, end, exact, &length)
+        if status != OK:
+            return refuse(fault, status, 0, 0)
+        if length > end - p:
+            return refuse(fault, HEADER_VALUE_INVALID, end - p, length)
+        if want:
+            if length < 0:
+                clear_bit(c.header_value.validity.data, c.headers)
+                c.header_value.nulls += 1
+            else:
+                if exact:
+                    memcpy(c.header_value.data.data + c.header_value.used, p, <size_t>length)
+                else:
+                    copy_wide(c.header_value.data.data + c.header_value.used, p, length)
+                c.header_value.used += length
+            c.headers += 1
+            (<int32_t*>c.header_key.offsets.data)[c.headers] = <int32_t>c.header_key.used
+            (<int32_t*>c.header_value.offsets.data)[c.headers] = <int32_t>c.header_value.used
+        if length > 0:
+            p += length
+    cursor[0] = p
+    return OK
+
+
+cdef inline int decode_one(Columns* c, int64_t row, const BatchRow* batch, const uint8_t** cursor, const uint8_t* end,
+                           bint exact, bint binary, Fault* fault) noexcept nogil:
+    """One record's body, `end` being its last byte's successor. `exact` is a constant at both calls."""
+    cdef const uint8_t* p = cursor[0] + 1               # attributes
+    cdef uint8_t* to
+    cdef int64_t delta = 0, timestamp
+    cdef int32_t length = 0
+    cdef int status
+    if exact and end - cursor[0] < 1:
+        return refuse(fault, MESSAGE_TRUNCATED, 1, 0)
+    status = next_varlong(&p, end, exact, &delta)
+    if status != OK:
+        return refuse(fault, status, 0, 0)
+    if c.want & WANT_TIMESTAMP:
+        timestamp = wrapping_add(batch.base_timestamp, delta)
+        if batch.attributes & LOG_APPEND_TIME:
+            timestamp = batch.max_timestamp
+        (<int64_t*>c.timestamp.data)[row] = timestamp
+        if timestamp == -1:
+            clear_bit(c.timestamp_validity.data, row)
+            c.timestamp_nulls += 1
+    status = next_varint(&p, end, exact, &length)
+    if status != OK:
+        return refuse(fault, status, 0, 0)
+    if c.want & WANT_OFFSET:
+        (<int64_t*>c.offset.data)[row] = wrapping_add(batch.base_offset, length)
+
+    status = next_varint(&p, end, exact, &length)
+    if status != OK:
+        return refuse(fault, status, 0, 0)
+    if length > end - p:
+        return refuse(fault, KEY_LENGTH_INVALID, end - p, length)
+    if c.want & WANT_KEY:
+        if length < 0:
+            clear_bit(c.key.validity.data, row)
+            c.key.nulls += 1
+        else:
+            if c.key.data.capacity < <size_t>(c.key.used + length + SLACK):
+                status = bytes_grow(&c.key, length)
+                if status != OK:
+                    return refuse(fault, status, length, 0)
+            to = c.key.data.data + c.key.used
+            if exact:
+                memcpy(to, p, <size_t>length)
+            else:
+                copy_wide(to, p, length)
+            c.key.used += length
+        (<int32_t*>c.key.offsets.data)[row + 1] = <int32_t>c.key.used
+    if length > 0:
+        p += length
+
+    status = next_varint(&p, end, exact, &length)
+    if status != OK:
+        return refuse(fault, status, 0, 0)
+    if length > end - p:
+        return refuse(fault, VALUE_LENGTH_INVALID, end - p, length)
+    if c.want & WANT_VALUE:
+        if length < 0:
+            clear_bit(c.value.validity.data, row)
+            c.value.nulls += 1
+        else:
+            if c.value.data.capacity < <size_t>(c.value.used + length + SLACK):
+                status = bytes_grow(&c.value, length)
+                if status != OK:
+                    return refuse(fault, status, length, 0)
+            to = c.value.data.data + c.value.used
+            if exact:
+                memcpy(to, p, <size_t>length)
+            else:
+                copy_wide(to, p, length)
+            c.value.used += length
+        (<int32_t*>c.value.offsets.data)[row + 1] = <int32_t>c.value.used
+    if length > 0:
+        p += length
+
+    status = next_varint(&p, end, exact, &length)
+    if status != OK:
+        return refuse(fault, status, 0, 0)
+    if length != 0:
+        # half the bytes left: a header takes two bytes at least (CVE-2026-111108: a count allocated before it is checked)
+        if length < 0 or length > (end - p) // 2:
+            return refuse(fault, HEADER_COUNT_INVALID, (end - p) // 2, length)
+        status = append_headers(c, &p, end, length, exact, (c.want & WANT_HEADERS) != 0, binary, fault)
+        if status != OK:
+            return status
+    if c.want & WANT_HEADERS:
+        (<int32_t*>c.header_offsets.data)[row + 1] = <int32_t>c.headers
+    if p != end:
+        return refuse(fault, RECORD_STRUCTURE_INVALID, end - cursor[0], p - cursor[0])
+    cursor[0] = p
+    return OK
+
+
+cdef inline int decode_records(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, bint binary,
+                               Fault* fault) noexcept nogil:
+    """All records of a batch, p..end being its payload (decompressed). On refusal the caller rolls back."""
+    cdef int64_t size = end - p
+    cdef int64_t row = c.rows
+    cdef int64_t stop
+    cdef int32_t count = batch.record_count
+    cdef int32_t length = 0
+    cdef int status
+    if count < 0:
+        return refuse(fault, RECORD_COUNT_NEGATIVE, 0, count)
+    if count == 0:                       # Kafka compares nothing then, records behind it or not
+        return OK
+    if count > size // LEAST_RECORD:
+        return refuse(fault, RECORDS_MISSING, count, size // LEAST_RECORD)
+    status = columns_reserve(c, count, size if size < FIRST_RESERVE else FIRST_RESERVE)
+    if status != OK:
+        return refuse(fault, status, size, 0)
+    if c.want & WANT_TYPE:
+        memset(c.type.data + row, batch.timestamp_type, <size_t>count)
+    stop = row + count
+    while row < stop:
+        fault.record = <int32_t>(row - c.rows)
+        status = read_varint(&p, end, &length)
+        if status != OK:
+            if status == MESSAGE_TRUNCATED:
+                return refuse(fault, RECORDS_MISSING, count, row - c.rows)
+            return refuse(fault, status, 0, 0)
+        if length < 0 or length > end - p:
+            return refuse(fault, RECORD_LENGTH_INVALID, end - p, length)
+        if end - p - length >= READ_AHEAD:
+            status = decode_one(c, row, batch, &p, p + length, False, binary, fault)
+        else:
+            status = decode_one(c, row, batch, &p, p + length, True, binary, fault)
+        if status != OK:
+            return status
+        row += 1
+    fault.record = -1
+    if p != end:
+        return refuse(fault, RECORDS_LEFT_OVER, count, end - p)
+    c.rows = stop
+    return OK

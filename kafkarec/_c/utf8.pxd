@@ -1,0 +1,109 @@
+"""Header keys as Java reads them: new String(bytes, UTF_8), each malformed sequence one U+FFFD (ef bf bd).
+
+    00-7f                      itself
+    c2-df 80-bf                two bytes
+    e0-ef ..                   three bytes; a whole encoded surrogate (ed a0-bf xx) is one U+FFFD
+    f0-f4 ..                   four bytes, at most U+10FFFF
+    c0 c1 f5-ff, stray 80-bf   one U+FFFD each
+
+How many bytes a malformed sequence swallows follows JDK 17's String.decodeUTF8 (malformed3, malformed4 and the tails):
+it is not what Python's "replace" does for surrogates. The output is at most three times the input.
+"""
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy
+
+
+cdef inline bint is_ascii(const uint8_t* p, int64_t n) noexcept nogil:
+    cdef uint64_t word, seen = 0
+    while n >= 8:
+        memcpy(&word, p, 8)
+        seen |= word
+        p += 8
+        n -= 8
+    while n > 0:
+        seen |= p[0]
+        p += 1
+        n -= 1
+    return (seen & <uint64_t>0x8080808080808080) == 0
+
+
+cdef inline bint continues(uint8_t byte) noexcept nogil:
+    return (byte & 0xC0) == 0x80
+
+
+cdef inline int sequence_length(uint8_t first) noexcept nogil:
+    """2, 3, 4 for a lead byte, 1 for ASCII, 0 for a byte that starts nothing."""
+    if first < 0x80:
+        return 1
+    if first < 0xC2:
+        return 0
+    if first < 0xE0:
+        return 2
+    if first < 0xF0:
+        return 3
+    return 4 if first < 0xF8 else 0
+
+
+cdef inline bint second_fits(uint8_t first, uint8_t second) noexcept nogil:
+    if not continues(second):
+        return False
+    if first == 0xE0:
+        return second >= 0xA0
+    if first == 0xF0:
+        return second >= 0x90
+    if first == 0xF4:
+        return second < 0x90
+    return first < 0xF5
+
+
+cdef inline int java_sequence(const uint8_t* p, int64_t left, bint* good) noexcept nogil:
+    """How many bytes the sequence at p swallows (left > 0); `good`: they are one character."""
+    cdef uint8_t first = p[0]
+    cdef int width = sequence_length(first)
+    good[0] = False
+    if width == 1:
+        good[0] = True
+        return 1
+    if width == 0 or (width == 4 and first > 0xF4):
+        return 1
+    if left < 2:
+        return 1
+    if not second_fits(first, p[1]):
+        return 1
+    if width == 2:
+        good[0] = True
+        return 2
+    if left < 3:
+        return 2
+    if not continues(p[2]):
+        return 2
+    if width == 3:
+        good[0] = not (first == 0xED and p[1] >= 0xA0)
+        return 3
+    if left < 4:
+        return 3
+    if not continues(p[3]):
+        return 3
+    good[0] = True
+    return 4
+
+
+cdef inline int64_t java_utf8(const uint8_t* p, int64_t n, uint8_t* out) noexcept nogil:
+    """Writes p[0:n] as valid UTF-8 to `out` (room for 3 * n bytes) and gives the length written."""
+    cdef const uint8_t* end = p + n
+    cdef uint8_t* start = out
+    cdef bint good = False
+    cdef int width, i
+    while p < end:
+        width = java_sequence(p, end - p, &good)
+        if good:
+            for i in range(width):
+                out[i] = p[i]
+            out += width
+        else:
+            out[0] = 0xEF
+            out[1] = 0xBF
+            out[2] = 0xBD
+            out += 3
+        p += width
+    return out - start

@@ -1,0 +1,84 @@
+"""Varints and varlongs: 7 bits a byte, low group first, high bit says "more"; signed ones are zig-zag.
+
+    0xxxxxxx                      1 byte
+    1xxxxxxx 0xxxxxxx             2 bytes
+    varint: at most 5 bytes, varlong: at most 10; an 11th (6th) is refused, spare bits of the last are dropped
+    zig-zag: 0, -1, 1, -2, ...  ->  0, 1, 2, 3, ...
+
+Follows org.apache.kafka.common.utils.ByteUtils, spare bits included: ByteUtils drops them in silence, so do we.
+Two forms. `read_*` takes an end and looks at no byte behind it. `take_*` is for places where the caller has shown
+that 10 readable bytes are there. Both leave the cursor where they stopped.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from kafkarec._c.status cimport MESSAGE_TRUNCATED, OK, VARINT_TOO_LONG
+
+cdef enum:
+    VARINT_BYTES = 5
+    VARLONG_BYTES = 10
+
+
+cdef inline int32_t unzigzag32(uint32_t n) noexcept nogil:
+    return <int32_t>((n >> 1) ^ (0 - (n & 1)))
+
+
+cdef inline int64_t unzigzag64(uint64_t n) noexcept nogil:
+    return <int64_t>((n >> 1) ^ (0 - (n & 1)))
+
+
+cdef inline int read_varlong(const uint8_t** cursor, const uint8_t* end, int most, uint64_t* out) noexcept nogil:
+    """The raw groups of a varint (most = 5) or varlong (most = 10), never looking at `end` or beyond."""
+    cdef const uint8_t* p = cursor[0]
+    cdef uint64_t value = 0
+    cdef int i = 0
+    cdef uint8_t byte
+    while i < most:
+        if p >= end:
+            cursor[0] = p
+            return MESSAGE_TRUNCATED
+        byte = p[0]
+        p += 1
+        value |= <uint64_t>(byte & 0x7F) << (7 * i)
+        if byte < 0x80:
+            cursor[0] = p
+            out[0] = value
+            return OK
+        i += 1
+    cursor[0] = p
+    return VARINT_TOO_LONG
+
+
+cdef inline int read_varint(const uint8_t** cursor, const uint8_t* end, int32_t* out) noexcept nogil:
+    cdef uint64_t raw = 0
+    cdef int status = read_varlong(cursor, end, VARINT_BYTES, &raw)
+    out[0] = unzigzag32(<uint32_t>raw)
+    return status
+
+
+cdef inline uint64_t take_raw(const uint8_t** cursor, int most, int* bad) noexcept nogil:
+    """As read_varlong where `most` readable bytes are certain. One and two bytes first: most deltas and lengths."""
+    cdef const uint8_t* p = cursor[0]
+    cdef uint64_t value = p[0]
+    cdef int i
+    if value < 0x80:
+        cursor[0] = p + 1
+        return value
+    value = (value & 0x7F) | (<uint64_t>(p[1] & 0x7F) << 7)
+    if p[1] < 0x80:
+        cursor[0] = p + 2
+        return value
+    for i in range(2, most):
+        value |= <uint64_t>(p[i] & 0x7F) << (7 * i)
+        if p[i] < 0x80:
+            cursor[0] = p + i + 1
+            return value
+    bad[0] = VARINT_TOO_LONG
+    return 0
+
+
+cdef inline int32_t take_varint(const uint8_t** cursor, int* bad) noexcept nogil:
+    return unzigzag32(<uint32_t>take_raw(cursor, VARINT_BYTES, bad))
+
+
+cdef inline int64_t take_varlong(const uint8_t** cursor, int* bad) noexcept nogil:
+    return unzigzag64(take_raw(cursor, VARLONG_BYTES, bad))

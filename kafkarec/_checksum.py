@@ -1,0 +1,37 @@
+"""Finds the crc32c library's hardware routine, so that the engine can call it without the GIL.
+
+The library documents no C interface. Its extension module exports the routine all the same, so the address is looked
+up and then put to the proof: it is used only when it agrees with the library's own Python function on every length
+from 0 to 300 and on one long block. `KAFKAREC_CRC32C` = library | own | table picks a way by hand (tests run all).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+import crc32c as library
+
+_SYMBOL = "_crc32c_hw_adler"
+
+
+def find() -> tuple[int, str]:
+    """(address of the routine or 0, the way taken: "library", "own" or "table")."""
+    wish = os.environ.get("KAFKAREC_CRC32C", "library")
+    if wish not in ("library", "own", "table"):
+        raise ValueError(f"KAFKAREC_CRC32C={wish!r}: one of library, own, table")
+    if wish != "library" or not library.hardware_based:
+        return 0, "own" if wish == "library" else wish
+    try:
+        from crc32c import _crc32c
+
+        routine = getattr(ctypes.CDLL(_crc32c.__file__), _SYMBOL)
+    except (ImportError, OSError, AttributeError, TypeError):
+        return 0, "own"
+    routine.restype = ctypes.c_uint32
+    routine.argtypes = (ctypes.c_uint32, ctypes.c_char_p, ctypes.c_ulong)
+    block = bytes((i * 131 + (i >> 8) * 17) & 0xFF for i in range(20_011))
+    for length in (*range(301), len(block)):
+        if routine(0, block[:length], length) != library.crc32c(block[:length]):
+            return 0, "own"
+    return ctypes.cast(routine, ctypes.c_void_p).value or 0, "library"

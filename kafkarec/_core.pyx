@@ -1,0 +1,527 @@
+"""The front desk: buffers in, the rooms of `_c` with the GIL released, Python objects out.
+
+It knows no format. It keeps buffers alive, calls codecs, turns statuses into faults, and hands out Arrow capsules.
+"""
+from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+from kafkarec._c.arrow cimport (
+    ArrowArray, ArrowSchema, Column, Shape, Storage, StreamState, shape_drop, storage_drop, stream_add, stream_state,
+)
+from kafkarec._c.assemble cimport Constants, storage_fill, storage_new
+from kafkarec._c.batch cimport BatchRow, frame
+from kafkarec._c.checksum cimport checksums_install, checksums_prepare, checksums_sse42, crc32, crc32c, crc32c_own
+from kafkarec._c.columns cimport (
+    Buffer, Columns, MOST_BYTES, Run, WANT_OFFSET, buffer_reserve, columns_give, columns_reserve,
+)
+from kafkarec._c.decode cimport Aborted, Engine, engine_payload, engine_run
+from kafkarec._c.pages cimport pages_give, pages_kept, pages_out, pages_release
+from kafkarec._c.resync cimport damage_end, only_zeros, search_begin, search_on
+from kafkarec._c cimport status as st
+from kafkarec._c.status cimport Fault
+from kafkarec._desk.capsules cimport list_capsule, pack_shape, schema_capsule, stream_capsule
+
+cdef extern from *:
+    int CYTHON_HEX "CYTHON_HEX_VERSION"
+
+from kafkarec import _checksum
+from kafkarec.errors import REASONS
+
+CRC32C_WAY = "table"
+CYTHON_VERSION = "%d.%d.%d" % (CYTHON_HEX >> 24, CYTHON_HEX >> 16 & 255, CYTHON_HEX >> 8 & 255)
+
+
+cdef _prepare_checksums():
+    global CRC32C_WAY
+    address, way = _checksum.find()
+    checksums_prepare(way != "table")
+    checksums_install(<size_t>address)
+    CRC32C_WAY = way if way != "own" or checksums_sse42() else "table"
+
+
+_prepare_checksums()
+
+# Both in the order of the C enums that they name: Status from SIZE_TOO_SMALL on, and Code.
+_REASONS = tuple(REASONS)
+COLUMN_CODES = {name: code for code, name in enumerate((
+    "offset", "timestamp", "timestamp_type", "key", "value", "headers",
+    "position", "outer_offset", "last_offset", "next_offset", "batch_length", "size", "leader_epoch", "magic", "crc",
+    "attributes", "batch_type", "horizon", "base_timestamp", "max_timestamp", "producer_id", "producer_epoch",
+    "base_sequence", "last_sequence", "record_count", "base_offset",
+    "transactional", "control", "compression", "sequence", "control_type", "topic", "partition", "file",
+))}
+
+cdef const char* CODEC_NAMES[8]
+CODEC_NAMES[0] = b"none"
+CODEC_NAMES[1] = b"gzip"
+CODEC_NAMES[2] = b"snappy"
+CODEC_NAMES[3] = b"lz4"
+CODEC_NAMES[4] = b"zstd"
+CODEC_NAMES[5] = CODEC_NAMES[6] = CODEC_NAMES[7] = NULL
+
+
+def release_memory():
+    """Gives the recycled column buffers back to the system; answers how many bytes. Columns in use stay."""
+    return pages_release()
+
+
+def memory_in_use():
+    """(bytes that columns hold, bytes kept for reuse)."""
+    return pages_out(), pages_kept()
+
+
+def crc32c_of(data, bint own=False):
+    """CRC-32C of a buffer by the way the engine takes (`own`: by our routine): what a test compares."""
+    cdef Source source = Source(data)
+    return crc32c_own(source.data(), source.view.len) if own else crc32c(source.data(), source.view.len)
+
+
+def crc32_of(data):
+    cdef Source source = Source(data)
+    return crc32(source.data(), source.view.len)
+
+
+cdef class Source:
+    """A buffer of the caller's, held as long as this object lives."""
+    cdef Py_buffer view
+
+    def __cinit__(self, data):
+        PyObject_GetBuffer(data, &self.view, PyBUF_SIMPLE)
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.view)
+
+    cdef const uint8_t* data(self) noexcept:
+        return <const uint8_t*>self.view.buf
+
+    @property
+    def size(self):
+        return self.view.len
+
+
+cdef class Window:
+    """Read-only bytes of an owner's memory, for memoryview(); the owner lives as long as they do."""
+    cdef object owner
+    cdef const void* start
+    cdef int64_t length
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, <void*>self.start, self.length, 1, flags)
+
+
+cdef object window(object owner, const void* start, int64_t length):
+    cdef Window view = Window.__new__(Window)
+    view.owner, view.start, view.length = owner, start, length
+    return memoryview(view)
+
+
+cdef class Layout:
+    """Names, types and codes of a table's columns, for the core and for Arrow."""
+    cdef Shape* shape
+    cdef int* codes
+    cdef int64_t count
+    cdef uint32_t want
+    cdef readonly object schema
+
+    def __cinit__(self, schema, bint binary_header_keys=False):
+        self.schema = schema
+        self.count = len(schema)
+        self.codes = <int*>calloc(<size_t>self.count + 1, sizeof(int))
+        if self.codes == NULL:
+            raise MemoryError
+        self.shape = pack_shape(schema, binary_header_keys, self.codes, &self.want)
+
+    def __dealloc__(self):
+        shape_drop(self.shape)
+        free(self.codes)
+
+    def schema_capsule(self, bint lists=False):
+        """A new arrow_schema capsule: a struct of the columns, or a list of such structs."""
+        return schema_capsule(self.shape, lists)
+
+    def stream_capsule(self, list pieces):
+        """A new arrow_array_stream capsule over tuples (Chunk, start, stop)."""
+        cdef StreamState* state = stream_state(self.shape, len(pieces))
+        cdef Chunk chunk
+        if state == NULL:
+            raise MemoryError
+        for chunk, start, stop in pieces:
+            stream_add(state, chunk.storage, start, stop)
+        return stream_capsule(state)
+
+
+cdef class Rows:
+    """A finished batch table: BatchRow structs, which chunks of records and of batches are made from."""
+    cdef Buffer buffer
+    cdef readonly int64_t count
+
+    def __dealloc__(self):
+        pages_give(self.buffer.data, self.buffer.capacity)
+
+    def __len__(self):
+        return self.count
+
+    cdef BatchRow* at(self, int64_t i) noexcept:
+        return <BatchRow*>self.buffer.data + i
+
+    def summary(self, int64_t i):
+        """(position, size, base offset, next offset) of row i."""
+        cdef BatchRow* row = self.at(i)
+        return row.position, row.size_in_bytes, row.first_offset, row.next_offset
+
+    def chunk(self, Layout layout):
+        """All rows as one Chunk: the batch table."""
+        cdef Chunk chunk = Chunk.__new__(Chunk)
+        cdef Columns columns
+        cdef Run* runs
+        cdef int64_t i
+        memset(&columns, 0, sizeof(Columns))
+        columns.rows = self.count
+        columns.run_count = self.count
+        if buffer_reserve(&columns.runs, 0, <size_t>(self.count + 1) * sizeof(Run)) != 0:
+            raise MemoryError
+        runs = <Run*>columns.runs.data
+        for i in range(self.count):
+            runs[i].batch = i
+            runs[i].rows = 1
+        chunk.rows = self
+        chunk.adopt(&columns, layout, self.at(0), NULL)
+        return chunk
+
+
+cdef class Chunk:
+    """Some columns of equal length. Immutable; shared with every Arrow consumer that took it."""
+    cdef Storage* storage
+    cdef readonly Rows rows
+    cdef object lists
+
+    def __dealloc__(self):
+        storage_drop(self.storage)
+
+    cdef int adopt(self, Columns* columns, Layout layout, const BatchRow* rows, const Constants* constants) except -1:
+        """Takes over filled columns and makes the wanted ones of them."""
+        cdef Constants none
+        cdef int status
+        memset(&none, 0, sizeof(none))
+        none.partition = -1
+        self.storage = storage_new(layout.count)
+        if self.storage == NULL:
+            columns_give(columns)
+            raise MemoryError
+        self.storage.columns = columns[0]
+        self.storage.rows = columns.rows
+        memset(columns, 0, sizeof(Columns))
+        with nogil:
+            status = storage_fill(self.storage, layout.codes, layout.count, rows, <Run*>self.storage.columns.runs.data,
+                                  self.storage.columns.run_count, CODEC_NAMES, &none if constants == NULL else constants)
+        if status != st.OK:
+            raise MemoryError
+        return 0
+
+    def __len__(self):
+        return self.storage.rows
+
+    @property
+    def out_of_range(self):
+        return self.storage.columns.out_of_range
+
+    def address(self, int64_t column, int buffer):
+        """Where a buffer lies, as an Arrow consumer sees it (0: there is none)."""
+        return <uintptr_t>self.storage.out[column].buffers[buffer]
+
+    def column(self, int64_t column, int64_t width):
+        """(validity, values or offsets, data) as memoryviews; None where there is none. `width`: bytes a value, or 0
+        for offsets and data."""
+        cdef const Column* c = self.storage.out + column
+        cdef int64_t rows = self.storage.rows
+        cdef const int32_t* offsets = <const int32_t*>c.buffers[1]
+        validity = None if c.nulls == 0 else window(self, c.buffers[0], (rows + 7) // 8)
+        if width > 0:
+            return validity, window(self, c.buffers[1], rows * width), None
+        if width < 0:                               # bits
+            return validity, window(self, c.buffers[1], (rows + 7) // 8), None
+        data = None if c.buffers[2] == NULL else window(self, c.buffers[2], offsets[rows])
+        return validity, window(self, c.buffers[1], (rows + 1) * 4), data
+
+    def headers(self):
+        """(key offsets, keys, value validity, value offsets, values) of all headers, as memoryviews."""
+        cdef Columns* c = &self.storage.columns
+        cdef int64_t n = (c.headers + 1) * 4
+        return (window(self, c.header_key.offsets.data, n), window(self, c.header_key.data.data, c.header_key.used),
+                window(self, c.header_value.validity.data, (c.headers + 7) // 8),
+                window(self, c.header_value.offsets.data, n),
+                window(self, c.header_value.data.data, c.header_value.used))
+
+    def runs(self):
+        """int64 pairs (index of the batch row, rows from it), in order, as a memoryview."""
+        return window(self, self.storage.columns.runs.data, self.storage.columns.run_count * <int64_t>sizeof(Run))
+
+    def lists_capsule(self, offsets, validity, int64_t nulls):
+        """A new arrow_array capsule: lists over the rows. `offsets` int32, `validity` bits; both are copied once."""
+        cdef Storage* s = self.storage
+        cdef Buffer* to = s.extra + s.extra_count
+        cdef Source source
+        cdef int i
+        if self.lists is None:
+            for i, buffer in enumerate((offsets, validity)):
+                source = Source(buffer)
+                if buffer_reserve(to + i, 0, <size_t>source.view.len) != 0:
+                    raise MemoryError
+                memcpy(to[i].data, source.data(), <size_t>source.view.len)
+            s.extra_count += 2
+            self.lists = (<uintptr_t>to[0].data, <uintptr_t>to[1].data, len(offsets) // 4 - 1, nulls)
+        at, bits, length, nulls = self.lists
+        return list_capsule(s, <const void*><uintptr_t>bits, <const void*><uintptr_t>at, length, nulls)
+
+
+def arrow_values(schema_capsule, array_capsule):
+    """An imported binary array: (validity or None, offsets, data, offset, length, 32 or 64). Views keep it alive."""
+    cdef ArrowSchema* schema = <ArrowSchema*>PyCapsule_GetPointer(schema_capsule, b"arrow_schema")
+    cdef ArrowArray* array = <ArrowArray*>PyCapsule_GetPointer(array_capsule, b"arrow_array")
+    cdef bytes format_ = schema.format
+    cdef int64_t width, end, last
+    if format_ not in (b"z", b"Z", b"u", b"U"):
+        raise TypeError(f"a binary column is needed, not one of Arrow format {format_.decode()!r}")
+    width = 4 if format_ in (b"z", b"u") else 8
+    end = array.offset + array.length
+    validity = None
+    if array.null_count != 0 and array.buffers[0] != NULL:
+        validity = window(array_capsule, array.buffers[0], (end + 7) // 8)
+    if array.length == 0:
+        return validity, memoryview(bytes(width)), memoryview(b""), 0, 0, width * 8
+    last = (<const int32_t*>array.buffers[1])[end] if width == 4 else (<const int64_t*>array.buffers[1])[end]
+    return (validity, window(array_capsule, array.buffers[1], (end + 1) * width),
+            window(array_capsule, array.buffers[2], last), array.offset, array.length, width * 8)
+
+
+def split(Source source, int64_t size):
+    """Positions where stretches of at least `size` bytes begin, at borders of batches, up to the first that cannot be
+    framed: the last stretch is the rest of the input."""
+    cdef Fault fault
+    cdef int64_t position = 0, start = 0, batch = 0
+    cdef int64_t length = source.view.len
+    borders = [0]
+    while frame(source.data(), length, position, &batch, &fault) == st.OK:
+        if position - start >= size:
+            start = position
+            borders.append(position)
+        position += batch
+    return borders
+
+
+cdef class Decoder:
+    """One engine over one input after another. Belongs to one thread at a time."""
+    cdef Engine e
+    cdef Source source
+    cdef Layout layout
+    cdef Constants constants
+    cdef Buffer aborted
+    cdef object codecs, faults, topic, file, file_name
+    cdef bint skip, file_rules
+    cdef list damage
+    cdef dict guesses
+    cdef int64_t good_next, first_row
+
+    def __init__(self, Layout layout, options, *, bint skip=False, file=None, topic=None, partition=None):
+        """`options`: see reader.Options. `file` names the input and turns on the rules for files."""
+        from kafkarec import codecs, faults
+        self.layout = layout
+        self.codecs, self.faults = codecs, faults
+        self.skip = skip
+        self.file_rules = file is not None
+        self.file_name = file or None
+        self.file = None if not file else str(file).encode(errors="surrogateescape")
+        self.topic = None if topic is None else topic.encode()
+        self.constants.file = NULL if self.file is None else <const char*>self.file
+        self.constants.topic = NULL if self.topic is None else <const char*>self.topic
+        self.constants.partition = -1 if partition is None else partition
+        self.damage = []
+        self.guesses = {}
+        self.good_next = INT64_MIN
+        self.e.columns.want = layout.want
+        o = &self.e.options
+        o.payloads = options.payloads
+        o.check_crc = options.check_crc
+        o.check_inner_crc = options.check_inner_crc
+        o.control = options.control
+        o.binary_header_keys = options.binary_header_keys
+        o.limit = min(options.limit, MOST_BYTES)
+        o.stable_offset = INT64_MAX if options.stable_offset is None else options.stable_offset
+        o.ticks = options.ticks
+        o.chunk_bytes = INT64_MAX if options.chunk_bytes is None else options.chunk_bytes
+        if o.stable_offset != INT64_MAX:
+            self.e.columns.want |= WANT_OFFSET
+        self.take_aborted(sorted(options.aborted))
+
+    def __dealloc__(self):
+        columns_give(&self.e.columns)
+        pages_give(self.e.rows.data, self.e.rows.capacity)
+        pages_give(self.aborted.data, self.aborted.capacity)
+
+    cdef int take_aborted(self, list aborted) except -1:
+        cdef Aborted* entry
+        if buffer_reserve(&self.aborted, 0, <size_t>(len(aborted) + 1) * sizeof(Aborted)) != 0:
+            raise MemoryError
+        entry = <Aborted*>self.aborted.data
+        for producer_id, first, last in aborted:
+            entry.producer_id, entry.first_offset, entry.last_offset = producer_id, first, last
+            entry += 1
+        self.e.options.aborted = <Aborted*>self.aborted.data
+        self.e.options.aborted_count = len(aborted)
+        return 0
+
+    def feed(self, data, start=0, stop=None):
+        """The next input, or bytes [start, stop) of it: positions stay those of the whole."""
+        self.source = data if isinstance(data, Source) else Source(data)
+        self.begin(self.source.data(), self.source.view.len if stop is None else stop, start)
+
+    cdef void begin(self, const uint8_t* data, int64_t length, int64_t position) noexcept:
+        self.e.base, self.e.length, self.e.position = data, length, position
+        self.good_next = INT64_MIN
+        self.first_row = self.e.row_count
+        search_begin(&self.e.search, length)
+
+    @property
+    def filled(self):
+        """(records, batches, bytes of the records) so far."""
+        cdef Columns* c = &self.e.columns
+        return c.rows, self.e.row_count, c.rows * 32 + c.key.used + c.value.used + c.header_key.used + c.header_value.used
+
+    @property
+    def remaining(self):
+        """Bytes of the input behind the last batch or damage."""
+        return self.e.length - self.e.position
+
+    def run(self):
+        """Reads until a chunk is full (True) or the input ends (False). Raises, or records damage under skip."""
+        cdef int status
+        while True:
+            with nogil:
+                status = engine_run(&self.e)
+            if status == st.CHUNK_FULL:
+                return True
+            detail = ""
+            if status == st.NEEDS_CODEC:
+                status, detail = self.decompress()
+            if status == st.OK:
+                continue
+            if status == st.OUT_OF_MEMORY:
+                raise self.faults.error("out_of_memory", self.fault(""))
+            if self.ended(&status):
+                return False
+            self.damaged(status, detail)
+
+    cdef tuple decompress(self):
+        """Has the pending payload decompressed and decoded: (status, detail)."""
+        cdef Py_buffer view
+        cdef int status
+        cdef int codec = self.e.row.codec
+        payload = PyMemoryView_FromMemory(<char*>self.e.payload, self.e.payload_length, PyBUF_READ)
+        try:
+            if self.e.row.magic == 2 and self.e.row.record_count == 0:
+                self.codecs.probe(codec, payload, self.e.options.limit, self.e.row.magic)
+                out = b""
+            else:
+                out = self.codecs.decompress(codec, payload, self.e.options.limit, self.guesses.get(codec, 0),
+                                             self.e.row.magic)
+        except self.codecs.MissingCodec as missing:
+            raise self.faults.error("missing_codec", self.fault(str(missing))) from None
+        except self.codecs.LimitReached:
+            self.e.fault.expected = self.e.fault.found = self.e.options.limit
+            return st.LIMIT_EXCEEDED, f"max_decompressed_bytes={self.e.options.limit} can be raised"
+        except self.codecs.CodecError as error:
+            return st.PAYLOAD_CORRUPT, f"{CODEC_NAMES[codec].decode()}: {error.detail}"
+        PyObject_GetBuffer(out, &view, PyBUF_SIMPLE)
+        self.guesses[codec] = view.len
+        with nogil:
+            status = engine_payload(&self.e, <const uint8_t*>view.buf, view.len)
+        PyBuffer_Release(&view)
+        return status, ""
+
+    cdef bint ended(self, int* status):
+        """The input ends here. Kafka takes a frame that is cut for the end; a file is searched behind it first."""
+        cdef int64_t found
+        if status[0] == st.END:
+            return True
+        if status[0] == st.SIZE_TOO_SMALL:          # preallocated: zeros from a border to the end of a file
+            return self.file_rules and only_zeros(self.e.base, self.e.length, self.e.position)
+        if status[0] != st.CUT:
+            return False
+        if not self.skip and not self.file_rules:
+            return True
+        self.remember_good()
+        with nogil:
+            found = search_on(self.e.base, self.e.length, self.e.position + 1, &self.e.search)
+        status[0] = st.LENGTH_BEYOND_END
+        return found >= self.e.length
+
+    cdef void remember_good(self) noexcept:
+        if self.e.row_count > self.first_row:
+            self.good_next = (<BatchRow*>self.e.rows.data)[self.e.row_count - 1].next_offset
+        self.e.search.good_next = self.good_next
+
+    cdef dict fault(self, detail):
+        f = &self.e.fault
+        return {
+            "position": f.position, "base_offset": f.base_offset, "expected": f.expected, "found": f.found,
+            "record": f.record, "detail": detail, "file": self.file_name,
+            "next_position": None if f.next_position < 0 else f.next_position,
+        }
+
+    cdef int damaged(self, int status, detail) except -1:
+        """Raises the fault, or records it and goes on behind it."""
+        cdef int64_t end
+        reason = _REASONS[status - st.SIZE_TOO_SMALL]
+        fault = self.fault(detail)
+        if not self.skip:
+            raise self.faults.error(reason, fault)
+        self.remember_good()
+        if status > st.CRC_MISMATCH and self.e.options.check_crc:
+            end = self.e.fault.next_position         # the checksum vouches for the length
+        else:
+            with nogil:
+                end = damage_end(self.e.base, self.e.length, &self.e.fault, &self.e.search)
+        good_next = None if self.good_next == INT64_MIN else self.good_next
+        self.damage.append((fault["position"], end - fault["position"], reason, fault, good_next, self.e.row_count,
+                            self.e.columns.rows))
+        self.e.position = end
+        return 0
+
+    def pop_damage(self, bint final=True):
+        """[(row, Damage)] so far; one behind the last batch waits for the next batch unless `final`."""
+        ready, kept = [], []
+        for position, length, reason, fault, lost_from, batch, row in self.damage:
+            lost_to = None
+            if batch < self.e.row_count:
+                lost_to = (<BatchRow*>self.e.rows.data)[<int64_t>batch].first_offset - 1
+            elif not final:
+                kept.append((position, length, reason, fault, lost_from, 0, 0))
+                continue
+            ready.append((row, self.faults.Damage(self.file_name, position, length, lost_from, lost_to,
+                                                  position + length, reason, self.faults.sentence(reason, fault))))
+        self.damage = kept
+        return ready
+
+    def take(self, bint empty=False):
+        """(Chunk of the records so far, Rows of their batches); the decoder goes on with empty ones. The chunk of no
+        records is None, or with `empty` one without rows."""
+        cdef Chunk chunk = None
+        cdef Rows rows = Rows.__new__(Rows)
+        self.remember_good()
+        rows.buffer, rows.count = self.e.rows, self.e.row_count
+        memset(&self.e.rows, 0, sizeof(Buffer))
+        self.e.row_count = self.first_row = 0
+        self.e.chunk_used = 0
+        if empty and columns_reserve(&self.e.columns, 1, 0) != st.OK:
+            raise MemoryError
+        if empty or self.e.columns.rows > 0:
+            want = self.e.columns.want
+            chunk = Chunk.__new__(Chunk)
+            chunk.rows = rows
+            chunk.adopt(&self.e.columns, self.layout, rows.at(0), &self.constants)
+            self.e.columns.want = want
+        return chunk, rows

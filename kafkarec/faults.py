@@ -1,0 +1,69 @@
+"""What the engine refused, in words: exceptions and Damage, both made from `errors.REASONS`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from .errors import REASONS, KafkaRecordError
+
+_HEX = {"crc_mismatch", "inner_crc_mismatch"}
+
+
+class Damage(NamedTuple):
+    """A range of bytes that gave no batch.
+
+    file: str | None              the file, when one was read
+    position, length: int         bytes [position, position + length) of the input
+    lost_from, lost_to: int | None   offsets that may be lost: from the next offset of the last good batch to the base
+                                  offset of the next one less 1 (an upper bound on compacted logs); None at the ends
+    next_position: int            where reading went on
+    reason: str                   a word of `errors.REASONS`
+    detail: str                   the sentence an exception would carry
+    """
+
+    file: str | None
+    position: int
+    length: int
+    lost_from: int | None
+    lost_to: int | None
+    next_position: int
+    reason: str
+    detail: str
+
+
+def _number(reason: str, value: int) -> str:
+    return f"0x{value & 0xFFFFFFFF:08x}" if reason in _HEX else str(value)
+
+
+def sentence(reason: str, fault: dict[str, Any]) -> str:
+    """One line: what, where, both sides. `fault` has position, base_offset, expected, found, record, detail, file."""
+    entry = REASONS[reason]
+    place = f"in {fault['file']} at byte" if fault.get("file") else "at byte"
+    text = f"{entry.sentence} {place} {fault['position']}"
+    if fault.get("base_offset") is not None:
+        text += f" (base offset {fault['base_offset']})"
+    if fault.get("record", -1) >= 0:
+        text += f", record {fault['record']} of its batch"
+    sides = []
+    if entry.expected and fault.get("expected") is not None:
+        sides.append(f"{entry.expected} {_number(reason, fault['expected'])}")
+    if entry.found and fault.get("found") is not None:
+        sides.append(f"{entry.found} {_number(reason, fault['found'])}")
+    if fault.get("detail"):
+        sides.append(fault["detail"])
+    return f"{text}: {', '.join(sides)}" if sides else text
+
+
+def error(reason: str, fault: dict[str, Any]) -> KafkaRecordError:
+    """The exception for a fault."""
+    two_sided = bool(REASONS[reason].expected)
+    return REASONS[reason].error(
+        sentence(reason, fault),
+        reason=reason,
+        position=fault["position"],
+        base_offset=fault.get("base_offset"),
+        next_position=fault.get("next_position"),
+        expected=fault.get("expected") if two_sided else None,
+        found=fault.get("found") if two_sided else None,
+        file=fault.get("file"),
+    )

@@ -1,0 +1,133 @@
+"""The columns of records and batches: one table for the engine, Arrow, objects, the command line and the docs.
+
+Types are Arrow's C format strings (l int64, i int32, I uint32, s int16, c int8, b bool, u string, z binary, +l list,
+tsm:UTC timestamp in ms). `code` is what the compiled core calls the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from ._core import COLUMN_CODES as _CODES
+
+UNITS = {"ms": ("tsm:UTC", 1), "us": ("tsu:UTC", 1000), "ns": ("tsn:UTC", 1_000_000), "int64": ("l", 1)}
+
+_TYPE_NAMES = {
+    "l": "int64", "i": "int32", "I": "uint32", "s": "int16", "c": "int8", "b": "bool", "u": "string", "z": "binary",
+    "+l": "list<struct<key: string not null, value: binary>>",
+    "tsm:UTC": "timestamp[ms, UTC]", "tsu:UTC": "timestamp[us, UTC]", "tsn:UTC": "timestamp[ns, UTC]",
+}  # fmt: skip
+
+
+class Field(NamedTuple):
+    """One column: its name, Arrow C format, whether it may be null, the core's code."""
+
+    name: str
+    format: str
+    nullable: bool
+    code: int
+
+    @property
+    def type(self) -> str:
+        """The Arrow type in words."""
+        return _TYPE_NAMES[self.format]
+
+
+class Schema(tuple[Field, ...]):
+    """The fields of a table in order."""
+
+    __slots__ = ()
+
+    @property
+    def names(self) -> list[str]:
+        return [field.name for field in self]
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{f.name}: {f.type}{'' if f.nullable else ' not null'}" for f in self)
+
+
+def _fields(table: str) -> dict[str, Field]:
+    rows = (line.split() for line in table.strip().splitlines())
+    return {
+        name: Field(name, format_, "not-null" not in flags, _CODES[code]) for name, format_, code, *flags in rows
+    }
+
+
+RECORD_FIELDS = _fields("""
+    offset                  l        offset         not-null
+    timestamp               tsm:UTC  timestamp
+    timestamp_type          c        timestamp_type
+    key                     z        key
+    value                   z        value
+    headers                 +l       headers        not-null
+    topic                   u        topic
+    partition               i        partition
+    file                    u        file
+    batch_position          l        position
+    base_offset             l        base_offset
+    partition_leader_epoch  i        leader_epoch
+    magic                   c        magic
+    compression             u        compression
+    is_transactional        b        transactional
+    is_control              b        control
+    control_type            s        control_type
+    producer_id             l        producer_id
+    producer_epoch          s        producer_epoch
+    sequence                i        sequence
+""")
+DEFAULT_RECORD_COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
+
+BATCH_FIELDS = _fields("""
+    position                l        position
+    base_offset             l        outer_offset
+    last_offset             l        last_offset
+    next_offset             l        next_offset
+    batch_length            i        batch_length
+    size_in_bytes           i        size
+    partition_leader_epoch  i        leader_epoch
+    magic                   c        magic
+    crc                     I        crc
+    attributes              s        attributes
+    compression             u        compression
+    timestamp_type          c        batch_type
+    is_transactional        b        transactional
+    is_control              b        control
+    delete_horizon_ms       l        horizon
+    base_timestamp          tsm:UTC  base_timestamp
+    max_timestamp           tsm:UTC  max_timestamp
+    producer_id             l        producer_id
+    producer_epoch          s        producer_epoch
+    base_sequence           i        base_sequence
+    last_sequence           i        last_sequence
+    record_count            i        record_count
+""")
+
+
+def _unknown(name: object, known: Iterable[str]) -> ValueError:
+    return ValueError(f"no column {name!r}; there are: {', '.join(known)}")
+
+
+def record_schema(columns: Iterable[str] | None, timestamp_unit: str) -> Schema:
+    """The record columns asked for, in the caller's order; None: the default ones. ValueError names the known ones."""
+    if timestamp_unit not in UNITS:
+        raise ValueError(f"timestamp_unit {timestamp_unit!r}: one of {', '.join(UNITS)}")
+    if isinstance(columns, str):
+        raise ValueError(f"columns is a list of names, not the string {columns!r}")
+    names = DEFAULT_RECORD_COLUMNS if columns is None else tuple(columns)
+
+    def chosen() -> Iterator[Field]:
+        for name in names:
+            if name not in RECORD_FIELDS:
+                raise _unknown(name, RECORD_FIELDS)
+            field = RECORD_FIELDS[name]
+            yield field._replace(format=UNITS[timestamp_unit][0]) if name == "timestamp" else field
+
+    schema = Schema(chosen())
+    if len(set(names)) != len(names):
+        raise ValueError(f"a column is named twice: {', '.join(names)}")
+    return schema
+
+
+def batch_schema() -> Schema:
+    return Schema(BATCH_FIELDS.values())

@@ -1,0 +1,117 @@
+"""What read_committed hides: aborted transactions, and everything from the first open one on (KIP-98).
+
+    data of producer 7   ...   data of 7   ...   marker of 7: ABORT or COMMIT
+    ^ first offset                               matched by producer id alone: with transaction.version 2 the marker
+                                                 carries the epoch after that of its data (KIP-890)
+
+Only the first record of a control batch decides (Kafka: ConsumerRecords' CompletedFetch.containsAbortMarker); a control
+batch may be empty after cleaning and then decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import control
+from ._core import Layout, Source
+from .schema import record_schema
+
+if TYPE_CHECKING:
+    from .reader import Request
+
+_NEVER = 2**63 - 1
+_MARKER_COLUMNS = Layout(record_schema(("batch_position", "key"), "ms"))
+_CONTROL_PAYLOADS = 1
+
+
+class Transaction(NamedTuple):
+    """One transaction of the input: its producer, first offset, and how its marker ended it (None: open)."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int | None
+    aborted: bool
+
+
+class Hidden(NamedTuple):
+    """aborted: (producer id, first offset, marker's offset); stable_offset: where reading stops, None: nowhere."""
+
+    aborted: tuple[tuple[int, int, int], ...]
+    stable_offset: int | None
+    last_stable_offset: int | None
+
+
+def _read_headers(asked: Request, source: Source) -> tuple[dict[int, bytes | None], list[dict[str, Any]]]:
+    """(position of a control batch -> its first record's key, the rows of transactional and control batches)."""
+    options = replace(asked.options, payloads=_CONTROL_PAYLOADS, control=True, chunk_bytes=None)
+    decoder = asked._replace(skip=True).decoder(options, _MARKER_COLUMNS)
+    decoder.feed(source)
+    decoder.run()
+    decoder.pop_damage()
+    chunk, rows = decoder.take()
+    from .records import BatchTable, RecordColumns
+
+    keys: dict[int, bytes | None] = {}
+    if chunk is not None:
+        markers = RecordColumns(_MARKER_COLUMNS, [(chunk, 0, len(chunk))])
+        for position, key in zip(markers.column("batch_position"), markers.column("key"), strict=True):
+            keys.setdefault(position, key)
+    table = BatchTable.of([rows])
+    names = ("position", "producer_id", "base_offset", "last_offset", "next_offset", "is_transactional", "is_control")
+    columns = [table.column(name) for name in names]
+    return keys, [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _ended_by(key: bytes | None) -> control.ControlRecordType | None:
+    """ABORT or COMMIT, None for any other control record. InvalidRecordError when the key cannot be read."""
+    type_id = control.type_id(key)
+    known = (control.ControlRecordType.ABORT, control.ControlRecordType.COMMIT)
+    return control.ControlRecordType(type_id) if type_id in known else None
+
+
+def find(asked: Request, source: Source) -> tuple[list[Transaction], int | None]:
+    """All transactions in the order they ended, open ones last, and the offset behind the last batch."""
+    keys, rows = _read_headers(asked, source)
+    open_since: dict[int, int] = {}
+    found: list[Transaction] = []
+    for row in rows:
+        producer = row["producer_id"]
+        if row["is_control"]:
+            if row["position"] not in keys:
+                continue
+            ended = _ended_by(keys[row["position"]])
+            if ended is not None and producer in open_since:
+                aborted = ended is control.ControlRecordType.ABORT
+                found.append(Transaction(producer, open_since.pop(producer), row["last_offset"], aborted))
+        elif row["is_transactional"] and producer is not None:
+            open_since.setdefault(producer, row["base_offset"])
+    found += [Transaction(producer, first, None, False) for producer, first in open_since.items()]
+    return found, rows[-1]["next_offset"] if rows else None
+
+
+def hidden(
+    asked: Request,
+    source: Source,
+    aborted: Iterable[tuple[int, int]] | None,
+    last_stable_offset: int | None,
+) -> Hidden:
+    """What a read_committed reader must not see; `aborted` and `last_stable_offset` replace what the markers say."""
+    found, end = find(asked, source)
+    spans: Iterable[tuple[int, int, int]] = (
+        (t.producer_id, t.first_offset, t.last_offset) for t in found if t.aborted and t.last_offset is not None
+    )
+    if aborted is not None:
+        ends: dict[int, list[int]] = {}
+        for t in found:
+            if t.aborted and t.last_offset is not None:
+                ends.setdefault(t.producer_id, []).append(t.last_offset)
+        spans = (
+            (producer, first, min((at for at in ends.get(producer, ()) if at >= first), default=_NEVER))
+            for producer, first in aborted
+        )
+    stable = last_stable_offset
+    if stable is None:
+        stable = min((t.first_offset for t in found if t.last_offset is None), default=None)
+    return Hidden(tuple(spans), stable, end if stable is None else stable)

@@ -1,0 +1,57 @@
+"""Builds the one compiled module, `kafkarec._core`.
+
+KAFKAREC_ABI3=0   build for this interpreter only, not against the stable ABI (see docs/decisions)
+KAFKAREC_DEBUG=1  assertions on, no optimisation, line tracing for coverage
+KAFKAREC_SANITIZE=address,undefined   compile and link with these sanitizers
+"""
+
+import os
+import sysconfig
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+ABI3 = os.environ.get("KAFKAREC_ABI3", "1") != "0" and not sysconfig.get_config_var("Py_GIL_DISABLED")
+DEBUG = os.environ.get("KAFKAREC_DEBUG", "0") == "1"
+SANITIZE = os.environ.get("KAFKAREC_SANITIZE", "")
+
+macros = [("CYTHON_PEP489_MULTI_PHASE_INIT", "1")]
+if ABI3:
+    macros += [("Py_LIMITED_API", "0x030B0000"), ("CYTHON_LIMITED_API", "1")]
+if DEBUG:
+    macros += [("CYTHON_TRACE_NOGIL", "1"), ("KAFKAREC_DEBUG", "1")]
+
+compile_args = ["-O0", "-g"] if DEBUG else ["-O3"]
+compile_args += ["-Wall", "-Wextra", "-fno-strict-aliasing"]
+link_args = []
+if SANITIZE:
+    compile_args += [f"-fsanitize={SANITIZE}", "-g", "-fno-omit-frame-pointer"]
+    link_args += [f"-fsanitize={SANITIZE}"]
+
+core = Extension(
+    "kafkarec._core",
+    ["kafkarec/_core.pyx"],
+    depends=sorted(map(str, Path("kafkarec").glob("_*/*.pxd"))),
+    define_macros=macros,
+    extra_compile_args=compile_args,
+    extra_link_args=link_args,
+    py_limited_api=ABI3,
+)
+
+setup(
+    ext_modules=cythonize(
+        [core],
+        compiler_directives={
+            "language_level": 3,
+            "boundscheck": False,
+            "wraparound": False,
+            "cdivision": True,
+            "initializedcheck": False,
+            "embedsignature": True,
+            "linetrace": DEBUG,
+            "freethreading_compatible": True,
+        },
+    ),
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if ABI3 else {},
+)
