@@ -49,18 +49,27 @@ def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> memo
     global _scratch
     if _scratch is None:
         _scratch = _Scratch()
-    if len(payload) >= STREAM_HEADER_SIZE and payload[:8] == MAGIC:
-        blocks, total = _xerial_blocks(payload, limit)
-    else:
-        if not payload:
-            raise CodecError("payload_empty", "snappy: no bytes")
-        total = _block_length(payload, 0, len(payload), 0, limit)
-        blocks = array("q", (0, len(payload), total))
     scratch = _scratch
+    size = len(payload)
+    if size < STREAM_HEADER_SIZE or payload[:8] != MAGIC:
+        only_block = 0
+    elif int.from_bytes(payload[16:20], "big") == size - 20 <= MAX_CHUNK_SIZE:
+        only_block = 20
+    else:
+        only_block = -1
+        blocks, total = _xerial_blocks(payload, limit)
+    if only_block >= 0:
+        if size == only_block:
+            raise CodecError("payload_empty", "snappy: no bytes")
+        total = _block_length(payload, only_block, size, 0, limit)
     at = 0
     try:
         content: memoryview = scratch.room(total)
         into = scratch.into
+        if only_block >= 0:
+            if into(payload[only_block:], content) != total:
+                raise CodecError("payload_corrupt", "snappy: a block is shorter than it says")
+            return content[:total]
         numbers = iter(blocks)
         for start, end, length in zip(numbers, numbers, numbers, strict=True):
             if into(payload[start:end], content[at : at + length]) != length:

@@ -1,0 +1,226 @@
+"""Each payload that Kafka wrote or spoiled, through `kafkarec.codecs` alone: verdict, reason, content."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import struct
+from typing import NamedTuple
+
+import golden
+import oracle_codecs
+import pytest
+
+from kafkarec import codecs
+
+LIMIT = 4 << 20
+GUESSES = (0, 1, 100, 70_000, 5 << 20)
+
+# What Kafka's decompressing stream itself refuses, whatever the records inside say. The rest must come out.
+REFUSED = {
+    "v0-gzip-corrupt": "payload_checksum_mismatch",
+    "v0-gzip-null-value": "payload_empty",
+    "v0-lz4-corrupt": "payload_corrupt",
+    "v0-lz4-null-value": "payload_empty",
+    "v0-lz4-truncated": "payload_truncated",
+    "v0-snappy-empty-value": "payload_empty",
+    "v1-gzip-corrupt": "payload_corrupt",
+    "v1-gzip-empty-value": "payload_empty",
+    "v1-gzip-null-value": "payload_empty",
+    "v1-gzip-truncated": "payload_truncated",
+    "v1-lz4-corrupt": "payload_corrupt",
+    "v1-lz4-empty-value": "payload_empty",
+    "v1-lz4-old-header-checksum": "payload_checksum_mismatch",
+    "v1-snappy-corrupt": "payload_corrupt",
+    "v1-snappy-empty-value": "payload_empty",
+    "v1-snappy-null-value": "payload_empty",
+    "v2-gzip-first-byte-wrong": "payload_header_invalid",
+    "v2-gzip-isize-wrong": "payload_checksum_mismatch",
+    "v2-gzip-method-9": "payload_unsupported",
+    "v2-gzip-middle-overwritten": "payload_corrupt",
+    "v2-gzip-no-payload": "payload_empty",
+    "v2-gzip-no-payload-count-zero": "payload_empty",
+    "v2-gzip-no-trailer": "payload_truncated",
+    "v2-gzip-truncated-1": "payload_truncated",
+    "v2-gzip-truncated-half": "payload_truncated",
+    "v2-lz4-bd-reserved": "payload_header_invalid",
+    "v2-lz4-block-checksum-wrong": "payload_checksum_mismatch",
+    "v2-lz4-block-size-3": "payload_header_invalid",
+    "v2-lz4-block-size-too-large": "payload_corrupt",
+    "v2-lz4-end-mark-cut": "payload_truncated",
+    "v2-lz4-labelled-zstd": "payload_header_invalid",
+    "v2-lz4-linked-blocks": "payload_unsupported",
+    "v2-lz4-middle-overwritten": "payload_corrupt",
+    "v2-lz4-no-end-mark": "payload_truncated",
+    "v2-lz4-no-payload": "payload_empty",
+    "v2-lz4-no-payload-count-zero": "payload_empty",
+    "v2-lz4-old-header-checksum": "payload_checksum_mismatch",
+    "v2-lz4-raw-block": "payload_header_invalid",
+    "v2-lz4-reserved-bit": "payload_unsupported",
+    "v2-lz4-truncated-1": "payload_truncated",
+    "v2-lz4-truncated-5": "payload_truncated",
+    "v2-lz4-truncated-half": "payload_truncated",
+    "v2-none-labelled-gzip": "payload_header_invalid",
+    "v2-none-labelled-snappy": "payload_corrupt",
+    "v2-none-labelled-zstd": "payload_header_invalid",
+    "v2-snappy-bad-copy-offset": "payload_corrupt",
+    "v2-snappy-block-length-huge": "payload_too_large",
+    "v2-snappy-chunk-size-huge": "payload_corrupt",
+    "v2-snappy-chunk-size-too-small": "payload_corrupt",
+    "v2-snappy-chunk-size-zero": "payload_truncated",
+    "v2-snappy-first-byte-wrong": "payload_corrupt",
+    "v2-snappy-garbage-behind": "payload_corrupt",
+    "v2-snappy-header-cut": "payload_corrupt",
+    "v2-snappy-labelled-lz4": "payload_header_invalid",
+    "v2-snappy-no-payload": "payload_empty",
+    "v2-snappy-no-payload-count-zero": "payload_empty",
+    "v2-snappy-truncated-1": "payload_truncated",
+    "v2-snappy-truncated-5": "payload_truncated",
+    "v2-snappy-truncated-half": "payload_truncated",
+    "v2-snappy-zeros-behind": "payload_truncated",
+    "v2-zstd-checksum-missing": "payload_truncated",
+    "v2-zstd-first-byte-wrong": "payload_header_invalid",
+    "v2-zstd-labelled-gzip": "payload_header_invalid",
+    "v2-zstd-magic-only": "payload_truncated",
+    "v2-zstd-reserved-bit": "payload_header_invalid",
+    "v2-zstd-truncated-1": "payload_truncated",
+    "v2-zstd-truncated-5": "payload_truncated",
+    "v1-codec-4": "payload_header_invalid",
+}
+# What the stream's constructor refuses already, so what a batch of 0 declared records is refused for.
+REFUSED_AT_ONCE = {
+    name
+    for name, reason in REFUSED.items()
+    if ("zstd" not in name or name == "v2-zstd-labelled-gzip")
+    and name not in ("v1-codec-4", "v2-lz4-labelled-zstd")
+    and (reason in ("payload_empty", "payload_header_invalid", "payload_unsupported") or "checksum" in name)
+    and "block-checksum" not in name
+} | {"v2-none-labelled-snappy", "v2-snappy-first-byte-wrong", "v2-snappy-header-cut"}
+
+
+class Payload(NamedTuple):
+    codec: int
+    magic: int
+    data: bytes
+
+
+def payloads(data: bytes) -> list[Payload]:
+    """The compressed payload of each batch or wrapper message."""
+    found, at = [], 0
+    while len(data) - at >= 17:
+        (size,) = struct.unpack_from(">i", data, at + 8)
+        end, magic = at + 12 + size, data[at + 16]
+        if size < 14 or end > len(data) or magic > 2:
+            break
+        if magic == 2:
+            codec, payload = data[at + 22] & 7, data[at + 61 : end]
+        else:
+            codec, key_at = data[at + 17] & 7, at + 18 + 8 * magic
+            value_at = key_at + 4 + max(0, struct.unpack_from(">i", data, key_at)[0])
+            if value_at + 4 > end:
+                break
+            payload = data[value_at + 4 : value_at + 4 + max(0, struct.unpack_from(">i", data, value_at)[0])]
+        if codec in (1, 2, 3, 4):
+            found.append(Payload(codec, magic, payload))
+        at = end
+    return found
+
+
+CASES = [
+    pytest.param(case.name, payload, id=f"{case.name}-{index}")
+    for case in golden.vectors() + golden.invalid()
+    for index, payload in enumerate(payloads(case.bytes))
+]
+
+
+def outcome(payload: Payload, guess: int = 0) -> bytes | str:
+    try:
+        return bytes(codecs.decompress(payload.codec, memoryview(payload.data), LIMIT, guess, payload.magic))
+    except codecs.CodecError as error:
+        assert error.reason in codecs.REASONS
+        assert str(error).isascii()
+        return error.reason
+
+
+@pytest.mark.parametrize(("name", "payload"), CASES)
+def test_golden_payload_has_kafkas_verdict_and_content(name: str, payload: Payload) -> None:
+    for guess in GUESSES:
+        found = outcome(payload, guess)
+        if name in REFUSED:
+            assert found == REFUSED[name]
+            continue
+        assert isinstance(found, bytes), f"refused as {found}, Kafka's stream reads it"
+        assert found == oracle_codecs.decompress(payload.codec, payload.data, payload.magic)
+
+
+@pytest.mark.parametrize(("name", "payload"), CASES)
+def test_golden_payload_of_no_declared_records(name: str, payload: Payload) -> None:
+    """What Kafka's stream constructor looks at."""
+    if name in REFUSED_AT_ONCE:
+        with pytest.raises(codecs.CodecError) as caught:
+            codecs.probe(payload.codec, memoryview(payload.data), LIMIT, payload.magic)
+        assert caught.value.reason == REFUSED[name]
+    else:
+        codecs.probe(payload.codec, memoryview(payload.data), LIMIT, payload.magic)
+
+
+def test_every_refused_name_is_a_golden_file() -> None:
+    assert set(REFUSED) <= {str(parameters.id).rpartition("-")[0] for parameters in CASES}
+
+
+@pytest.mark.parametrize("case", golden.vectors(), ids=str)
+def test_values_that_kafka_read_are_in_the_content(case: golden.Case) -> None:
+    content = b"".join(bytes(codecs.decompress(*_arguments(payload))) for payload in payloads(case.bytes))
+    at = 0
+    for batch in case.json["batches"]:
+        for record in batch["records"] if batch["isCompressed"] else ():
+            if record.get("value"):
+                value = base64.b64decode(record["value"])
+                at = content.find(value, at)
+                assert at >= 0, f"the value at offset {record['offset']} is missing"
+                at += len(value)
+
+
+def _arguments(payload: Payload) -> tuple[int, memoryview, int, int, int]:
+    return payload.codec, memoryview(payload.data), LIMIT, 0, payload.magic
+
+
+def test_table_rows_stand_at_their_ids() -> None:
+    assert [codec.id for codec in codecs.CODECS] == [0, 1, 2, 3, 4]
+    assert [codec.name for codec in codecs.CODECS] == ["none", "gzip", "snappy", "lz4", "zstd"]
+    assert codecs.BY_NAME["zstd"].id == 4
+
+
+def test_levels_are_those_of_kafkas_compression_type() -> None:
+    levels = {c.name: (c.least_level, c.most_level, c.default_level) for c in codecs.CODECS if c.most_level}
+    assert levels == {"gzip": (1, 9, -1), "lz4": (1, 17, 9), "zstd": (-131072, 22, 3)}
+
+
+def test_uncompressed_payload_is_given_back_as_it_is() -> None:
+    data = b"abc"
+    assert codecs.decompress(0, data, 0) is data
+    codecs.probe(0, data, 0)
+
+
+@pytest.mark.parametrize("codec_id", [-1, 5, 6, 7, 8])
+def test_codec_id_that_does_not_exist(codec_id: int) -> None:
+    for call in (codecs.decompress, codecs.probe):
+        with pytest.raises(codecs.CodecError, match="codec_unknown"):
+            call(codec_id, b"", 10)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [codecs.CodecError("payload_corrupt", "why"), codecs.LimitReached(7), codecs.MissingCodec("lz4", "lz4")],
+    ids=lambda error: type(error).__name__,
+)
+def test_exceptions_survive_pickle_with_their_fields(error: codecs.CodecError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert vars(again) == vars(error)
+
+
+def test_versions_name_each_library() -> None:
+    versions = codecs.versions()
+    assert set(versions) == {"isal", "cramjam", "lz4", "zstandard"}
+    assert all(versions.values())

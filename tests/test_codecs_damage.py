@@ -1,0 +1,374 @@
+"""Spoiled payloads, one test a damage: the verdicts are those of Kafka's JVM streams."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import struct
+import threading
+import zlib
+from typing import Any
+
+import cramjam
+import lz4.frame
+import pytest
+import zstandard
+
+from kafkarec import codecs
+from kafkarec.codecs import lz4 as our_lz4
+
+LIMIT = 1 << 20
+TEXT = b"".join(b'{"id":%d,"name":"abc","n":%d}' % (i, i * i) for i in range(300))
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+XERIAL = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
+
+
+def raw_snappy(data: bytes) -> bytes:
+    return bytes(cramjam.snappy.compress_raw(data))
+
+
+def chunk(data: bytes) -> bytes:
+    block = raw_snappy(data)
+    return struct.pack(">i", len(block)) + block
+
+
+def lz4_frame(data: bytes, **options: Any) -> bytes:
+    return lz4.frame.compress(
+        data, **{"store_size": False, "block_linked": False, "block_size": 4, **options}
+    )
+
+
+def zstd_frame(data: bytes, *, size: bool = False, checksum: bool = False) -> bytes:
+    """`size=False`: as the Java producer writes it, with no content size."""
+    return zstandard.ZstdCompressor(write_content_size=size, write_checksum=checksum).compress(data)
+
+
+def gzip_member(data: bytes, flags: int = 0, extra: bytes = b"") -> bytes:
+    plain = gzip.compress(data, mtime=0)
+    return plain[:3] + bytes([flags]) + plain[4:10] + extra + plain[10:]
+
+
+def read(codec: int, payload: bytes, *, limit: int = LIMIT, guess: int = 0, magic: int = 2) -> bytes:
+    return bytes(codecs.decompress(codec, memoryview(payload), limit, guess, magic))
+
+
+def refused(codec: int, payload: bytes, reason: str, **options: int) -> None:
+    with pytest.raises(codecs.CodecError) as caught:
+        read(codec, payload, **options)
+    assert caught.value.reason == reason
+
+
+GOOD = {
+    "gzip": (GZIP, gzip_member(TEXT)),
+    "gzip-named": (GZIP, gzip_member(TEXT, 8, b"name\0")),
+    "gzip-two-members": (GZIP, gzip_member(TEXT[:5000]) + gzip_member(TEXT[5000:])),
+    "snappy-xerial": (SNAPPY, XERIAL + chunk(TEXT)),
+    "snappy-three-chunks": (SNAPPY, XERIAL + chunk(TEXT[:100]) + chunk(TEXT[100:9000]) + chunk(TEXT[9000:])),
+    "snappy-raw": (SNAPPY, raw_snappy(TEXT)),
+    "lz4": (LZ4, lz4_frame(TEXT)),
+    "lz4-size": (LZ4, lz4_frame(TEXT, store_size=True)),
+    "lz4-checksums": (LZ4, lz4_frame(TEXT, content_checksum=True, block_checksum=True)),
+    "zstd": (ZSTD, zstd_frame(TEXT)),
+    "zstd-size": (ZSTD, zstd_frame(TEXT, size=True)),
+    "zstd-checksum": (ZSTD, zstd_frame(TEXT, checksum=True)),
+}
+# Kafka's streams give these up in silence: a cut behind the first member, chunk or frame is no error there.
+ENDS_IN_SILENCE = {
+    "gzip-two-members": {len(gzip_member(TEXT[:5000])) + n for n in range(19)},
+    "snappy-xerial": {16, 17, 18, 19},
+    "snappy-three-chunks": {
+        end + n
+        for end in (16, 16 + len(chunk(TEXT[:100])), 16 + len(chunk(TEXT[:100])) + len(chunk(TEXT[100:9000])))
+        for n in range(4)
+    },
+    "zstd": {0},
+    "zstd-size": {0},
+    "zstd-checksum": {0},
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("guess", [0, 1, 9000, len(TEXT), 5 << 20])
+def test_whole_payload(name: str, guess: int) -> None:
+    codec, payload = GOOD[name]
+    assert read(codec, payload, guess=guess) == TEXT
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_truncated_at_every_byte(name: str) -> None:
+    codec, payload = GOOD[name]
+    silent = set()
+    for end in range(len(payload)):
+        try:
+            found = read(codec, payload[:end])
+        except codecs.CodecError:
+            continue
+        silent.add(end)
+        assert TEXT.startswith(found)
+    assert silent == ENDS_IN_SILENCE.get(name, set())
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_limit_is_exact(name: str) -> None:
+    codec, payload = GOOD[name]
+    assert read(codec, payload, limit=len(TEXT)) == TEXT
+    for limit in (len(TEXT) - 1, 1, 0):
+        with pytest.raises(codecs.LimitReached) as caught:
+            read(codec, payload, limit=limit)
+        assert caught.value.limit == limit
+        assert str(limit) in caught.value.detail
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_good_payload_after_a_damaged_one(name: str) -> None:
+    """Contexts and buffers are used again; LZ4 1.9.4 keeps state over a reset."""
+    codec, payload = GOOD[name]
+    for at in range(0, len(payload), 7):
+        damaged = bytearray(payload)
+        damaged[at] ^= 0x55
+        try:
+            read(codec, bytes(damaged))
+        except codecs.CodecError as error:
+            assert error.reason in codecs.REASONS
+        assert read(codec, payload) == TEXT
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_random_damage_raises_nothing_else(name: str) -> None:
+    codec, payload = GOOD[name]
+    rnd = random.Random(name)
+    for _ in range(1500):
+        damaged = bytearray(payload)
+        for _ in range(rnd.choice((1, 1, 2, 5))):
+            at = rnd.randrange(min(len(damaged), rnd.choice((12, 40, len(damaged)))))
+            kind = rnd.randrange(4)
+            if kind == 0:
+                damaged[at] = rnd.randrange(256)
+            elif kind == 1:
+                damaged[at : at + 4] = struct.pack(
+                    rnd.choice("<>") + "I", rnd.choice((0, 2**31 - 1, 2**32 - 1))
+                )
+            elif kind == 2:
+                del damaged[at : at + rnd.randrange(1, 9)]
+            else:
+                damaged[at:at] = rnd.randbytes(rnd.randrange(1, 9))
+        for call in (codecs.decompress, codecs.probe):
+            try:
+                call(codec, memoryview(bytes(damaged)), LIMIT)
+            except codecs.CodecError as error:
+                assert error.reason in codecs.REASONS
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_random_bytes_raise_nothing_else(codec: int) -> None:
+    rnd = random.Random(codec)
+    for length in range(400):
+        try:
+            assert len(read(codec, rnd.randbytes(length))) <= LIMIT
+        except codecs.CodecError as error:
+            assert error.reason in codecs.REASONS
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_threads_do_not_share_buffers(name: str) -> None:
+    codec, payload = GOOD[name]
+    wrong: list[int] = []
+
+    def work() -> None:
+        wrong.extend(i for i in range(100) if bytes(codecs.decompress(codec, payload, LIMIT)) != TEXT)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+# gzip
+
+
+def test_gzip_every_header_field_is_skipped() -> None:
+    flags = 4 | 8 | 16 | 0xE0  # with the reserved bits
+    assert read(GZIP, gzip_member(TEXT, flags, b"\x03\0abc" + b"name\0" + b"comment\0")) == TEXT
+
+
+def test_gzip_header_checksum() -> None:
+    header = gzip_member(b"", 2)[:10]
+    good = struct.pack("<H", zlib.crc32(header) & 0xFFFF)
+    assert read(GZIP, gzip_member(TEXT, 2, good)) == TEXT
+    refused(GZIP, gzip_member(TEXT, 2, bytes([good[0] ^ 1, good[1]])), "payload_checksum_mismatch")
+
+
+@pytest.mark.parametrize("behind", [b"\0", b"x" * 18, bytes(40), b"garbage" * 9, gzip_member(b"a")[:18]])
+def test_gzip_what_is_no_member_behind_a_member_is_ignored(behind: bytes) -> None:
+    assert read(GZIP, gzip_member(TEXT) + behind) == TEXT
+
+
+def test_gzip_second_member_with_a_good_header_must_be_good() -> None:
+    second = gzip_member(TEXT)
+    refused(GZIP, gzip_member(TEXT) + second[:-1], "payload_truncated")
+    refused(GZIP, gzip_member(TEXT) + second[:-1] + b"\x77", "payload_checksum_mismatch")
+
+
+def test_gzip_crc_in_the_trailer_wrong() -> None:
+    member = bytearray(gzip_member(TEXT))
+    member[-8] ^= 1
+    refused(GZIP, bytes(member), "payload_checksum_mismatch")
+
+
+# snappy
+
+
+def test_snappy_versions_little_endian_as_redpanda_writes_them() -> None:
+    assert read(SNAPPY, XERIAL[:8] + struct.pack("<ii", 1, 1) + chunk(TEXT)) == TEXT
+
+
+def test_snappy_concatenated_streams() -> None:
+    assert read(SNAPPY, XERIAL + chunk(TEXT[:50]) + XERIAL + XERIAL + chunk(TEXT[50:])) == TEXT
+
+
+def test_snappy_header_of_a_concatenated_stream_cut() -> None:
+    refused(SNAPPY, XERIAL + chunk(TEXT) + XERIAL[:15], "payload_truncated")
+
+
+def test_snappy_version_0_in_a_concatenated_stream() -> None:
+    refused(SNAPPY, XERIAL + chunk(TEXT) + XERIAL[:8] + bytes(8), "payload_unsupported")
+
+
+def test_snappy_chunk_size_negative() -> None:
+    refused(SNAPPY, XERIAL + struct.pack(">i", -1) + bytes(50), "payload_corrupt")
+
+
+def test_snappy_block_claims_more_than_snappy_can_hold() -> None:
+    refused(SNAPPY, b"\x80\x80\x04" + b"\xfe\x01\x00" * 10, "payload_corrupt")
+
+
+def test_snappy_block_shorter_than_it_says() -> None:
+    refused(SNAPPY, b"\x05\x00a", "payload_corrupt")
+
+
+def test_snappy_length_of_six_bytes() -> None:
+    refused(SNAPPY, b"\x80\x80\x80\x80\x80\x01" + bytes(30), "payload_corrupt")
+
+
+def test_snappy_result_stays_while_larger_ones_follow() -> None:
+    """An exported buffer is never resized: the old one stays alive with its view."""
+    first = codecs.decompress(SNAPPY, raw_snappy(TEXT), 1 << 30)
+    codecs.decompress(SNAPPY, raw_snappy(bytes(900_000)), 1 << 30)
+    assert bytes(first) == TEXT
+
+
+# lz4
+
+
+def test_lz4_header_checksum_computed_wrongly_is_read_in_magic_0_only() -> None:
+    """KAFKA-3160: old writers summed the magic bytes too."""
+    for options in ({}, {"store_size": True}):
+        frame = bytearray(lz4_frame(TEXT, **options))
+        frame[14 if options else 6] ^= 0x5A
+        assert read(LZ4, bytes(frame), magic=0) == TEXT
+        refused(LZ4, bytes(frame), "payload_checksum_mismatch", magic=1)
+        refused(LZ4, bytes(frame), "payload_checksum_mismatch", magic=2)
+
+
+def test_lz4_header_checksum_is_xxh32() -> None:
+    for header in our_lz4.PLAIN_HEADERS.values():
+        assert lz4.frame.get_frame_info(header + bytes(4))["block_size_id"] == header[5] >> 4
+    sized = lz4_frame(TEXT, store_size=True)
+    assert our_lz4.header_checksum(sized[4:14]) == sized[14]
+
+
+@pytest.mark.parametrize("claimed", [0, 1, 2**64 - 1])
+def test_lz4_content_size_is_not_compared(claimed: int) -> None:
+    frame = bytearray(lz4_frame(TEXT, store_size=True))
+    frame[6:14] = struct.pack("<Q", claimed)
+    frame[14] = our_lz4.header_checksum(bytes(frame[4:14]))
+    assert read(LZ4, bytes(frame)) == TEXT
+
+
+def test_lz4_content_checksum_must_be_there_and_is_not_verified() -> None:
+    frame = lz4_frame(TEXT, content_checksum=True)
+    assert read(LZ4, frame[:-4] + b"????") == TEXT
+    refused(LZ4, frame[:-4], "payload_truncated")
+
+
+@pytest.mark.parametrize("behind", [b"x", bytes(9), lz4_frame(b"second")])
+def test_lz4_what_is_behind_the_end_mark_is_not_read(behind: bytes) -> None:
+    assert read(LZ4, lz4_frame(TEXT) + behind) == TEXT
+
+
+def test_lz4_end_mark_with_the_top_bit() -> None:
+    """Kafka masks the bit before it compares with 0; the C library would read on."""
+    assert read(LZ4, lz4_frame(TEXT)[:-4] + b"\0\0\0\x80" + lz4_frame(b"more")[7:]) == TEXT
+
+
+def test_lz4_block_checksum_wrong() -> None:
+    frame = bytearray(lz4_frame(TEXT, block_checksum=True))
+    frame[-5] ^= 1
+    refused(LZ4, bytes(frame), "payload_checksum_mismatch")
+
+
+def test_lz4_several_blocks_of_every_maximum() -> None:
+    big = TEXT * 60
+    for code in (4, 5, 6, 7):
+        assert read(LZ4, lz4_frame(big, block_size=code), guess=70_000) == big
+
+
+# zstd
+
+
+def test_zstd_no_payload_is_an_empty_stream() -> None:
+    assert read(ZSTD, b"") == b""
+
+
+def test_zstd_frames_in_a_row_and_skippable_ones_between() -> None:
+    skippable = b"\x5a\x2a\x4d\x18" + struct.pack("<I", 3) + b"abc"
+    frames = (
+        skippable
+        + zstd_frame(TEXT[:70])
+        + skippable
+        + zstd_frame(TEXT[70:], size=True, checksum=True)
+        + skippable
+    )
+    assert read(ZSTD, frames) == TEXT
+
+
+@pytest.mark.parametrize("size", [False, True])
+@pytest.mark.parametrize("behind", [b"\0", b"abcd", b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18\x01\0\0\0"])
+def test_zstd_garbage_behind(size: bool, behind: bytes) -> None:
+    with pytest.raises(codecs.CodecError):
+        read(ZSTD, zstd_frame(TEXT, size=size) + behind)
+
+
+def test_zstd_content_checksum_wrong() -> None:
+    frame = zstd_frame(TEXT, checksum=True)
+    refused(ZSTD, frame[:-1] + bytes([frame[-1] ^ 1]), "payload_checksum_mismatch")
+
+
+@pytest.mark.parametrize("exponent", [18, 21])
+def test_zstd_window_above_128_mib(exponent: int) -> None:
+    frame = b"\x28\xb5\x2f\xfd\0" + bytes([exponent << 3]) + b"\x19\0\0abc"
+    refused(ZSTD, frame, "payload_unsupported")
+    assert read(ZSTD, frame[:5] + bytes([17 << 3]) + frame[6:]) == b"abc"
+
+
+def test_zstd_dictionary_id() -> None:
+    refused(ZSTD, b"\x28\xb5\x2f\xfd\x01\x38\x07\x19\0\0abc", "payload_unsupported")
+    assert read(ZSTD, b"\x28\xb5\x2f\xfd\x01\x38\x00\x19\0\0abc") == b"abc"
+
+
+def test_zstd_content_size_0_with_content() -> None:
+    """The library answers b"" for such a frame without a look at its blocks."""
+    assert read(ZSTD, zstd_frame(b"", size=True)) == b""
+    refused(ZSTD, b"\x28\xb5\x2f\xfd\xa0\0\0\0\0\x19\0\0abc", "payload_corrupt")
+
+
+def test_zstd_content_size_that_the_blocks_cannot_hold() -> None:
+    frame = b"\x28\xb5\x2f\xfd\x80\x38" + struct.pack("<I", 900_000) + b"\x19\0\0abc"
+    refused(ZSTD, frame, "payload_corrupt")
+
+
+def test_zstd_room_grows_when_the_guess_was_too_small() -> None:
+    big = bytes(random.Random(1).choices(b"abcdefgh", k=900_000))
+    assert read(ZSTD, zstd_frame(big), guess=10) == big

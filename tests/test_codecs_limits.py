@@ -1,0 +1,154 @@
+"""Payloads that claim or hold far more than the limit: clean error, and a peak of limit + constant."""
+
+from __future__ import annotations
+
+import pytest
+from subprocesses import PEAK, run
+
+MIB = 1 << 20
+# Python around it, one library's own buffers (lz4: 4 MiB blocks), the payload itself, and growth by an eighth
+CONSTANT = 24 * MIB
+
+MAKE = """
+import gzip, struct, sys, zlib
+import cramjam, lz4.frame, zstandard
+from kafkarec import codecs
+MIB = 1 << 20
+ZEROS = bytes(MIB)
+XERIAL = b"\\x82SNAPPY\\0" + struct.pack(">ii", 1, 1)
+
+def gzip_zeros():
+    c = zlib.compressobj(9, 8, 31)
+    return 1, b"".join(c.compress(ZEROS) for _ in range(300)) + c.flush()
+
+def gzip_many_members():
+    return 1, gzip.compress(ZEROS) * 300
+
+def gzip_many_tiny_members():
+    return 1, gzip.compress(bytes(500)) * 60_000
+
+def snappy_zeros():
+    block = bytes(cramjam.snappy.compress_raw(ZEROS))
+    return 2, XERIAL + (struct.pack(">i", len(block)) + block) * 300
+
+def snappy_claim():
+    return 2, XERIAL + struct.pack(">i", 30) + b"\\xff\\xff\\xff\\xff\\x07" + bytes(25)
+
+def snappy_chunk_claim():
+    return 2, XERIAL + struct.pack(">i", 0x7FFFFFFF) + bytes(25)
+
+def lz4_zeros():
+    frame = lz4.frame.compress(bytes(4 * MIB), block_size=7, store_size=False)
+    return 3, frame[:7] + frame[7:-4] * 75 + bytes(4)
+
+def lz4_claim():
+    frame = bytearray(lz4.frame.compress(b"abc", block_linked=False))
+    frame[6:14] = b"\\xff" * 7 + b"\\x7f"
+    from kafkarec.codecs.lz4 import header_checksum
+    frame[14] = header_checksum(bytes(frame[4:14]))
+    return 3, bytes(frame)
+
+def zstd_zeros():
+    return 4, zstandard.compress(bytes(300 * MIB))
+
+def zstd_zeros_unsized():
+    c = zstandard.ZstdCompressor(write_content_size=False).compressobj()
+    return 4, b"".join(c.compress(ZEROS) for _ in range(300)) + c.flush()
+
+def repeated(blocks, header):
+    block = (131072 << 3 | 2).to_bytes(3, "little") + b"a"
+    last = (131072 << 3 | 3).to_bytes(3, "little") + b"a"
+    return b"\\x28\\xb5\\x2f\\xfd" + header + block * (blocks - 1) + last
+
+def zstd_repeated_bytes():
+    return 4, repeated(300 * 8, b"\\0\\x38")
+
+def zstd_claim():
+    return 4, repeated(12, b"\\xc0\\x38" + (1 << 40).to_bytes(8, "little"))
+
+def zstd_claim_below_the_limit():
+    return 4, b"\\x28\\xb5\\x2f\\xfd\\x80\\x38" + (15 * MIB).to_bytes(4, "little") + b"\\x19\\0\\0abc"
+
+def zstd_many_tiny_frames():
+    return 4, zstandard.compress(bytes(400)) * 60_000
+"""
+MEASURE = """
+codec, payload = {name}()
+for _ in range(2):
+    good = {{1: gzip.compress(b"a"), 2: b"\\1\\0a", 4: zstandard.compress(b"a")}}
+    good[3] = lz4.frame.compress(b"a", block_linked=False)
+    for other in good:
+        assert bytes(codecs.decompress(other, good[other], 1)) == b"a"
+begin()
+if {limited}:
+    limit_memory({limit} + {constant})
+try:
+    print("ok", len(codecs.decompress(codec, memoryview(payload), {limit})))
+except codecs.CodecError as error:
+    print(error.reason)
+print(peak())
+"""
+LIMIT = 16 * MIB
+BOMBS = {
+    "gzip_zeros": "payload_too_large",
+    "gzip_many_members": "payload_too_large",
+    "gzip_many_tiny_members": "payload_too_large",
+    "snappy_zeros": "payload_too_large",
+    "snappy_claim": "payload_too_large",
+    "snappy_chunk_claim": "payload_corrupt",
+    "lz4_zeros": "payload_too_large",
+    "lz4_claim": "ok 3",
+    "zstd_zeros": "payload_too_large",
+    "zstd_zeros_unsized": "payload_too_large",
+    "zstd_repeated_bytes": "payload_too_large",
+    "zstd_claim": "payload_too_large",
+    "zstd_claim_below_the_limit": "payload_corrupt",
+    "zstd_many_tiny_frames": "payload_too_large",
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.parametrize("limited", [False, True], ids=["peak", "address-space"])
+def test_bomb_stays_within_the_limit(name: str, limited: bool) -> None:
+    """`address-space`: with no more memory than the limit and a constant, the answer is the same."""
+    measure = MEASURE.format(name=name, limit=LIMIT, constant=2 * CONSTANT, limited=limited)
+    verdict, peak = run(PEAK + MAKE + measure).splitlines()
+    assert verdict == BOMBS[name]
+    assert int(peak) <= LIMIT + CONSTANT
+
+
+@pytest.mark.parametrize(
+    "name", ["gzip_zeros", "snappy_zeros", "lz4_zeros", "zstd_zeros", "zstd_zeros_unsized"]
+)
+def test_what_fits_the_limit_is_held_once(name: str) -> None:
+    limit = 320 * MIB
+    measure = MEASURE.format(name=name, limit=limit, constant=CONSTANT, limited=False)
+    verdict, peak = run(PEAK + MAKE + measure).splitlines()
+    assert verdict == f"ok {300 * MIB}"
+    assert int(peak) <= limit + CONSTANT
+
+
+@pytest.mark.parametrize(
+    ("module", "codec", "pip_name"),
+    [("isal", 1, "isal"), ("cramjam", 2, "cramjam"), ("lz4", 3, "lz4"), ("zstandard", 4, "zstandard")],
+)
+def test_missing_library_is_named_with_its_pip_name(module: str, codec: int, pip_name: str) -> None:
+    code = f"""
+import sys
+sys.modules[{module!r}] = None
+from kafkarec import codecs
+for _ in range(2):
+    try:
+        codecs.decompress({codec}, b"\\x1f\\x8b\\x08\\0" + bytes(20), 100)
+    except codecs.MissingCodec as error:
+        print(error.reason, error.pip_name, "pip install {pip_name}" in error.detail)
+"""
+    assert run(code).splitlines() == [f"codec_missing {pip_name} True"] * 2
+
+
+def test_no_library_is_imported_before_its_first_use() -> None:
+    names = ("isal", "cramjam", "lz4", "zstandard")
+    code = (
+        f"import sys; from kafkarec import codecs; print([name for name in {names} if name in sys.modules])"
+    )
+    assert run(code).strip() == "[]"
