@@ -107,7 +107,7 @@ def same_blob(got: bytes | None, wanted: Any) -> bool:
 
 def expected_record(record: dict[str, Any], batch: dict[str, Any]) -> dict[str, Any]:
     """A record of the JSON in the words and with the nulls of the contract's columns."""
-    timestamp_type = record.get("timestampType", batch["timestampType"])
+    timestamp_type = record.get("timestampType") or batch["timestampType"]
     headers = tuple(
         (key, None if value is None else base64.b64decode(value)) for key, value in record["headers"]
     )

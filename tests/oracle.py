@@ -17,6 +17,7 @@ from oracle_codecs import Refused, decompress, open_only
 INT_MAX = 2**31 - 1
 LEGACY_OVERHEAD = 14
 BATCH_OVERHEAD = 61
+LARGEST_INNER = 128 << 20
 CODEC_NAMES = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 
 
@@ -293,7 +294,7 @@ def message_records(raw: bytes) -> list[dict[str, object]]:
     if magic == 1 and offset != 0:
         if offset < inner[-1][0]:
             raise Refused("wrapper offset below the last inner offset")
-        shift = offset - inner[-1][0]
+        shift = max(wrap(offset - inner[-1][0], 64), 0)  # below 0 only by overflow: absoluteBaseOffset unused
     wrapped_type = -1 if magic == 0 else attributes >> 3 & 1
     wrapped_timestamp = -1 if magic == 0 else struct.unpack_from(">q", content, 6)[0]
     out = []
@@ -314,6 +315,8 @@ def inner_messages(data: bytes) -> list[tuple[int, bytes]]:
         offset, size = struct.unpack_from(">qi", data, at)
         if size < LEGACY_OVERHEAD:
             raise Refused("inner size below the minimum")
+        if size > LARGEST_INNER:
+            raise Refused("inner size that the JVM allocates before it reads (docs/differences.md)")
         if size > len(data) - at - 12:
             break
         out.append((offset, data[at + 12 : at + 12 + size]))

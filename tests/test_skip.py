@@ -288,3 +288,20 @@ def test_random_damage_in_real_segments() -> None:
         assert wanted <= {row[0] for row in got}, f"seed {seed}"
         assert len(got) == len(set(got))
         assert {row for row in got if row[0] in wanted} <= everything
+
+
+def test_chance_candidates_in_compressed_bytes_do_not_use_up_the_search() -> None:
+    """In a large input a random size field is often plausible; each such CRC would read megabytes.
+
+    40 forged lengths in 64 MB of incompressible batches: the search goes byte by byte through 16 KB each time.
+    """
+    chance = random.Random(7)
+    one = builders.batch([builders.record(value=chance.randbytes(16_000))])
+    count = 4000
+    pieces = [builders.patched(one, 0, base.to_bytes(8, "big")) for base in range(count)]
+    spoiled = set(chance.sample(range(1, count - 1), 40))
+    for i in spoiled:
+        pieces[i] = builders.patched(pieces[i], 8, (len(one) // 2).to_bytes(4, "big"))
+    skipped = kafkarec.decode(b"".join(pieces), errors="skip", columns=["offset"])
+    assert [record.offset for record in skipped] == [i for i in range(count) if i not in spoiled]
+    assert len(skipped.damage) == 40

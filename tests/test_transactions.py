@@ -117,3 +117,12 @@ def test_enums_are_taken_beside_strings() -> None:
     log = data_batch(0, 1)
     assert len(kafkarec.decode(log, isolation=kafkarec.Isolation.READ_UNCOMMITTED)) == 2
     assert len(kafkarec.decode(log, isolation=kafkarec.Isolation.READ_COMMITTED)) == 0
+
+
+def test_a_wrapper_cut_by_the_last_stable_offset_leaves_nothing_in_the_records_behind_it() -> None:
+    inner = [builders.message(offset=i, value=b"wrapped %d" % i) for i in range(3)]
+    log = builders.wrapper(inner, offset=2) + builders.message(offset=0, key=None, value=b"plain")
+    columns = kafkarec.decode(log, isolation="read_committed", last_stable_offset=1)
+    assert [(r.offset, r.key, r.value) for r in columns] == [(0, b"k", b"wrapped 0"), (0, None, b"plain")]
+    without_offset = kafkarec.decode(log, isolation="read_committed", last_stable_offset=1, columns=["value"])
+    assert [r.value for r in without_offset] == [b"wrapped 0", b"plain"]
