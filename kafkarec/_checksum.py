@@ -13,6 +13,7 @@ import os
 import crc32c as library
 
 _SYMBOL = "_crc32c_hw_adler"
+_ONES = 0xFFFFFFFF
 
 
 def find() -> tuple[int, str]:
@@ -32,6 +33,6 @@ def find() -> tuple[int, str]:
     routine.argtypes = (ctypes.c_uint32, ctypes.c_char_p, ctypes.c_ulong)
     block = bytes((i * 131 + (i >> 8) * 17) & 0xFF for i in range(20_011))
     for length in (*range(301), len(block)):
-        if routine(0, block[:length], length) != library.crc32c(block[:length]):
+        if routine(_ONES, block[:length], length) ^ _ONES != library.crc32c(block[:length]):
             return 0, "own"
     return ctypes.cast(routine, ctypes.c_void_p).value or 0, "library"

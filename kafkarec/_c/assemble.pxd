@@ -189,6 +189,7 @@ cdef inline int take_filled(Storage* s, int code, Column* out) noexcept nogil:
         if c.type_nulls > 0:
             for i in range(s.rows):
                 if (<int8_t*>c.type.data)[i] < 0:
+                    (<int8_t*>c.type.data)[i] = 0
                     clear_bit(bits.data, i)
     return OK
 

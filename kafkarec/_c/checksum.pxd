@@ -80,7 +80,7 @@ cdef extern from * nogil:
     static int checksums_sse42(void) { return kr_sse42; }
 
     static inline uint32_t crc32c(const uint8_t *p, size_t n) {
-        if (kr_library_crc32c != NULL && n >= 256) return kr_library_crc32c(0, p, (unsigned long)n);
+        if (kr_library_crc32c != NULL && n >= 256) return ~kr_library_crc32c(0xFFFFFFFFu, p, (unsigned long)n);
         return kr_sse42 ? kr_crc32c_sse42(0, p, n) : kr_sliced(kr_table_32c, 0, p, n);
     }
 

@@ -12,7 +12,7 @@ Columns nobody asked for own no buffer and are not filled. All bits of a validit
 a row without nulls touches none. Data buffers keep SLACK bytes behind what is used: wide copies write past their end.
 Chunks end at batch borders and before 2^31-1 bytes, so every offset is 32-bit (Spark takes no others).
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.pages cimport pages_give, pages_take
@@ -64,20 +64,6 @@ cdef struct Columns:
     int64_t run_count
     int64_t out_of_range                # timestamps that do not fit their unit
 
-cdef struct Mark:                       # what a refused batch is rolled back to
-    int64_t rows
-    int64_t timestamp_nulls
-    int64_t type_nulls
-    int64_t key_nulls
-    int64_t key_used
-    int64_t value_nulls
-    int64_t value_used
-    int64_t headers
-    int64_t header_key_used
-    int64_t header_value_used
-    int64_t header_value_nulls
-    int64_t out_of_range
-
 
 cdef inline int buffer_grow(Buffer* buffer, size_t used, size_t needed) noexcept nogil:
     """Room for `needed` bytes; the first `used` move along. Growth by half keeps appending linear."""
@@ -117,10 +103,16 @@ cdef inline void clear_bit(uint8_t* bits, int64_t i) noexcept nogil:
     bits[i >> 3] &= <uint8_t>(~(1 << (i & 7)))
 
 
-cdef inline void set_bits(Buffer* bits, int64_t start, int64_t stop) noexcept nogil:
+cdef inline int64_t set_bits(Buffer* bits, int64_t start, int64_t stop) noexcept nogil:
+    """Sets bits [start, stop) and answers how many were clear; bits nobody has room for yet are none."""
+    cdef int64_t cleared = 0
+    if stop > <int64_t>bits.capacity * 8:
+        stop = <int64_t>bits.capacity * 8
     while start < stop:
+        cleared += (bits.data[start >> 3] >> (start & 7) & 1) ^ 1
         bits.data[start >> 3] |= <uint8_t>(1 << (start & 7))
         start += 1
+    return cleared
 
 
 cdef inline int offsets_reserve(Buffer* offsets, int64_t entries, int64_t more) noexcept nogil:
@@ -183,43 +175,28 @@ cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_byte
     return status
 
 
-cdef inline void columns_mark(const Columns* c, Mark* mark) noexcept nogil:
-    mark.rows = c.rows
-    mark.timestamp_nulls = c.timestamp_nulls
-    mark.type_nulls = c.type_nulls
-    mark.key_nulls = c.key.nulls
-    mark.key_used = c.key.used
-    mark.value_nulls = c.value.nulls
-    mark.value_used = c.value.used
-    mark.headers = c.headers
-    mark.header_key_used = c.header_key.used
-    mark.header_value_used = c.header_value.used
-    mark.header_value_nulls = c.header_value.nulls
-    mark.out_of_range = c.out_of_range
+cdef inline void bytes_truncate(Bytes* column, int64_t rows, int64_t touched) noexcept nogil:
+    if column.offsets.data != NULL:
+        column.used = (<int32_t*>column.offsets.data)[rows]
+        column.nulls -= set_bits(&column.validity, rows, touched)
 
 
-cdef inline void columns_rollback(Columns* c, const Mark* mark, int64_t rows, int64_t headers) noexcept nogil:
-    """Takes back what was appended since the mark; `rows` and `headers` are how far bits may have been cleared."""
+cdef inline void columns_truncate(Columns* c, int64_t rows, int64_t touched) noexcept nogil:
+    """Takes back every row from `rows` on. A refused batch may have cleared bits of rows below `touched` already."""
+    cdef int64_t i, headers
     if c.timestamp_validity.data != NULL:
-        set_bits(&c.timestamp_validity, mark.rows, rows)
-    if c.key.validity.data != NULL:
-        set_bits(&c.key.validity, mark.rows, rows)
-    if c.value.validity.data != NULL:
-        set_bits(&c.value.validity, mark.rows, rows)
-    if c.header_value.validity.data != NULL:
-        set_bits(&c.header_value.validity, mark.headers, headers)
-    c.rows = mark.rows
-    c.timestamp_nulls = mark.timestamp_nulls
-    c.type_nulls = mark.type_nulls
-    c.key.nulls = mark.key_nulls
-    c.key.used = mark.key_used
-    c.value.nulls = mark.value_nulls
-    c.value.used = mark.value_used
-    c.headers = mark.headers
-    c.header_key.used = mark.header_key_used
-    c.header_value.used = mark.header_value_used
-    c.header_value.nulls = mark.header_value_nulls
-    c.out_of_range = mark.out_of_range
+        c.timestamp_nulls -= set_bits(&c.timestamp_validity, rows, touched)
+    for i in range(rows, c.rows):
+        if c.want & WANT_TYPE and (<int8_t*>c.type.data)[i] < 0:
+            c.type_nulls -= 1
+    bytes_truncate(&c.key, rows, touched)
+    bytes_truncate(&c.value, rows, touched)
+    if c.header_offsets.data != NULL:
+        headers = (<int32_t*>c.header_offsets.data)[rows]
+        bytes_truncate(&c.header_key, headers, c.headers + 1)
+        bytes_truncate(&c.header_value, headers, c.headers + 1)
+        c.headers = headers
+    c.rows = rows
 
 
 cdef inline int run_append(Columns* c, int64_t batch, int64_t rows) noexcept nogil:

@@ -14,8 +14,7 @@ from kafkarec._c.batch cimport (
     BatchRow, LATEST_CODEC, V2_OVERHEAD, check_crc, is_control, is_transactional, is_wrapper, read_batch,
 )
 from kafkarec._c.columns cimport (
-    Buffer, Columns, MOST_BYTES, Mark, WANT_OFFSET, WANT_TIMESTAMP, buffer_reserve, clear_bit, columns_mark,
-    columns_rollback, run_append,
+    Buffer, Columns, WANT_OFFSET, WANT_TIMESTAMP, buffer_reserve, clear_bit, columns_truncate, run_append,
 )
 from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
 from kafkarec._c.record cimport LEAST_RECORD, decode_records
@@ -122,25 +121,20 @@ cdef inline int engine_accept(Engine* e, int64_t rows_before) noexcept nogil:
     return OK
 
 
-cdef inline void cut_unstable(Columns* c, const Mark* mark, int64_t stable_offset) noexcept nogil:
+cdef inline void cut_unstable(Columns* c, int64_t start, int64_t stable_offset) noexcept nogil:
     """Drops a batch's records from the last stable offset on; they are its last ones."""
     cdef const int64_t* offsets = <const int64_t*>c.offset.data
     cdef int64_t rows = c.rows
-    while rows > mark.rows and offsets[rows - 1] >= stable_offset:
+    while rows > start and offsets[rows - 1] >= stable_offset:
         rows -= 1
-    if rows == mark.rows:
-        columns_rollback(c, mark, c.rows, c.headers)
-    else:
-        c.rows = rows
+    columns_truncate(c, rows, c.rows)
 
 
 cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length) noexcept nogil:
     """Decodes the pending batch from its payload (decompressed, where it was compressed) and accepts it."""
     cdef Columns* c = &e.columns
-    cdef Mark mark
-    cdef int64_t touched
+    cdef int64_t start = c.rows
     cdef int status
-    columns_mark(c, &mark)
     if e.row.magic == 2:
         status = decode_records(c, &e.row, p, p + length, e.options.binary_header_keys, &e.fault)
     elif e.row.codec != 0:
@@ -149,17 +143,16 @@ cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length) noex
     else:
         status = decode_plain(c, p, &e.row, &e.fault)
     if status != OK:
-        touched = length // LEAST_RECORD if e.row.magic == 2 else c.rows - mark.rows + 1
-        columns_rollback(c, &mark, mark.rows + touched, c.headers + 1)
+        columns_truncate(c, start, (c.rows if e.row.magic < 2 else start + length // LEAST_RECORD) + 1)
         return status
     e.chunk_used += length
     if is_control(&e.row) and not e.options.control:
-        columns_rollback(c, &mark, c.rows, c.headers)
+        columns_truncate(c, start, c.rows)
     elif e.row.last_offset >= e.options.stable_offset and c.want & WANT_OFFSET:
-        cut_unstable(c, &mark, e.options.stable_offset)
+        cut_unstable(c, start, e.options.stable_offset)
     if e.options.ticks > 1 and c.want & WANT_TIMESTAMP:
-        scale_timestamps(c, mark.rows, e.options.ticks)
-    return engine_accept(e, mark.rows)
+        scale_timestamps(c, start, e.options.ticks)
+    return engine_accept(e, start)
 
 
 cdef inline int engine_needs_codec(Engine* e) noexcept nogil:

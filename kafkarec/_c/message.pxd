@@ -117,7 +117,7 @@ cdef inline int append_message(Columns* c, const Message* m, Fault* fault) noexc
     if c.want & WANT_OFFSET:
         (<int64_t*>c.offset.data)[row] = m.offset
     if c.want & WANT_TIMESTAMP:
-        (<int64_t*>c.timestamp.data)[row] = m.timestamp
+        (<int64_t*>c.timestamp.data)[row] = 0 if m.timestamp == ABSENT else m.timestamp
         if m.timestamp == ABSENT:
             clear_bit(c.timestamp_validity.data, row)
             c.timestamp_nulls += 1

@@ -24,7 +24,7 @@ The last records of a payload take the exact form of the same body, which looks 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from kafkarec._c.batch cimport BatchRow, LOG_APPEND_TIME, wrapping_add
+from kafkarec._c.batch cimport ABSENT, BatchRow, LOG_APPEND_TIME, wrapping_add
 from kafkarec._c.columns cimport (
     Columns, SLACK, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, bytes_grow, clear_bit,
     columns_reserve, copy_wide, headers_reserve,
@@ -145,10 +145,11 @@ cdef inline int decode_one(Columns* c, int64_t row, const BatchRow* batch, const
         timestamp = wrapping_add(batch.base_timestamp, delta)
         if batch.attributes & LOG_APPEND_TIME:
             timestamp = batch.max_timestamp
-        (<int64_t*>c.timestamp.data)[row] = timestamp
-        if timestamp == -1:
+        if timestamp == ABSENT:
+            timestamp = 0
             clear_bit(c.timestamp_validity.data, row)
             c.timestamp_nulls += 1
+        (<int64_t*>c.timestamp.data)[row] = timestamp
     status = next_varint(&p, end, exact, &length)
     if status != OK:
         return refuse(fault, status, 0, 0)

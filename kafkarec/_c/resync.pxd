@@ -8,15 +8,20 @@
 2. Else byte by byte, always with CRC. A candidate whose base offset is below the last good next offset (a batch inside
    of a value, most likely) counts only when a batch checks out behind it too.
 
+Before its CRC is computed a candidate must look like what somebody writes, or be followed by another frame: in a gigabyte
+of compressed bytes every 300th place holds a size and a magic by chance.
+
 Work is bounded: all CRCs of all searches together read at most 8 bytes per byte of input, so crafted lengths cannot make
 it quadratic; and what one search found empty is not searched again.
 """
-from libc.stdint cimport INT64_MIN, int8_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t
 
 from kafkarec._c.batch cimport (
-    BatchRow, LATEST_MAGIC, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, check_crc, read_batch,
+    ABSENT, BatchRow, LATEST_CODEC, LATEST_MAGIC, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V0_OVERHEAD, V1_OVERHEAD,
+    check_crc, frame, read_batch,
 )
-from kafkarec._c.status cimport CUT, END, Fault, OK
+from kafkarec._c.message cimport Message, read_message
+from kafkarec._c.status cimport Fault, OK
 
 cdef enum:
     CRC_BUDGET = 8               # bytes of CRC work per byte of input
@@ -74,8 +79,36 @@ cdef inline bint claims_lead_on(const uint8_t* base, int64_t length, int64_t pos
     return False
 
 
+cdef inline bint looks_written(const uint8_t* p, const BatchRow* row) noexcept nogil:
+    """Fields as every known writer leaves them. Odd ones are legal: then a frame behind must speak for the batch."""
+    cdef Message m
+    cdef Fault fault
+    cdef int32_t least
+    if row.magic == 2:
+        return (row.attributes >> 7 == 0 and row.codec <= LATEST_CODEC and row.last_offset >= row.base_offset
+                and row.record_count >= 0
+                and row.base_sequence >= ABSENT and row.producer_epoch >= ABSENT and row.producer_id >= ABSENT)
+    if row.attributes & 0xF0 or read_message(p, row.size_in_bytes, &m, &fault) != OK:
+        return False
+    least = V0_OVERHEAD if row.magic == 0 else V1_OVERHEAD
+    return row.batch_length == least + (m.key_length if m.key_length > 0 else 0) + (
+        m.value_length if m.value_length > 0 else 0
+    )
+
+
+cdef inline bint frame_behind(const uint8_t* base, int64_t length, int64_t position) noexcept nogil:
+    cdef Fault fault
+    cdef int64_t size = 0
+    return position == length or frame(base, length, position, &size, &fault) == OK
+
+
 cdef inline bint acceptable(const uint8_t* base, int64_t length, int64_t position, Search* search) noexcept nogil:
     cdef BatchRow row, behind
+    cdef Fault fault
+    if read_batch(base, length, position, &row, &fault) != OK:
+        return False
+    if not looks_written(base + position, &row) and not frame_behind(base, length, position + row.size_in_bytes):
+        return False
     if not checks_out(base, length, position, search, &row):
         return False
     if row.base_offset >= search.good_next:

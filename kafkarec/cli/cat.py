@@ -5,18 +5,15 @@ from __future__ import annotations
 import argparse
 import base64
 import binascii
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
-from itertools import groupby
-from typing import Any
 
-import kafkarec
 from kafkarec.schema import RECORD_FIELDS
 
-from . import committed, inputs, options, output
+from . import inputs, options, output, progress
 from .catwriters import CONSTANTS, ArrowWriter, JsonWriter, Writer
-from .inputs import Source
 from .jsonlines import FORMS
+from .reading import Reader
 from .selection import Piece, Selection, first_rows, last_rows
 from .trouble import Troubles
 
@@ -95,7 +92,10 @@ def run(args: argparse.Namespace) -> int:
             "max_decompressed_bytes": args.max_decompressed_bytes,
             "timestamp_unit": writer.timestamp_unit,
         }
-        with closing(read(sources, decode, selection, troubles)) as found:
+        with (
+            progress.shown(sources, wanted=args.output is not None) as tick,
+            closing(Reader(decode, selection, troubles, tick).pieces(sources)) as found,
+        ):
             pieces: Iterator[Piece] = found
             if args.first is not None:
                 pieces = first_rows(pieces, args.first)
@@ -105,46 +105,6 @@ def run(args: argparse.Namespace) -> int:
                 writer.write(piece)
         writer.finish(decode)
     return troubles.finish()
-
-
-def read(
-    sources: Sequence[Source], decode: dict[str, Any], selection: Selection, troubles: Troubles
-) -> Generator[Piece]:
-    """The selected rows of all sources, about 1 MB of input a piece; damage goes to `troubles`."""
-    for _, group in groupby(sources, key=lambda source: source.log):
-        log = list(group)
-        whole = None
-        if decode["isolation"] == "read_committed" and len(log) > 1:
-            whole = committed.Log(log)
-        for source in log:
-            more = whole.options(source) if whole else {}
-            with inputs.opened(source) as view:
-                yield from _read_one(source, view, decode | more, selection, troubles)
-            if troubles.stopped:
-                return
-
-
-def _read_one(
-    source: Source, view: memoryview, decode: dict[str, Any], selection: Selection, troubles: Troubles
-) -> Generator[Piece]:
-    """Always reads in the skipping way: what lies before the first damage is then whole and at hand."""
-    remaining = 0
-    stream = kafkarec.stream(view, errors="skip", _file=source.name, **decode)
-    for number, records in enumerate(stream):
-        remaining = records.remaining
-        damage = list(records.damage)[: 1 if troubles.stop_at_first else None]
-        stop_at = damage[0].position if damage and troubles.stop_at_first else None
-        piece = selection.choose(source, records, stop_at)
-        if piece.count:
-            yield piece
-        for one in damage:
-            troubles.add(one, len(view))
-        if stop_at is not None:
-            return
-        if number % 32 == 31:
-            inputs.forget(view)
-    if remaining:
-        troubles.tail(source, view[len(view) - remaining :], len(view))
 
 
 def _key_bytes(text: str | None, form: str) -> bytes | None:

@@ -1,4 +1,4 @@
-"""read_committed over a log of several segments: who aborted, and how far the log is stable.
+"""read_committed over a log of one or several segments: who aborted, and how far the log is stable.
 
 A transaction may begin in one segment and end in the next, so one file's markers are not enough. All batch
 headers are scanned first, and of the payloads only those of control batches are read.
@@ -7,11 +7,13 @@ headers are scanned first, and of the payloads only those of control batches are
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import kafkarec
+from kafkarec import control
 from kafkarec.control import ControlRecordType
-from kafkarec.errors import KafkaRecordError
+from kafkarec.errors import InvalidRecordError, KafkaRecordError
 
 from . import arrow_c
 from .inputs import Source, opened
@@ -28,66 +30,86 @@ _FIELDS = (
 )
 
 
-class _Aborted(NamedTuple):
+@dataclass
+class _Transaction:
+    """Its data lies between these offsets; its marker behind them, perhaps in a later segment."""
+
     producer_id: int
     first_offset: int
-    marker_offset: int
+    last_offset: int
 
 
 class Log:
     """What the markers of a whole log say, as options of `decode` for each of its segments."""
 
     def __init__(self, sources: Iterable[Source]) -> None:
-        self._aborted: list[_Aborted] = []
-        self._open: dict[int, int] = {}  # producer id -> first offset of its transaction
+        self._aborted: list[_Transaction] = []
+        self._open: dict[int, _Transaction] = {}  # by producer id
         self._range: dict[str, tuple[int, int]] = {}  # path -> lowest and highest offset
         for source in sources:
             with opened(source) as view:
                 self._read(source, view)
 
     def options(self, source: Source) -> dict[str, Any]:
-        """`aborted` is what overlaps the segment: one that ended before it would seem to go on in it."""
+        """`aborted` is what has data in the segment: any other would seem to go on all through it."""
         low, high = self._range[source.path]
         return {
             "aborted": [
                 (txn.producer_id, txn.first_offset)
                 for txn in self._aborted
-                if txn.marker_offset >= low and txn.first_offset <= high
+                if txn.last_offset >= low and txn.first_offset <= high
             ],
-            "last_stable_offset": min(self._open.values(), default=_NEVER),
+            "last_stable_offset": min((txn.first_offset for txn in self._open.values()), default=_NEVER),
         }
 
     def _read(self, source: Source, view: memoryview) -> None:
         low, high = _NEVER, -1
         for chunk in arrow_c.chunks(kafkarec.scan(view, errors="skip", _file=source.name)):
             columns = [chunk.columns[name].objects() for name in _FIELDS]
-            for position, size, first, last, transactional, control, producer in zip(*columns, strict=True):
+            for position, size, first, last, transactional, marks, producer in zip(*columns, strict=True):
                 first = last if first is None else first
                 low, high = min(low, first), max(high, last)
-                if not transactional:
-                    continue
-                if not control:
-                    self._open.setdefault(producer, first)
-                else:
-                    self._end(producer, last, marker_type(view[position : position + size]))
+                if marks:
+                    try:
+                        kind = marker_type(view[position : position + size])
+                    except InvalidRecordError as error:
+                        raise _located(error, source, position, first) from None
+                    self._end(producer, kind)
+                elif transactional:
+                    self._open.setdefault(producer, _Transaction(producer, first, last)).last_offset = last
         self._range[source.path] = (low, high)
 
-    def _end(self, producer: int, marker_offset: int, kind: int | None) -> None:
+    def _end(self, producer: int, kind: int | None) -> None:
         if kind not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
             return
-        first = self._open.pop(producer, None)
-        if first is not None and kind == ControlRecordType.ABORT:
-            self._aborted.append(_Aborted(producer, first, marker_offset))
+        ended = self._open.pop(producer, None)
+        if ended is not None and kind == ControlRecordType.ABORT:
+            self._aborted.append(ended)
+
+
+def _located(
+    error: InvalidRecordError, source: Source, position: int, base_offset: int
+) -> InvalidRecordError:
+    return InvalidRecordError(
+        f"read_committed cannot tell who aborted: {source.name} at byte {position} "
+        f"(base offset {base_offset}): {error}",
+        reason=error.reason,
+        position=position,
+        base_offset=base_offset,
+        file=source.name,
+    )
 
 
 def marker_type(batch: memoryview) -> int | None:
-    """The raw type of the first record of a control batch: it alone decides. None: empty or unreadable."""
+    """The raw type of the first record of a control batch: it alone decides. None: empty, or damaged.
+
+    InvalidRecordError where the batch is whole and the key cannot be read: nobody knows then who aborted.
+    """
     try:
-        records = kafkarec.decode(batch, columns=["control_type"], control=True)
+        records = kafkarec.decode(batch, columns=["key"], control=True)
     except KafkaRecordError:
-        return None
+        return None  # damage, which is told when the batch is read in its turn
     for chunk in arrow_c.chunks(records):
         if chunk.length:
-            kind: int | None = chunk.columns["control_type"].numbers()[0]
-            return kind
+            return control.type_id(chunk.columns["key"].blobs()[0])
     return None

@@ -10,6 +10,7 @@ from importlib import metadata
 from typing import Any
 
 import kafkarec
+from kafkarec.codecs import CODECS
 
 from . import options, output
 from .table import safe
@@ -45,7 +46,9 @@ def run(args: argparse.Namespace) -> int:
 def examine() -> dict[str, Any]:
     """Everything, ready for JSON: kafkarec, python, platform, engine, codecs, extras, guests, problems."""
     build = dict(kafkarec.build_info())
-    codecs = build.pop("codecs", {})
+    for told_elsewhere in ("kafkarec", "python", "codecs"):
+        build.pop(told_elsewhere, None)
+    codecs = codec_table()
     return {
         "kafkarec": kafkarec.__version__,
         "python": f"{platform.python_implementation()} {platform.python_version()}",
@@ -63,6 +66,15 @@ def examine() -> dict[str, Any]:
     }
 
 
+def codec_table() -> dict[str, dict[str, str | None]]:
+    """codec -> the package that reads it, the module that is called, its version (None: missing)."""
+    return {
+        codec.name: {"package": codec.pip_name, "module": codec.module, "version": version_of(codec.pip_name)}
+        for codec in CODECS
+        if codec.pip_name
+    }
+
+
 def version_of(package: str) -> str | None:
     """The installed version; None: not installed."""
     try:
@@ -74,9 +86,9 @@ def version_of(package: str) -> str | None:
 def problems(codecs: dict[str, Any]) -> list[str]:
     """What keeps bytes from being decoded here, each with its cure."""
     return [
-        f"{name} payloads cannot be read: pip install {info.get('library', name)}"
+        f"{name} payloads cannot be read: pip install {info['package']}"
         for name, info in codecs.items()
-        if name != "none" and info.get("version") is None
+        if info["version"] is None
     ]
 
 
@@ -106,6 +118,6 @@ def _words(value: Any) -> str:
 
 
 def _codec(info: dict[str, Any]) -> str:
-    if info.get("version") is None and info.get("library"):
-        return f"missing: pip install {info['library']}"
-    return _words(info)
+    if info["version"] is None:
+        return f"missing: pip install {info['package']}"
+    return f"{info['package']} {info['version']} (module {info['module']})"

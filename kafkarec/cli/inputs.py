@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, BinaryIO
 
@@ -29,6 +29,7 @@ class Source:
 
     log          segments with the same `log` are one log, in order
     next_path    the later segment of the same folder, where there is one
+    spool        what a pipe delivered, kept in an unnamed file: it can be read once only
     """
 
     path: str
@@ -36,6 +37,7 @@ class Source:
     partition: int | None
     log: str
     next_path: str | None = None
+    spool: list[IO[bytes]] = field(default_factory=list, compare=False)
 
     @property
     def name(self) -> str:
@@ -93,25 +95,20 @@ def _base_offset(name: str) -> tuple[int, str]:
 def opened(source: Source) -> Iterator[memoryview]:
     """The bytes of a source. A file is mapped, so its size costs no memory; a pipe is copied to a file."""
     try:
-        file = _open(source.path)
+        mapped = _map(source)
     except OSError as error:
         raise CouldNot(f"{source.name}: {_reason(error)}") from error
-    with file:
-        try:
-            mapped = _map(file)
-        except OSError as error:
-            raise CouldNot(f"{source.name}: {_reason(error)}") from error
-        if mapped is None:
-            yield memoryview(b"")
-            return
-        view = memoryview(mapped)
-        try:
-            yield view
-        finally:
-            # A record of the last piece may still look into the map; then it goes when that record goes.
-            with suppress(BufferError):
-                view.release()
-                mapped.close()
+    if mapped is None:
+        yield memoryview(b"")
+        return
+    view = memoryview(mapped)
+    try:
+        yield view
+    finally:
+        # Something of the last piece may still look into the map; then the map goes when that goes.
+        with suppress(BufferError):
+            view.release()
+            mapped.close()
 
 
 def forget(view: memoryview) -> None:
@@ -128,15 +125,19 @@ def _open(path: str) -> BinaryIO:
     return open(sys.stdin.fileno(), "rb", closefd=False)
 
 
-def _map(file: IO[bytes]) -> mmap.mmap | None:
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and not file.tell():
-        return _map_whole(file)
-    # A pipe: what it delivers goes to an unnamed file first, as the decoder wants all of its input at hand.
-    with tempfile.TemporaryFile(prefix="kafkarec-") as spool:
+def _map(source: Source) -> mmap.mmap | None:
+    if source.spool:
+        return _map_whole(source.spool[0])
+    with _open(source.path) as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and not file.tell():
+            return _map_whole(file)
+        # A pipe: what it delivers goes to a file first, as the decoder wants all of its input at hand.
+        spool = tempfile.TemporaryFile(prefix="kafkarec-")  # noqa: SIM115  kept as long as the source
+        source.spool.append(spool)
         while block := file.read(_SPOOL_STEP):
             spool.write(block)
         spool.flush()
-        return _map_whole(spool)
+    return _map_whole(spool)
 
 
 def _map_whole(file: IO[bytes]) -> mmap.mmap | None:

@@ -71,24 +71,28 @@ def decompress(codec_id: int, payload: Any, limit: int, guess: int = 0, magic: i
     A memoryview may lie over a buffer that this thread's next call uses again.
     """
     if not 0 <= codec_id < len(CODECS):
-        raise CodecError("codec_unknown", f"codec id {codec_id}")
+        raise CodecError("unsupported_codec", f"codec id {codec_id}")
     return CODECS[codec_id].decompress(payload, limit, guess, magic)
 
 
 def probe(codec_id: int, payload: Any, limit: int, magic: int = 2) -> None:
     """What Kafka's stream checks on construction, all that happens to the payload of a batch of 0 records."""
     if not 0 <= codec_id < len(CODECS):
-        raise CodecError("codec_unknown", f"codec id {codec_id}")
+        raise CodecError("unsupported_codec", f"codec id {codec_id}")
     CODECS[codec_id].probe(payload, limit, magic)
 
 
-def versions() -> dict[str, str | None]:
-    """pip name -> installed version, None where it is missing. Imports nothing."""
-    found: dict[str, str | None] = {}
-    for codec in CODECS:
-        if codec.pip_name:
-            try:
-                found[codec.pip_name] = metadata.version(codec.pip_name)
-            except metadata.PackageNotFoundError:
-                found[codec.pip_name] = None
-    return found
+def versions() -> dict[str, dict[str, str | None]]:
+    """Codec name -> library (its pip name), version (None: missing), how (its module). Imports nothing."""
+    return {
+        codec.name: {"library": codec.pip_name, "version": _version(codec.pip_name), "how": codec.module}
+        for codec in CODECS
+        if codec.pip_name
+    }
+
+
+def _version(pip_name: str) -> str | None:
+    try:
+        return metadata.version(pip_name)
+    except metadata.PackageNotFoundError:
+        return None

@@ -14,9 +14,9 @@ REASONS: dict[str, str] = {
     "payload_truncated": "the compressed stream ends before its end mark",
     "payload_corrupt": "the compressed data cannot be decompressed",
     "payload_checksum_mismatch": "a checksum or size inside of the compressed stream is wrong",
-    "payload_too_large": "the payload decompresses to more than max_decompressed_bytes",
-    "codec_missing": "the library of this codec is not installed",
-    "codec_unknown": "no codec has this id",
+    "limit_exceeded": "the payload decompresses to more than max_decompressed_bytes",
+    "missing_codec": "the library of this codec is not installed",
+    "unsupported_codec": "no codec has this id",
 }
 """Every `CodecError.reason` with its meaning."""
 
@@ -37,7 +37,7 @@ class LimitReached(CodecError):
     """The payload holds, or says that it holds, more than `limit` bytes."""
 
     def __init__(self, limit: int, detail: str = "") -> None:
-        super().__init__("payload_too_large", detail or f"more than {limit} bytes when decompressed")
+        super().__init__("limit_exceeded", detail or f"more than {limit} bytes when decompressed")
         self.limit = limit
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -48,7 +48,7 @@ class MissingCodec(CodecError):
     """The library is not there; `pip_name` is what brings it."""
 
     def __init__(self, codec: str, pip_name: str) -> None:
-        super().__init__("codec_missing", f"{codec} needs a library: pip install {pip_name}")
+        super().__init__("missing_codec", f"{codec} needs a library: pip install {pip_name}")
         self.codec = codec
         self.pip_name = pip_name
 

@@ -1,0 +1,58 @@
+"""A progress bar on standard error: on a terminal only, with `rich`, while a file is written (-o FILE)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from . import arrow_c
+from .inputs import Source
+
+# Tells how many bytes of the source at hand are done; `records` is what they gave.
+Tick = Callable[[Source, Any], None]
+
+
+@contextmanager
+def shown(sources: Sequence[Source], wanted: bool) -> Iterator[Tick]:
+    """A function to call after each piece. It does nothing where no bar can be shown."""
+    bar = _bar() if wanted and sys.stderr is not None and sys.stderr.isatty() else None
+    if bar is None:
+        yield lambda source, records: None
+        return
+    starts, total = {}, 0
+    for source in sources:
+        starts[source.path] = total
+        total += os.path.getsize(source.path) if os.path.isfile(source.path) else 0
+
+    with bar:
+        task = bar.add_task("reading", total=total)
+        yield lambda source, records: bar.update(task, completed=starts[source.path] + _end(records))
+
+
+def _bar() -> Any:
+    try:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
+    except ImportError:
+        return None
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+def _end(records: Any) -> int:
+    """Where the last batch of a piece ends."""
+    ends = [
+        column["position"].values[-1] + column["size_in_bytes"].values[-1]
+        for column in (chunk.columns for chunk in arrow_c.chunks(records.batches))
+        if len(column["position"].values)
+    ]
+    return max(ends, default=0)
