@@ -12,8 +12,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from . import bootstrap, options, schema
 from .schema import Column

@@ -81,7 +81,7 @@ def _cores(spark: Any) -> int:
 
 
 def _probe(batches: Iterator[Any]) -> Iterator[Any]:
-    import pyarrow as pa
+    import pyarrow as pa  # type: ignore[import-untyped]
 
     told = json.dumps(describe_process())
     for batch in batches:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import pyarrow
+    import pyarrow  # type: ignore[import-untyped]
 
 CORRUPT = "_corrupt_record"
 # Spark's Kafka source gives -1 where the record's format has no timestamp type (magic 0).

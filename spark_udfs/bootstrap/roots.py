@@ -73,7 +73,7 @@ def own_folder(root: str) -> str:
 def _check_root(root: str) -> None:
     _check_ancestors(root)
     if not os.path.lexists(root):
-        os.makedirs(root, 0o700)
+        os.makedirs(root, 0o700, exist_ok=True)  # sixteen processes may come at once
     status = os.lstat(root)
     if stat.S_ISLNK(status.st_mode):
         raise RootRefused("is a symlink")

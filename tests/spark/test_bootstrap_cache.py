@@ -1,0 +1,389 @@
+"""The cache on a node: order of roots, refusals, one unpacking for many processes, crashes, full disks."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import fat_wheels
+import pytest
+
+UID = os.geteuid()
+OURS = f"kafkarec-cache-{UID}"
+NOBODY = 65534
+
+# Kills itself after a few files are written, as the kernel's out-of-memory killer would.
+KILLED = """
+import os, signal
+from spark_udfs.bootstrap import cache
+plain = cache._write
+def write(path, content):
+    plain(path, content)
+    if path.endswith(".so"):
+        os.kill(os.getpid(), signal.SIGKILL)
+cache._write = write
+"""
+
+
+@pytest.fixture(scope="module")
+def fat(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fat_wheels.fat_wheel(tmp_path_factory.mktemp("fat"))
+
+
+@pytest.fixture
+def public_path() -> Iterator[Path]:
+    """A folder that other users may enter (pytest's own are closed to them)."""
+    with tempfile.TemporaryDirectory(prefix="kafkarec-test-") as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
+def python_for_others() -> str:
+    """An interpreter that any user may run; skips where there is none."""
+    if UID != 0:
+        pytest.skip("only root can run a process under another user id")
+    candidates = [sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"]
+    test = "import sys, json, hashlib; sys.exit(sys.version_info < (3, 11))"
+    for python in filter(os.path.exists, candidates):
+        with contextlib.suppress(PermissionError):
+            if not subprocess.run(
+                [python, "-ISc", test], user=NOBODY, group=NOBODY, cwd="/", check=False
+            ).returncode:
+                return python
+    pytest.skip("no Python of 3.11 or later here that another user may run")
+
+
+def keys(root: Path) -> list[Path]:
+    """The unpacked folders of a root."""
+    return [path for path in (root / OURS).iterdir() if path.is_dir() and ".tmp-" not in path.name]
+
+
+def hooked(code: str) -> str:
+    """The usual program with some code between finding spark_udfs and using it."""
+    return fat_wheels.PROGRAM.replace("try:\n", code + "try:\n", 1)
+
+
+# ---- which root ----
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        (
+            {"KAFKAREC_CACHE": "a", "SPARK_EXECUTOR_DIRS": "b", "SPARK_LOCAL_DIRS": "c", "LOCAL_DIRS": "d"},
+            "a",
+        ),
+        ({"SPARK_EXECUTOR_DIRS": "b:c", "SPARK_LOCAL_DIRS": "d", "LOCAL_DIRS": "e"}, "b"),
+        ({"SPARK_LOCAL_DIRS": "c,d", "LOCAL_DIRS": "e"}, "c"),
+        ({"LOCAL_DIRS": "d,e"}, "d"),
+        ({}, "work"),
+    ],
+)
+def test_roots_in_order(fat: Path, tmp_path: Path, variables: dict[str, str], expected: str) -> None:
+    (tmp_path / "work").mkdir()
+    separators = {"SPARK_EXECUTOR_DIRS": ":"}
+    environ = {
+        name: separators.get(name, ",").join(
+            str(tmp_path / part) for part in value.split(separators.get(name, ","))
+        )
+        for name, value in variables.items()
+    }
+    told = fat_wheels.activate(fat, None, environ=environ, cwd=tmp_path / "work")
+    assert told["path"].startswith(str(tmp_path / expected / OURS))
+    assert stat.S_IMODE((tmp_path / expected / OURS).stat().st_mode) == 0o700
+
+
+def test_no_home_and_no_passwd_entry_is_needed(fat: Path, public_path: Path) -> None:
+    python = python_for_others()
+    shutil.copyfile(fat, public_path / fat.name)
+    root = public_path / "root"
+    root.mkdir()
+    os.chmod(root, 0o777 | stat.S_ISVTX)
+    told = fat_wheels.activate(
+        public_path / fat.name, root, python=python, cwd="/", user=23456, group=23456, extra_groups=[]
+    )
+    assert told["path"].startswith(str(root / "kafkarec-cache-23456"))
+
+
+def open_to_all(root: Path) -> None:
+    root.mkdir()
+    os.chmod(root, 0o777)
+
+
+def symlinked(root: Path) -> None:
+    (root.parent / "real").mkdir()
+    root.symlink_to(root.parent / "real")
+
+
+def below_open_folder(root: Path) -> None:
+    open_to_all(root.parent / "open")
+    (root.parent / "open" / "inner").mkdir()
+    root.symlink_to("open/inner")  # refused for the symlink, or for what lies above
+
+
+def plain_file(root: Path) -> None:
+    root.write_text("a file")
+
+
+def cache_is_symlink(root: Path) -> None:
+    (root / "elsewhere").mkdir(parents=True)
+    (root / OURS).symlink_to("elsewhere")
+
+
+def cache_is_open(root: Path) -> None:
+    (root / OURS).mkdir(parents=True)
+    os.chmod(root / OURS, 0o770)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "words"),
+    [
+        (open_to_all, "it is writable by everybody, with no sticky bit"),
+        (symlinked, "is a symlink"),
+        (below_open_folder, "open is writable by everybody"),
+        (plain_file, "is not a folder"),
+        (cache_is_symlink, "is a symlink or a file"),
+        (cache_is_open, "is open to others (mode 0770)"),
+    ],
+)
+def test_refused_root_is_passed_over_with_its_reason(fat: Path, tmp_path: Path, prepare, words: str) -> None:
+    root = tmp_path / "root"
+    prepare(root)
+    work = tmp_path / "work"
+    work.mkdir()
+    told = fat_wheels.activate(fat, root, cwd=work)
+    assert told["path"].startswith(str(work / OURS))
+    assert words in told["notes"][0]
+    assert str(root) in told["notes"][0]
+
+
+def test_folder_below_one_that_is_open_to_all(fat: Path, tmp_path: Path) -> None:
+    open_to_all(tmp_path / "open")
+    (tmp_path / "work").mkdir()
+    told = fat_wheels.activate(fat, tmp_path / "open" / "inner", cwd=tmp_path / "work")
+    assert f"{tmp_path / 'open'} is writable by everybody" in told["notes"][0]
+    assert not (tmp_path / "open" / "inner").exists()
+
+
+def test_root_of_another_user_and_read_only_root(fat: Path, public_path: Path) -> None:
+    python = python_for_others()
+    shutil.copyfile(fat, public_path / fat.name)
+    foreign, read_only, work = (public_path / name for name in ("foreign", "read_only", "work"))
+    for folder, owner, mode in ((foreign, 12345, 0o755), (read_only, NOBODY, 0o555), (work, NOBODY, 0o700)):
+        folder.mkdir()
+        os.chmod(folder, mode)
+        os.chown(folder, owner, owner)
+    told = fat_wheels.activate(
+        public_path / fat.name,
+        foreign,
+        python=python,
+        environ={"SPARK_LOCAL_DIRS": str(read_only)},
+        cwd=work,
+        user=NOBODY,
+        group=NOBODY,
+        extra_groups=[],
+    )
+    assert told["path"].startswith(str(work / f"kafkarec-cache-{NOBODY}"))
+    assert f"belongs to user id 12345, and this process is {NOBODY}" in told["notes"][0]
+    assert "is not writable" in told["notes"][1]
+
+
+def test_no_root_fits_lists_each_with_its_reason(fat: Path, tmp_path: Path) -> None:
+    program = "import os, tempfile; tempfile.tempdir = os.getcwd()\n" + fat_wheels.PROGRAM
+    plain_file(tmp_path / "file")
+    open_to_all(tmp_path / "open")
+    told = fat_wheels.activate(fat, tmp_path / "file", program, cwd=tmp_path / "open")
+    lines = told["error"].splitlines()
+    assert lines[0] == "no folder on this node can hold the unpacked wheels of kafkarec:"
+    assert lines[1] == f"  {tmp_path / 'file'} (from KAFKAREC_CACHE): is not a folder"
+    assert lines[2].startswith(
+        f"  {tmp_path / 'open'} (from the working folder): it is writable by everybody"
+    )
+    assert "--archives" in lines[3]
+
+
+@contextlib.contextmanager
+def tmpfs(folder: Path, options: str) -> Iterator[Path]:
+    folder.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        pytest.skip(f"cannot mount a tmpfs here: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_noexec_root_is_passed_over(fat: Path, tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "noexec", "noexec,mode=0700") as root:
+        told = fat_wheels.activate(fat, root, cwd=tmp_path)
+        assert "a shared library cannot be loaded from it" in told["notes"][0]
+        assert told["path"].startswith(str(tmp_path / OURS))
+        assert [path.name for path in (root / OURS).iterdir() if path.is_dir()] == []
+
+
+def test_full_disk_is_passed_over_and_left_clean(fat: Path, tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "full", "size=32k,mode=0700") as root:
+        told = fat_wheels.activate(fat, root, cwd=tmp_path)
+        assert "No space left on device" in told["notes"][0]
+        assert told["path"].startswith(str(tmp_path / OURS))
+        assert [path.name for path in (root / OURS).iterdir() if path.is_dir()] == []
+
+
+# ---- one unpacking ----
+
+
+def test_sixteen_processes_make_one_folder(fat: Path, tmp_path: Path) -> None:
+    options = fat_wheels.settings(tmp_path / "root")
+    running = [
+        subprocess.Popen(
+            fat_wheels.command(fat), stdout=subprocess.PIPE, text=True, env=options["env"], cwd=tmp_path
+        )
+        for _ in range(16)
+    ]
+    told = [json.loads(process.communicate(timeout=60)[0]) for process in running]
+    assert len({each["path"] for each in told}) == 1
+    assert [str(path) for path in keys(tmp_path / "root")] == [told[0]["path"]]
+
+
+def test_second_process_unpacks_nothing(fat: Path, tmp_path: Path) -> None:
+    first = fat_wheels.activate(fat, tmp_path / "root")
+    before = {path: path.lstat().st_mtime_ns for path in Path(first["path"]).rglob("*")}
+    program = hooked("from spark_udfs.bootstrap import cache\ncache._unpack = None\n")
+    assert fat_wheels.activate(fat, tmp_path / "root", program)["path"] == first["path"]
+    assert {path: path.lstat().st_mtime_ns for path in Path(first["path"]).rglob("*")} == before
+
+
+def test_killed_in_the_middle_then_the_next_one_succeeds(fat: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    done = subprocess.run(fat_wheels.command(fat, hooked(KILLED)), **fat_wheels.settings(root))
+    assert done.returncode == -signal.SIGKILL
+    assert len(list((root / OURS).glob("*.tmp-*"))) == 1
+    assert keys(root) == []
+    assert fat_wheels.activate(fat, root)["source"] == "unpacked"
+    assert list((root / OURS).glob("*.tmp-*")) == []
+
+
+def test_waits_for_the_process_that_unpacks(fat: Path, tmp_path: Path) -> None:
+    """The second one finds the lock taken, waits, and then uses what the first one made."""
+    root = tmp_path / "root"
+    slow = hooked(
+        "import time\nfrom spark_udfs.bootstrap import cache\nplain = cache._flush\n"
+        "def flush(folder):\n    time.sleep(1)\n    plain(folder)\ncache._flush = flush\n"
+    )
+    options = fat_wheels.settings(root)
+    first = subprocess.Popen(
+        fat_wheels.command(fat, slow), stdout=subprocess.PIPE, text=True, env=options["env"]
+    )
+    while not list(root.glob(f"{OURS}/*.tmp-*")):
+        assert first.poll() is None
+        time.sleep(0.01)
+    program = hooked("from spark_udfs.bootstrap import cache\ncache._unpack = None\n")
+    second = fat_wheels.activate(fat, root, program)
+    assert second["path"] == json.loads(first.communicate(timeout=60)[0])["path"]
+
+
+# ---- damage after the fact ----
+
+
+def grown(folder: Path) -> None:
+    with (folder / "kafkarec" / "_library.so").open("ab") as file:
+        file.write(b"x")
+
+
+def touched(folder: Path) -> None:
+    os.utime(folder / "kafkarec" / "_version.py")
+
+
+def planted(folder: Path) -> None:
+    (folder / "crc32c.py").write_text("raise SystemExit('planted')")
+
+
+def planted_link(folder: Path) -> None:
+    (folder / "crc32c").symlink_to("/tmp")
+
+
+def removed(folder: Path) -> None:
+    (folder / "kafkarec" / "_version.py").unlink()
+
+
+def resealed(folder: Path) -> None:
+    text = (folder / "seal.json").read_text()
+    (folder / "seal.json").write_text(text.replace('"files"', '"Files"', 1))
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (grown, "'kafkarec/_library.so' was changed after it was sealed"),
+        (touched, "'kafkarec/_version.py' was changed after it was sealed"),
+        (planted, "'crc32c.py' was added or removed"),
+        (planted_link, "'crc32c (a symlink or special file)' was added or removed"),
+        (removed, "'kafkarec/_version.py' was added or removed"),
+        (resealed, "its seal is broken"),
+    ],
+)
+def test_changed_cache_is_not_used(fat: Path, tmp_path: Path, damage, words: str) -> None:
+    first = fat_wheels.activate(fat, tmp_path / "root")
+    damage(Path(first["path"]))
+    (tmp_path / "work").mkdir()
+    told = fat_wheels.activate(fat, tmp_path / "root", cwd=tmp_path / "work")
+    assert words in told["notes"][0]
+    assert told["path"].startswith(str(tmp_path / "work"))
+
+
+def test_same_size_and_time_but_other_bytes_are_found_by_verify(fat: Path, tmp_path: Path) -> None:
+    library = Path(fat_wheels.activate(fat, tmp_path / "root")["path"]) / "kafkarec" / "_library.so"
+    times = library.stat()
+    raw = bytearray(library.read_bytes())
+    raw[-1] ^= 1
+    library.write_bytes(raw)
+    os.utime(library, ns=(times.st_atime_ns, times.st_mtime_ns))
+    (tmp_path / "work").mkdir()
+    assert fat_wheels.activate(fat, tmp_path / "root", cwd=tmp_path / "work")["notes"] == []
+    told = fat_wheels.activate(
+        fat, tmp_path / "root", environ={"KAFKAREC_VERIFY": "1"}, cwd=tmp_path / "work"
+    )
+    assert "_library.so' was changed after it was sealed" in told["notes"][0]
+
+
+def test_using_the_cache_adds_no_byte_code_to_it(fat: Path, tmp_path: Path) -> None:
+    """Byte code that Python writes by itself would be an unlisted file for the next process."""
+    program = hooked("sys.dont_write_bytecode = False\n")
+    for _ in range(2):
+        assert fat_wheels.activate(fat, tmp_path / "root", program)["notes"] == []
+
+
+def test_faulthandler_and_optimised_python(fat: Path, tmp_path: Path) -> None:
+    for flag in ("-Xfaulthandler", "-O", "-OO"):
+        command = fat_wheels.command(fat)
+        done = subprocess.run([command[0], flag, *command[1:]], **fat_wheels.settings(tmp_path / "root"))
+        assert json.loads(done.stdout)["notes"] == [], done.stderr
+    assert len(keys(tmp_path / "root")) == 3  # the byte code differs, so does the key
+
+
+def test_import_opens_no_file_and_starts_no_thread(fat: Path, tmp_path: Path) -> None:
+    program = (
+        "import json, os, sys, threading\nsys.path.insert(0, sys.argv[1])\n"
+        "before = set(os.listdir('/proc/self/fd'))\nimport spark_udfs.bootstrap\n"
+        "print(json.dumps([len(set(os.listdir('/proc/self/fd')) - before), threading.active_count(),\n"
+        "                  [name for name in ('pyspark', 'pyarrow', 'kafkarec') if name in sys.modules]]))"
+    )
+    if not os.path.isdir("/proc/self/fd"):
+        pytest.skip(f"no /proc on {sys.platform}: open files cannot be counted")
+    assert fat_wheels.activate(fat, tmp_path / "root", program) == [0, 1, []]

@@ -1,0 +1,113 @@
+"""Versions that meet in one process: ours wins, an equal one stays, another that is loaded is an error."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import fat_wheels
+import pytest
+
+
+@pytest.fixture(scope="module")
+def fat(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fat_wheels.fat_wheel(tmp_path_factory.mktemp("fat"))
+
+
+def installed(folder: Path, version: str, code: str = "") -> Path:
+    """A kafkarec of some version, as pip would have installed it."""
+    package = folder / f"site-{version}" / "kafkarec"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(f"{code}\nfrom ._version import __version__\n")
+    (package / "_version.py").write_text(f'__version__ = "{version}"\n')
+    return package.parent
+
+
+def before(code: str) -> str:
+    return fat_wheels.PROGRAM.replace("try:\n", code + "\ntry:\n", 1)
+
+
+def test_equal_installed_version_wins_and_nothing_is_unpacked(fat: Path, tmp_path: Path) -> None:
+    site = installed(tmp_path, fat_wheels.VERSION)
+    told = fat_wheels.activate(fat, tmp_path / "root", before(f"sys.path.append({str(site)!r})"))
+    assert (told["source"], told["path"]) == ("installed", str(site))
+    assert not (tmp_path / "root").exists()
+
+
+def test_other_installed_version_is_passed_by(fat: Path, tmp_path: Path) -> None:
+    site = installed(tmp_path, "0.0.1")
+    told = fat_wheels.activate(fat, tmp_path / "root", before(f"sys.path.insert(0, {str(site)!r})"))
+    assert told["source"] == "unpacked"
+    assert told["file"].startswith(str(tmp_path / "root"))
+
+
+def test_equal_installed_version_that_cannot_be_imported(fat: Path, tmp_path: Path) -> None:
+    site = installed(tmp_path, fat_wheels.VERSION, "import a_module_that_is_missing")
+    told = fat_wheels.activate(fat, tmp_path / "root", before(f"sys.path.insert(0, {str(site)!r})"))
+    assert told["source"] == "unpacked"
+    assert "cannot be imported: No module named 'a_module_that_is_missing'" in told["notes"][0]
+
+
+def test_other_version_that_is_loaded_already_is_an_error_that_names_both(fat: Path, tmp_path: Path) -> None:
+    site = installed(tmp_path, "0.0.1")
+    told = fat_wheels.activate(
+        fat, tmp_path / "root", before(f"sys.path.insert(0, {str(site)!r})\nimport kafkarec")
+    )
+    assert told["error"].startswith(f"kafkarec 0.0.1 is loaded already from {site}")
+    assert f"needs {fat_wheels.VERSION}" in told["error"]
+
+
+def test_equal_version_that_is_loaded_already(fat: Path, tmp_path: Path) -> None:
+    site = installed(tmp_path, fat_wheels.VERSION)
+    program = before(f"sys.path.insert(0, {str(site)!r})\nimport kafkarec")
+    assert fat_wheels.activate(fat, tmp_path / "root", program)["source"] == "imported before"
+
+
+def with_codec(folder: Path) -> Path:
+    """A fat wheel that brings a crc32c of its own, 2.9."""
+    import wheelhouse_pack
+
+    folder.mkdir()
+    files, dist_info = fat_wheels.kafkarec_files()
+    ours = wheelhouse_pack.write_wheel(folder / "kafkarec-9.8.7-py3-none-any.whl", files, dist_info)
+    codec = wheelhouse_pack.write_wheel(
+        folder / "crc32c-2.9-py3-none-any.whl",
+        {
+            "crc32c/__init__.py": b'__version__ = "2.9"\n',
+            "crc32c-2.9.dist-info/METADATA": b"Name: crc32c\nVersion: 2.9\n",
+        },
+        "crc32c-2.9.dist-info",
+    )
+    return wheelhouse_pack.fat_wheel(fat_wheels.ROOT / "spark_udfs", "9.8.7", [ours, codec], folder)
+
+
+def loaded_codec(version: str) -> str:
+    return before(
+        "import types\nmodule = types.ModuleType('crc32c')\nmodule.__file__ = '/site/crc32c/__init__.py'\n"
+        f"module.__version__ = {version!r}\nsys.modules['crc32c'] = module"
+    )
+
+
+def test_loaded_dependency_that_is_new_enough_stays(tmp_path: Path) -> None:
+    told = fat_wheels.activate(with_codec(tmp_path / "fat"), tmp_path / "root", loaded_codec("2.7.1"))
+    assert told["notes"] == ["crc32c 2.7.1 was imported before and stays"]
+
+
+def test_loaded_dependency_that_is_too_old_is_an_error(tmp_path: Path) -> None:
+    told = fat_wheels.activate(with_codec(tmp_path / "fat"), tmp_path / "root", loaded_codec("2.6"))
+    assert told["error"].startswith("crc32c 2.6 is loaded already from /site/crc32c/__init__.py; ")
+    assert "needs 2.7 or later (and brings 2.9)" in told["error"]
+    assert not (tmp_path / "root").exists()
+
+
+def test_two_versions_live_side_by_side_in_one_root(fat: Path, tmp_path: Path) -> None:
+    other = fat_wheels.fat_wheel(tmp_path / "other", "9.8.8")
+    told = [fat_wheels.activate(each, tmp_path / "root") for each in (fat, other, fat)]
+    assert [each["notes"] for each in told] == [[], [], []]
+    assert told[0]["path"] == told[2]["path"] != told[1]["path"]
+
+
+def test_source_checkout_without_wheels_needs_an_installed_kafkarec(tmp_path: Path) -> None:
+    shutil.copytree(fat_wheels.ROOT / "spark_udfs", tmp_path / "checkout" / "spark_udfs")
+    told = fat_wheels.activate(tmp_path / "checkout", tmp_path / "root")
+    assert "carries no wheels, and kafkarec is not installed here" in told["error"]
