@@ -273,7 +273,7 @@ cdef class Chunk:
                     raise MemoryError
                 memcpy(to[i].data, source.data(), <size_t>source.view.len)
             s.extra_count += 2
-            self.lists = (<uintptr_t>to[0].data, <uintptr_t>to[1].data, len(offsets) // 4 - 1, nulls)
+            self.lists = (<uintptr_t>to[0].data, <uintptr_t>to[1].data, offsets.nbytes // 4 - 1, nulls)
         at, bits, length, nulls = self.lists
         return list_capsule(s, <const void*><uintptr_t>bits, <const void*><uintptr_t>at, length, nulls)
 
