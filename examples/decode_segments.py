@@ -241,6 +241,8 @@ YOURS = (
 )
 
 if __name__ == "__main__":
-    for number, (title, step) in enumerate(YOURS if len(sys.argv) > 1 else SHIPPED, 1):
-        report.show(number, title, step)
-    spark.stop()
+    try:
+        for number, (title, step) in enumerate(YOURS if len(sys.argv) > 1 else SHIPPED, 1):
+            report.show(number, title, step)
+    finally:
+        spark.stop()  # before the exception is shown: executors left behind would fill the screen with theirs
