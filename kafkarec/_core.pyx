@@ -491,8 +491,10 @@ cdef class Decoder:
         self.e.position = end
         return 0
 
-    def pop_damage(self, bint final=True):
-        """[(row, Damage)] so far; one behind the last batch waits for the next batch unless `final`."""
+    def pop_damage(self, bint final=True, bint of_batches=False):
+        """[(row, Damage)] so far; one behind the last batch waits for the next batch unless `final`.
+
+        `row`: of the records, or with `of_batches` of the batches, in front of which the damage lies."""
         ready, kept = [], []
         for position, length, reason, fault, lost_from, batch, row in self.damage:
             lost_to = None
@@ -501,7 +503,7 @@ cdef class Decoder:
             elif not final:
                 kept.append((position, length, reason, fault, lost_from, 0, 0))
                 continue
-            ready.append((row, self.faults.Damage(self.file_name, position, length, lost_from, lost_to,
+            ready.append((batch if of_batches else row, self.faults.Damage(self.file_name, position, length, lost_from, lost_to,
                                                   position + length, reason, self.faults.sentence(reason, fault))))
         self.damage = kept
         return ready

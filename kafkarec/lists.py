@@ -90,8 +90,9 @@ def _lists(start: int, table: Table, offsets: list[int], nulls: list[int], damag
 
 
 def _each(
-    values: Any, decoder: Decoder, most: int, filled: Callable[[Decoder], tuple[int, int]], make: Callable[[Decoder], Table]
-) -> Iterator[RecordLists]:
+    values: Any, decoder: Decoder, most: int, filled: Callable[[Decoder], tuple[int, int]],
+    make: Callable[[Decoder], Table], of_batches: bool = False,
+) -> Iterator[RecordLists]:  # fmt: skip
     """Feeds value after value; `filled` tells (rows, bytes) so far, `make` takes them as a table."""
     count, get = _getter(values)
     start, offsets = 0, [0]
@@ -108,7 +109,7 @@ def _each(
             except KafkaRecordError as error:
                 error.value_index = i
                 raise
-            damage += [(i, row, found) for row, found in decoder.pop_damage()]
+            damage += [(i, row, found) for row, found in decoder.pop_damage(of_batches=of_batches)]
         rows, size = filled(decoder)
         offsets.append(rows)
         if size >= most and i + 1 < count:
@@ -173,4 +174,4 @@ def scan_each(values: Any, *, errors: str = "raise", max_output_bytes: int = 64 
         _, rows, _ = decoder.filled
         return rows, rows * _BATCH_ROW_BYTES
 
-    return _each(values, asked.decoder(options, NO_COLUMNS), max_output_bytes, filled, make)
+    return _each(values, asked.decoder(options, NO_COLUMNS), max_output_bytes, filled, make, of_batches=True)

@@ -162,7 +162,7 @@ def reassemble(piece: Any, columns: tuple[Column, ...]) -> pa.ListArray:
     struct = pa.StructArray.from_arrays(children, fields=list(schema.arrow_struct(columns)))
     validity, offsets = lists.buffers()[:2]
     if layout:
-        offsets = _shifted(lists.offsets, damage)
+        offsets = _shifted(lists.offsets, [value - piece.start for value, _, _ in damage])
     return pa.ListArray.from_buffers(
         schema.arrow_result(columns),
         len(lists),
@@ -205,10 +205,10 @@ def corrupt_text(damage: Any) -> str:
     return json.dumps(told)
 
 
-def _shifted(offsets: pa.Array, damage: Iterable[tuple[int, int, Any]]) -> pa.Buffer:
+def _shifted(offsets: pa.Array, damaged: Iterable[int]) -> pa.Buffer:
     """List offsets with room for the damage rows: each value begins later by the damage before it."""
     extra = [0] * len(offsets)
-    for value, _, _ in damage:
+    for value in damaged:
         extra[value + 1] += 1
     total = 0
     for index, more in enumerate(extra):

@@ -1,0 +1,282 @@
+"""What a worker does with an Arrow array of bytes: buffers shared, damage in order, input in every shape."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import golden
+import pyarrow as pa
+import pytest
+
+import kafkarec
+from spark_udfs import decoding, options, schema
+
+GOOD = golden.vector("v2-none-logappend").bytes
+BINARY = pa.binary()
+FIELDS = [column.name for column in schema.RECORD_COLUMNS]
+
+
+def spoiled(raw: bytes) -> bytes:
+    """The same batch with its last byte flipped: the checksum fails."""
+    return raw[:-1] + bytes([raw[-1] ^ 1])
+
+
+def decode(
+    values: list[bytes | None], mode: str = "FAILFAST", type_: pa.DataType = BINARY, **more: Any
+) -> pa.Array:
+    chosen = options.make(mode=mode, **more)
+    pieces = list(decoding.decode_values(kafkarec, pa.array(values, type_), chosen))
+    for piece in pieces:
+        piece.validate(full=True)
+        assert piece.type == schema.arrow_result(schema.RECORD_COLUMNS)
+    return pa.concat_arrays(pieces)
+
+
+def plain(record: kafkarec.Record) -> dict[str, Any]:
+    """A record of the standalone decode in the words of Spark's Kafka source."""
+    headers = [{"key": key, "value": value} for key, value in record.headers]
+    return {
+        "topic": None,
+        "partition": None,
+        "offset": record.offset,
+        "timestamp": record.datetime,
+        "timestampType": -1 if record.timestamp_type is None else int(record.timestamp_type),
+        "key": record.key,
+        "value": record.value,
+        "headers": headers or None,
+        "_corrupt_record": None,
+    }
+
+
+@pytest.mark.parametrize("case", golden.vectors(), ids=str)
+def test_same_rows_as_the_standalone_decode(case: golden.Case) -> None:
+    try:
+        wanted = [plain(record) for record in kafkarec.decode(case.bytes)]
+    except (ValueError, OverflowError) as error:  # datetime ends in the year 9999; Arrow does not
+        pytest.fail(f"{case}: {error}")
+    assert decode([case.bytes]).to_pylist() == [wanted]
+
+
+def addresses(array: pa.Array) -> set[int]:
+    return {buffer.address for buffer in array.buffers() if buffer is not None}
+
+
+def test_record_data_is_not_copied() -> None:
+    values = pa.array([GOOD, None, b"", GOOD * 3])
+    (piece,) = kafkarec.decode_each(
+        values, columns=schema.sources(schema.RECORD_COLUMNS), timestamp_unit="us"
+    )
+    theirs = pa.array(piece).values
+    ours = decoding.reassemble(piece, schema.RECORD_COLUMNS).values
+    for name in ("offset", "timestamp", "key", "value"):
+        assert addresses(ours.field(name)) == addresses(theirs.field(name)), name
+    shared = addresses(ours.field("headers").values) & addresses(theirs.field("headers").values)
+    assert len(shared) >= 4  # offsets and bytes of header keys and of header values
+
+
+@pytest.mark.parametrize("type_", [pa.binary(), pa.large_binary()], ids=str)
+def test_null_gives_null_and_empty_gives_empty(type_: pa.DataType) -> None:
+    found = decode([None, b"", GOOD, None], type_=type_)
+    assert [None if row is None else len(row) for row in found.to_pylist()] == [None, 0, 5, None]
+    assert found.to_pylist()[2][0]["key"] == b"key-0"
+
+
+def test_no_values_at_all() -> None:
+    assert decode([]).to_pylist() == []
+    assert decode([None, b""]).to_pylist() == [None, []]
+
+
+def test_sliced_input() -> None:
+    values = pa.array([b"not a batch, and never looked at", None, GOOD, b""])[1:]
+    (found,) = decoding.decode_values(kafkarec, values, options.Options())
+    assert [None if row is None else len(row) for row in found.to_pylist()] == [None, 5, 0]
+
+
+def test_magic_0_has_timestamp_type_minus_1_and_no_headers() -> None:
+    name = next(case.name for case in golden.vectors() if case.name.startswith("v0-none"))
+    rows = decode([golden.vector(name).bytes]).to_pylist()[0]
+    assert rows
+    assert {(row["timestampType"], row["timestamp"], row["headers"]) for row in rows} == {(-1, None, None)}
+
+
+def test_damage_is_one_element_between_the_good_records() -> None:
+    found = decode([GOOD, None, GOOD + spoiled(GOOD) + GOOD, b"", spoiled(GOOD)], "PERMISSIVE").to_pylist()
+    assert [None if row is None else len(row) for row in found] == [5, None, 11, 0, 1]
+    middle = found[2]
+    assert [row["offset"] for row in middle] == [10, 11, 12, 13, 14, None, 10, 11, 12, 13, 14]
+    assert [row["_corrupt_record"] is None for row in middle].count(False) == 1
+    told = json.loads(middle[5].pop("_corrupt_record"))
+    assert set(middle[5].values()) == {None}
+    assert list(told) == ["position", "length", "lost_from", "lost_to", "next_position", "reason", "detail"]
+    assert (told["position"], told["length"], told["reason"]) == (len(GOOD), len(GOOD), "crc_mismatch")
+    assert told["next_position"] == 2 * len(GOOD)
+    assert middle[:5] == middle[6:] == found[0]
+    assert json.loads(found[4][0]["_corrupt_record"])["position"] == 0
+
+
+def test_damage_at_both_ends_and_twice_in_a_row() -> None:
+    bad = spoiled(GOOD)
+    (rows,) = decode([bad + GOOD + bad + bad + GOOD + bad], "PERMISSIVE").to_pylist()
+    good = [row for row in rows if row["_corrupt_record"] is None]
+    damage = [json.loads(row["_corrupt_record"]) for row in rows if row["_corrupt_record"]]
+    assert [row["offset"] for row in good] == [10, 11, 12, 13, 14] * 2
+    assert sum(each["length"] for each in damage) == 4 * len(GOOD)
+    assert rows[0]["_corrupt_record"] and rows[-1]["_corrupt_record"]
+
+
+@pytest.mark.parametrize("case", golden.invalid(), ids=str)
+def test_permissive_never_raises_and_reports_each_damage(case: golden.Case) -> None:
+    """The engine's own account (errors="skip") and the elements agree; a value behind a bad one is whole."""
+    found = decode([case.bytes, GOOD], "PERMISSIVE").to_pylist()
+    standalone = kafkarec.decode(case.bytes, errors="skip")
+    wanted = [decoding.corrupt_text(damage) for damage in standalone.damage]
+    assert [row["_corrupt_record"] for row in found[0] if row["_corrupt_record"]] == wanted
+    assert len(found[0]) == len(standalone) + len(wanted)
+    assert len(found[1]) == 5
+
+
+def test_failfast_names_byte_and_offset_in_the_first_line() -> None:
+    with pytest.raises(kafkarec.CorruptRecordError) as caught:
+        decode([GOOD, GOOD + spoiled(GOOD)])
+    first = str(caught.value).splitlines()[0]
+    assert f"byte {len(GOOD)}" in first
+    assert "base offset 10" in first
+    assert any("in row 1 of an input batch of 2" in note for note in caught.value.__notes__)
+    assert b"key-0" not in str(caught.value).encode()
+
+
+def test_output_is_cut_at_value_borders() -> None:
+    chosen = options.make(max_output_bytes=1)
+    pieces = list(decoding.decode_values(kafkarec, pa.array([GOOD] * 5), chosen))
+    assert [len(piece) for piece in pieces] == [1] * 5
+
+
+def test_limit_of_one_payload_is_an_error_or_a_reason() -> None:
+    raw = golden.vector(next(case.name for case in golden.vectors() if case.name.startswith("v2-zstd"))).bytes
+    with pytest.raises(kafkarec.LimitExceededError, match="max_decompressed_bytes"):
+        decode([raw], max_decompressed_bytes=1)
+    (rows,) = decode([raw], "PERMISSIVE", max_decompressed_bytes=1).to_pylist()
+    assert json.loads(rows[0]["_corrupt_record"])["reason"] == "limit_exceeded"
+
+
+def test_timestamp_beyond_microseconds_is_null() -> None:
+    """A Kafka time is 64 bits of milliseconds; Spark's has microseconds, so a huge one does not fit."""
+    name = next(case.name for case in golden.vectors() if case.name == "v2-ts-delta-wraps")
+    rows = decode([golden.vector(name).bytes])
+    raw = [
+        record["timestamp"] for batch in golden.vector(name).json["batches"] for record in batch["records"]
+    ]
+    found = rows.values.field("timestamp").cast(pa.int64()).to_pylist()
+    assert found == [ms * 1000 if -(2**63) <= ms * 1000 < 2**63 and ms != -1 else None for ms in raw]
+    assert None in found
+
+
+def scan(values: list[bytes | None], mode: str = "FAILFAST") -> list[Any]:
+    arguments = (pa.array(values, pa.binary()), pa.array([mode] * len(values)))
+    pieces = list(decoding.kafka_scan(iter([arguments])))
+    for piece in pieces:
+        piece.validate(full=True)
+        assert piece.type == schema.arrow_result(schema.BATCH_COLUMNS)
+    return pa.concat_arrays(pieces).to_pylist()
+
+
+def test_scan_tells_the_headers_of_every_batch() -> None:
+    case = golden.vector("v2-none-logappend")
+    found = scan([None, case.bytes * 2, b""])
+    assert (found[0], found[2]) == (None, [])
+    first, second = found[1]
+    batch = case.json["batches"][0]
+    assert (first["crc"], first["size_in_bytes"], first["record_count"]) == (
+        batch["crc"],
+        batch["sizeInBytes"],
+        5,
+    )
+    assert (first["position"], second["position"]) == (0, len(case.bytes))
+    assert first["timestampType"] == 1
+    assert round(first["max_timestamp"].timestamp() * 1000) == batch["maxTimestamp"]
+    assert first["_corrupt_record"] is None
+
+
+def test_scan_of_damage() -> None:
+    bad = bytearray(GOOD)
+    bad[8:12] = (3).to_bytes(4, "big")  # the size field is below any header
+    with pytest.raises(kafkarec.CorruptRecordError):
+        scan([bytes(bad)])
+    later = (20).to_bytes(8, "big") + GOOD[8:]  # the base offset is outside of the checksum
+    (rows,) = scan([GOOD + bytes(bad) + later], "PERMISSIVE")
+    assert [row["_corrupt_record"] is None for row in rows] == [True, False, True]
+    assert json.loads(rows[1]["_corrupt_record"])["reason"] == "size_too_small"
+
+
+# ---- arguments ----
+
+
+def test_options_travel_as_one_literal() -> None:
+    for given in ({}, {"mode": "permissive"}, {"mode": "PERMISSIVE", "control": True, "max_output_bytes": 5}):
+        chosen = options.make(**given)
+        assert options.from_literal(options.to_literal(chosen)) == chosen
+    assert options.to_literal(options.make(mode="permissive")) == "PERMISSIVE"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"mode": "DROPMALFORMED"}, "the modes are FAILFAST and PERMISSIVE"),
+        ({"max_output_byte": 5}, "did you mean max_output_bytes?"),
+        ({"max_output_bytes": 0}, "must be above 0"),
+    ],
+)
+def test_wrong_option(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        options.make(**given)
+
+
+def test_option_of_the_wrong_type() -> None:
+    with pytest.raises(TypeError, match="max_output_bytes must be int, not bool"):
+        options.make(max_output_bytes=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (pa.array(["text"]), TypeError, "takes a binary column, not string"),
+        ((pa.array([GOOD, GOOD]), pa.array(["FAILFAST", "PERMISSIVE"])), ValueError, "must be a literal"),
+        ((pa.array([GOOD]), pa.array([None], pa.string())), ValueError, "the mode of kafka_decode is null"),
+        ((pa.array([GOOD]), pa.array(["a"]), pa.array(["b"])), TypeError, "takes a column and a mode"),
+    ],
+)
+def test_wrong_arguments_of_the_sql_function(arguments: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        list(decoding.kafka_decode(iter([arguments])))
+
+
+def test_explode_repeats_what_is_kept_and_outer_keeps_values_without_records() -> None:
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(["a", "b", "c", "d"]), pa.array([None, GOOD, b"", GOOD + spoiled(GOOD)])], ["name", "value"]
+    )
+    literal = options.to_literal(options.make(mode="PERMISSIVE", max_output_bytes=1))
+
+    def names(outer: bool) -> list[str]:
+        found = pa.Table.from_batches(decoding.Explode(literal, outer)(iter([batch])))
+        found.validate(full=True)
+        assert found.schema.names == ["name", *FIELDS]
+        return "".join(found.column("name").to_pylist())
+
+    assert names(outer=False) == "bbbbb" + "dddddd"
+    assert names(outer=True) == "a" + "bbbbb" + "c" + "dddddd"
+
+
+def test_headers_are_null_only_where_there_are_none() -> None:
+    (rows,) = decode([GOOD]).to_pylist()
+    wanted = [
+        [
+            {"key": key, "value": None if value is None else base64.b64decode(value)}
+            for key, value in record["headers"]
+        ]
+        for batch in golden.vector("v2-none-logappend").json["batches"]
+        for record in batch["records"]
+    ]
+    assert [row["headers"] or [] for row in rows] == wanted
+    assert None in [row["headers"] for row in rows]

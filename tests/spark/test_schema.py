@@ -1,0 +1,83 @@
+"""The column table is what pyspark makes of it: equal Arrow types, and the names of Spark's Kafka source."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+import kafkarec
+from spark_udfs import schema
+
+# The names of the table's types, spelled out a second time.
+SPARK_TYPES: dict[str, DataType] = {
+    "string": StringType(),
+    "int": IntegerType(),
+    "bigint": LongType(),
+    "smallint": ShortType(),
+    "tinyint": ByteType(),
+    "boolean": BooleanType(),
+    "binary": BinaryType(),
+    "timestamp": TimestampType(),
+    "array<struct<key:string,value:binary>>": ArrayType(
+        StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+    ),
+}
+
+
+@pytest.mark.parametrize("columns", [schema.RECORD_COLUMNS, schema.BATCH_COLUMNS], ids=["records", "batches"])
+def test_arrow_type_is_sparks_own_so_that_nothing_is_cast(columns: tuple[schema.Column, ...]) -> None:
+    struct = StructType([StructField(column.name, SPARK_TYPES[column.type]) for column in columns])
+    wanted = to_arrow_type(ArrayType(struct), timezone="UTC")
+    ours = schema.arrow_result(columns)
+    assert ours.equals(wanted, check_metadata=True)
+    assert str(ours) == str(wanted)
+
+
+def test_names_and_types_of_the_kafka_source() -> None:
+    """org.apache.spark.sql.kafka010.KafkaRecordToRowConverter.schemaWithHeaders, plus the corrupt record."""
+    types = {column.name: column.type for column in schema.RECORD_COLUMNS}
+    assert types == {
+        "topic": "string",
+        "partition": "int",
+        "offset": "bigint",
+        "timestamp": "timestamp",
+        "timestampType": "int",
+        "key": "binary",
+        "value": "binary",
+        "headers": "array<struct<key:string,value:binary>>",
+        "_corrupt_record": "string",
+    }
+
+
+def test_every_column_that_we_ask_for_exists() -> None:
+    records = kafkarec.decode(b"", columns=schema.sources(schema.RECORD_COLUMNS))
+    assert list(records.schema.names) == schema.sources(schema.RECORD_COLUMNS)
+    assert set(schema.sources(schema.BATCH_COLUMNS)) == set(kafkarec.scan(b"").schema.names)
+
+
+def test_no_source_column_is_forgotten() -> None:
+    """The default columns of kafkarec, and the batch columns, all arrive in Spark."""
+    assert set(kafkarec.decode(b"").schema.names) <= set(schema.sources(schema.RECORD_COLUMNS))
+
+
+def test_sql_and_ddl_name_every_column() -> None:
+    assert schema.sql_struct(schema.RECORD_COLUMNS).startswith(
+        "struct<topic:string,partition:int,offset:bigint,"
+    )
+    assert schema.sql_columns(schema.RECORD_COLUMNS).endswith("_corrupt_record string")
+    assert pa.types.is_struct(schema.arrow_struct(schema.RECORD_COLUMNS))
