@@ -76,6 +76,7 @@ class BatchTable(Table):
         super().__init__(_BATCH_LAYOUT, pieces)
         self.damage = damage
         self.remaining = remaining
+        self._frozen = True
 
     @classmethod
     def of(cls, tables: Iterable[Rows], damage: tuple[Damage, ...] = (), remaining: int = 0) -> BatchTable:
@@ -140,6 +141,7 @@ class RecordColumns(Table):
         self.remaining = remaining
         self.last_stable_offset = last_stable_offset
         self.timestamps_out_of_range = sum(chunk.out_of_range for chunk, _, _ in self._pieces)
+        self._frozen = True
 
     def _same(self, pieces: Iterable[Piece]) -> RecordColumns:
         return RecordColumns(

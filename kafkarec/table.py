@@ -69,6 +69,11 @@ class Table:
         self._pieces = list(pieces)
         self._length = sum(stop - start for _, start, stop in self._pieces)
 
+    def __setattr__(self, name: str, value: object) -> None:
+        if "_frozen" in self.__dict__ and not name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__} is immutable: {name} cannot be set")
+        object.__setattr__(self, name, value)
+
     def _same(self, pieces: Iterable[Piece]) -> Self:
         """The same kind of table over other rows."""
         raise TypeError("a table is sliced by its own class")

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import control
 from ._core import Layout, Source
+from .errors import InvalidRecordError
+from .faults import error
 from .schema import record_schema
 
 if TYPE_CHECKING:
@@ -59,14 +61,24 @@ def _read_headers(asked: Request, source: Source) -> tuple[dict[int, bytes | Non
         for position, key in zip(markers.column("batch_position"), markers.column("key"), strict=True):
             keys.setdefault(position, key)
     table = BatchTable.of([rows])
-    names = ("position", "producer_id", "base_offset", "last_offset", "next_offset", "is_transactional", "is_control")
+    names = (
+        "position", "size_in_bytes", "producer_id", "base_offset", "last_offset", "next_offset",
+        "is_transactional", "is_control",
+    )  # fmt: skip
     columns = [table.column(name) for name in names]
     return keys, [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _ended_by(key: bytes | None) -> control.ControlRecordType | None:
+def _ended_by(key: bytes | None, row: dict[str, Any], file: object) -> control.ControlRecordType | None:
     """ABORT or COMMIT, None for any other control record. InvalidRecordError when the key cannot be read."""
-    type_id = control.type_id(key)
+    try:
+        type_id = control.type_id(key)
+    except InvalidRecordError as found:
+        fault = {
+            "position": row["position"], "base_offset": row["base_offset"], "file": file, "detail": str(found),
+            "next_position": row["position"] + row["size_in_bytes"],
+        }  # fmt: skip
+        raise error("control_record_invalid", fault) from None
     known = (control.ControlRecordType.ABORT, control.ControlRecordType.COMMIT)
     return control.ControlRecordType(type_id) if type_id in known else None
 
@@ -81,7 +93,7 @@ def find(asked: Request, source: Source) -> tuple[list[Transaction], int | None]
         if row["is_control"]:
             if row["position"] not in keys:
                 continue
-            ended = _ended_by(keys[row["position"]])
+            ended = _ended_by(keys[row["position"]], row, asked.named["file"])
             if ended is not None and producer in open_since:
                 aborted = ended is control.ControlRecordType.ABORT
                 found.append(Transaction(producer, open_since.pop(producer), row["last_offset"], aborted))

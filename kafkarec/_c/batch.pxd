@@ -183,11 +183,11 @@ cdef inline void read_legacy(const uint8_t* p, BatchRow* row) noexcept nogil:
         row.timestamp_type = 1 if row.attributes & LOG_APPEND_TIME else 0
 
 
-cdef inline int32_t overhead_of(int8_t magic) noexcept nogil:
-    """The least batch length of a magic."""
+cdef inline int32_t least_size(int8_t magic) noexcept nogil:
+    """The least size in bytes of a batch of this magic."""
     if magic == 2:
-        return V2_OVERHEAD - LOG_OVERHEAD
-    return V1_OVERHEAD if magic == 1 else V0_OVERHEAD
+        return V2_OVERHEAD
+    return LOG_OVERHEAD + (V1_OVERHEAD if magic == 1 else V0_OVERHEAD)
 
 
 cdef inline int read_batch(const uint8_t* base, int64_t length, int64_t position, BatchRow* row,
@@ -204,8 +204,8 @@ cdef inline int read_batch(const uint8_t* base, int64_t length, int64_t position
     row.magic = <int8_t>p[MAGIC_OFFSET]
     if row.magic < 0 or row.magic > LATEST_MAGIC:          # a caller's live buffer may change between two loads
         return refuse(fault, UNSUPPORTED_MAGIC, LATEST_MAGIC, row.magic)
-    if row.batch_length < overhead_of(row.magic):
-        return refuse(fault, BATCH_TOO_SMALL, overhead_of(row.magic), row.batch_length)
+    if row.size_in_bytes < least_size(row.magic):
+        return refuse(fault, BATCH_TOO_SMALL, least_size(row.magic), row.size_in_bytes)
     if row.magic == 2:
         read_v2(p, row)
     else:

@@ -87,7 +87,7 @@ cdef inline bint was_aborted(const Options* o, const BatchRow* row) noexcept nog
 
 cdef inline bint left_out(const Options* o, const BatchRow* row) noexcept nogil:
     """A batch that the isolation level hides. Wrappers are judged record by record: their first offset is inside."""
-    if row.magic == 2 and row.base_offset >= o.stable_offset:
+    if row.magic == 2 and o.stable_offset < INT64_MAX and row.base_offset >= o.stable_offset:
         return True
     return is_transactional(row) and not is_control(row) and o.aborted_count > 0 and was_aborted(o, row)
 
@@ -148,7 +148,7 @@ cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length) noex
     e.chunk_used += length
     if is_control(&e.row) and not e.options.control:
         columns_truncate(c, start, c.rows)
-    elif e.row.last_offset >= e.options.stable_offset and c.want & WANT_OFFSET:
+    elif e.options.stable_offset < INT64_MAX and c.want & WANT_OFFSET:
         cut_unstable(c, start, e.options.stable_offset)
     if e.options.ticks > 1 and c.want & WANT_TIMESTAMP:
         scale_timestamps(c, start, e.options.ticks)

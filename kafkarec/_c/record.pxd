@@ -21,12 +21,12 @@ comparison at the record's end amounts to. Where 64 bytes behind the record are 
 their own: without payload the fields move the cursor at most 36 bytes past the record's end before a length is compared.
 The last records of a payload take the exact form of the same body, which looks at no byte behind the payload.
 """
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from kafkarec._c.batch cimport ABSENT, BatchRow, LOG_APPEND_TIME, wrapping_add
+from kafkarec._c.batch cimport ABSENT, BatchRow, wrapping_add
 from kafkarec._c.columns cimport (
-    Columns, SLACK, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, bytes_grow, clear_bit,
+    Bytes, Columns, SLACK, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, bytes_grow, clear_bit,
     columns_reserve, copy_wide, headers_reserve,
 )
 from kafkarec._c.status cimport (
@@ -62,14 +62,54 @@ cdef inline int next_varlong(const uint8_t** cursor, const uint8_t* end, bint ex
     return status
 
 
+# The columns' hot ends as scalars: a store through a byte pointer may alias any struct in memory, not these.
+cdef struct Hot:
+    int64_t* offset
+    int64_t* timestamp
+    int32_t* key_ends
+    uint8_t* key
+    int64_t key_used
+    int64_t key_room
+    int32_t* value_ends
+    uint8_t* value
+    int64_t value_used
+    int64_t value_room
+    int32_t* header_ends
+
+
+cdef inline Hot hot_load(Columns* c) noexcept nogil:
+    cdef Hot h
+    h.offset = <int64_t*>c.offset.data
+    h.timestamp = <int64_t*>c.timestamp.data
+    h.key_ends = <int32_t*>c.key.offsets.data + 1
+    h.key = c.key.data.data
+    h.key_used = c.key.used
+    h.key_room = <int64_t>c.key.data.capacity - SLACK
+    h.value_ends = <int32_t*>c.value.offsets.data + 1
+    h.value = c.value.data.data
+    h.value_used = c.value.used
+    h.value_room = <int64_t>c.value.data.capacity - SLACK
+    h.header_ends = <int32_t*>c.header_offsets.data + 1
+    return h
+
+
+cdef inline int grow(Columns* c, Bytes* column, int64_t used, int64_t more) noexcept nogil:
+    column.used = used
+    return bytes_grow(column, more)
+
+
+cdef inline void copy(uint8_t* to, const uint8_t* source, int32_t n, bint exact) noexcept nogil:
+    if exact:
+        memcpy(to, source, <size_t>n)
+    else:
+        copy_wide(to, source, n)
+
+
 cdef inline int append_header_key(Columns* c, const uint8_t* p, int32_t length, bint exact, bint binary) noexcept nogil:
     """The key as Java's String has it: malformed UTF-8 becomes U+FFFD, which may triple it."""
     cdef int status
     if binary or is_ascii(p, length):
-        if exact:
-            memcpy(c.header_key.data.data + c.header_key.used, p, <size_t>length)
-        else:
-            copy_wide(c.header_key.data.data + c.header_key.used, p, length)
+        copy(c.header_key.data.data + c.header_key.used, p, length, exact)
         c.header_key.used += length
         return OK
     status = bytes_grow(&c.header_key, <int64_t>length * 3)
@@ -79,15 +119,16 @@ cdef inline int append_header_key(Columns* c, const uint8_t* p, int32_t length, 
 
 
 cdef inline int append_headers(Columns* c, const uint8_t** cursor, const uint8_t* end, int32_t count, bint exact,
-                               bint want, bint binary, Fault* fault) noexcept nogil:
+                               bint binary, Fault* fault) noexcept nogil:
+    """`count` headers to their columns; a projection without headers passes through the same checks."""
     cdef const uint8_t* p = cursor[0]
+    cdef bint want = (c.want & WANT_HEADERS) != 0
     cdef int32_t length = 0
     cdef int32_t i
-    cdef int status
-    if want:
-        status = headers_reserve(c, count, end - p)
-        if status != OK:
-            return refuse(fault, status, count, end - p)
+    cdef int64_t row = c.headers
+    cdef int status = headers_reserve(c, count, end - p) if want else OK
+    if status != OK:
+        return refuse(fault, status, count, end - p)
     for i in range(count):
         status = next_varint(&p, end, exact, &length)
         if status != OK:
@@ -111,29 +152,26 @@ cdef inline int append_headers(Columns* c, const uint8_t** cursor, const uint8_t
             return refuse(fault, HEADER_VALUE_INVALID, end - p, length)
         if want:
             if length < 0:
-                clear_bit(c.header_value.validity.data, c.headers)
+                clear_bit(c.header_value.validity.data, row)
                 c.header_value.nulls += 1
             else:
-                if exact:
-                    memcpy(c.header_value.data.data + c.header_value.used, p, <size_t>length)
-                else:
-                    copy_wide(c.header_value.data.data + c.header_value.used, p, length)
+                copy(c.header_value.data.data + c.header_value.used, p, length, exact)
                 c.header_value.used += length
-            c.headers += 1
-            (<int32_t*>c.header_key.offsets.data)[c.headers] = <int32_t>c.header_key.used
-            (<int32_t*>c.header_value.offsets.data)[c.headers] = <int32_t>c.header_value.used
+            row += 1
+            c.headers = row
+            (<int32_t*>c.header_key.offsets.data)[row] = <int32_t>c.header_key.used
+            (<int32_t*>c.header_value.offsets.data)[row] = <int32_t>c.header_value.used
         if length > 0:
             p += length
     cursor[0] = p
     return OK
 
 
-cdef inline int decode_one(Columns* c, int64_t row, const BatchRow* batch, const uint8_t** cursor, const uint8_t* end,
-                           bint exact, bint binary, Fault* fault) noexcept nogil:
+cdef inline int decode_one(Columns* c, Hot* h, int64_t row, const BatchRow* batch, const uint8_t** cursor,
+                           const uint8_t* end, uint32_t want, bint exact, bint binary, Fault* fault) noexcept nogil:
     """One record's body, `end` being its last byte's successor. `exact` is a constant at both calls."""
     cdef const uint8_t* p = cursor[0] + 1               # attributes
-    cdef uint8_t* to
-    cdef int64_t delta = 0, timestamp
+    cdef int64_t delta = 0
     cdef int32_t length = 0
     cdef int status
     if exact and end - cursor[0] < 1:
@@ -141,42 +179,38 @@ cdef inline int decode_one(Columns* c, int64_t row, const BatchRow* batch, const
     status = next_varlong(&p, end, exact, &delta)
     if status != OK:
         return refuse(fault, status, 0, 0)
-    if c.want & WANT_TIMESTAMP:
-        timestamp = wrapping_add(batch.base_timestamp, delta)
-        if batch.attributes & LOG_APPEND_TIME:
-            timestamp = batch.max_timestamp
-        if timestamp == ABSENT:
-            timestamp = 0
+    if want & WANT_TIMESTAMP:
+        delta = batch.max_timestamp if batch.timestamp_type else wrapping_add(batch.base_timestamp, delta)
+        if delta == ABSENT:
+            delta = 0
             clear_bit(c.timestamp_validity.data, row)
             c.timestamp_nulls += 1
-        (<int64_t*>c.timestamp.data)[row] = timestamp
+        h.timestamp[row] = delta
     status = next_varint(&p, end, exact, &length)
     if status != OK:
         return refuse(fault, status, 0, 0)
-    if c.want & WANT_OFFSET:
-        (<int64_t*>c.offset.data)[row] = wrapping_add(batch.base_offset, length)
+    if want & WANT_OFFSET:
+        h.offset[row] = wrapping_add(batch.base_offset, length)
 
     status = next_varint(&p, end, exact, &length)
     if status != OK:
         return refuse(fault, status, 0, 0)
     if length > end - p:
         return refuse(fault, KEY_LENGTH_INVALID, end - p, length)
-    if c.want & WANT_KEY:
+    if want & WANT_KEY:
         if length < 0:
             clear_bit(c.key.validity.data, row)
             c.key.nulls += 1
         else:
-            if c.key.data.capacity < <size_t>(c.key.used + length + SLACK):
-                status = bytes_grow(&c.key, length)
+            if length > h.key_room - h.key_used:
+                status = grow(c, &c.key, h.key_used, length)
                 if status != OK:
                     return refuse(fault, status, length, 0)
-            to = c.key.data.data + c.key.used
-            if exact:
-                memcpy(to, p, <size_t>length)
-            else:
-                copy_wide(to, p, length)
-            c.key.used += length
-        (<int32_t*>c.key.offsets.data)[row + 1] = <int32_t>c.key.used
+                h.key = c.key.data.data
+                h.key_room = <int64_t>c.key.data.capacity - SLACK
+            copy(h.key + h.key_used, p, length, exact)
+            h.key_used += length
+        h.key_ends[row] = <int32_t>h.key_used
     if length > 0:
         p += length
 
@@ -185,22 +219,20 @@ cdef inline int decode_one(Columns* c, int64_t row, const BatchRow* batch, const
         return refuse(fault, status, 0, 0)
     if length > end - p:
         return refuse(fault, VALUE_LENGTH_INVALID, end - p, length)
-    if c.want & WANT_VALUE:
+    if want & WANT_VALUE:
         if length < 0:
             clear_bit(c.value.validity.data, row)
             c.value.nulls += 1
         else:
-            if c.value.data.capacity < <size_t>(c.value.used + length + SLACK):
-                status = bytes_grow(&c.value, length)
+            if length > h.value_room - h.value_used:
+                status = grow(c, &c.value, h.value_used, length)
                 if status != OK:
                     return refuse(fault, status, length, 0)
-            to = c.value.data.data + c.value.used
-            if exact:
-                memcpy(to, p, <size_t>length)
-            else:
-                copy_wide(to, p, length)
-            c.value.used += length
-        (<int32_t*>c.value.offsets.data)[row + 1] = <int32_t>c.value.used
+                h.value = c.value.data.data
+                h.value_room = <int64_t>c.value.data.capacity - SLACK
+            copy(h.value + h.value_used, p, length, exact)
+            h.value_used += length
+        h.value_ends[row] = <int32_t>h.value_used
     if length > 0:
         p += length
 
@@ -211,14 +243,49 @@ cdef inline int decode_one(Columns* c, int64_t row, const BatchRow* batch, const
         # half the bytes left: a header takes two bytes at least (CVE-2026-111108: a count allocated before it is checked)
         if length < 0 or length > (end - p) // 2:
             return refuse(fault, HEADER_COUNT_INVALID, (end - p) // 2, length)
-        status = append_headers(c, &p, end, length, exact, (c.want & WANT_HEADERS) != 0, binary, fault)
+        status = append_headers(c, &p, end, length, exact, binary, fault)
         if status != OK:
             return status
-    if c.want & WANT_HEADERS:
-        (<int32_t*>c.header_offsets.data)[row + 1] = <int32_t>c.headers
+    if want & WANT_HEADERS:
+        h.header_ends[row] = <int32_t>c.headers
     if p != end:
         return refuse(fault, RECORD_STRUCTURE_INVALID, end - cursor[0], p - cursor[0])
     cursor[0] = p
+    return OK
+
+
+cdef inline int decode_rows(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, bint binary,
+                            Fault* fault) noexcept nogil:
+    """record_count records into columns that have room for them."""
+    cdef Hot h = hot_load(c)
+    cdef uint32_t want = c.want
+    cdef int64_t row = c.rows
+    cdef int64_t stop = row + batch.record_count
+    cdef int32_t length = 0
+    cdef int status
+    while row < stop:
+        status = read_varint(&p, end, &length)
+        if status != OK:
+            fault.record = <int32_t>(row - c.rows)
+            if status == MESSAGE_TRUNCATED:
+                return refuse(fault, RECORDS_MISSING, batch.record_count, row - c.rows)
+            return refuse(fault, status, 0, 0)
+        if length < 0 or length > end - p:
+            fault.record = <int32_t>(row - c.rows)
+            return refuse(fault, RECORD_LENGTH_INVALID, end - p, length)
+        if end - p - length >= READ_AHEAD:
+            status = decode_one(c, &h, row, batch, &p, p + length, want, False, binary, fault)
+        else:
+            status = decode_one(c, &h, row, batch, &p, p + length, want, True, binary, fault)
+        if status != OK:
+            fault.record = <int32_t>(row - c.rows)
+            return status
+        row += 1
+    if p != end:
+        return refuse(fault, RECORDS_LEFT_OVER, batch.record_count, end - p)
+    c.key.used = h.key_used
+    c.value.used = h.value_used
+    c.rows = stop
     return OK
 
 
@@ -226,41 +293,18 @@ cdef inline int decode_records(Columns* c, const BatchRow* batch, const uint8_t*
                                Fault* fault) noexcept nogil:
     """All records of a batch, p..end being its payload (decompressed). On refusal the caller rolls back."""
     cdef int64_t size = end - p
-    cdef int64_t row = c.rows
-    cdef int64_t stop
     cdef int32_t count = batch.record_count
-    cdef int32_t length = 0
     cdef int status
     if count < 0:
         return refuse(fault, RECORD_COUNT_NEGATIVE, 0, count)
     if count == 0:                       # Kafka compares nothing then, records behind it or not
         return OK
-    if count > size // LEAST_RECORD:
-        return refuse(fault, RECORDS_MISSING, count, size // LEAST_RECORD)
+    # room by the bytes, not by the claim: a claim of 2^31-1 runs out of bytes first
+    if count > size // LEAST_RECORD + 1:
+        count = <int32_t>(size // LEAST_RECORD + 1)
     status = columns_reserve(c, count, size if size < FIRST_RESERVE else FIRST_RESERVE)
     if status != OK:
         return refuse(fault, status, size, 0)
     if c.want & WANT_TYPE:
-        memset(c.type.data + row, batch.timestamp_type, <size_t>count)
-    stop = row + count
-    while row < stop:
-        fault.record = <int32_t>(row - c.rows)
-        status = read_varint(&p, end, &length)
-        if status != OK:
-            if status == MESSAGE_TRUNCATED:
-                return refuse(fault, RECORDS_MISSING, count, row - c.rows)
-            return refuse(fault, status, 0, 0)
-        if length < 0 or length > end - p:
-            return refuse(fault, RECORD_LENGTH_INVALID, end - p, length)
-        if end - p - length >= READ_AHEAD:
-            status = decode_one(c, row, batch, &p, p + length, False, binary, fault)
-        else:
-            status = decode_one(c, row, batch, &p, p + length, True, binary, fault)
-        if status != OK:
-            return status
-        row += 1
-    fault.record = -1
-    if p != end:
-        return refuse(fault, RECORDS_LEFT_OVER, count, end - p)
-    c.rows = stop
-    return OK
+        memset(c.type.data + c.rows, batch.timestamp_type, <size_t>count)
+    return decode_rows(c, batch, p, end, binary, fault)

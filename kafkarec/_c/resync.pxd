@@ -6,7 +6,8 @@
    the whole claim is the damage and nothing inside it is looked at: a value may itself hold batches. Several damaged
    batches in a row are followed claim by claim, as long as their offsets go up, until one checks out.
 2. Else byte by byte, always with CRC. A candidate whose base offset is below the last good next offset (a batch inside
-   of a value, most likely) counts only when a batch checks out behind it too.
+   of a value, most likely) counts only when a batch checks out behind it too. None counts whose offsets reach into
+   those of the batch behind it: no checksum covers a base offset, and a cut may have left half of one.
 
 Before its CRC is computed a candidate must look like what somebody writes, or be followed by another frame: in a gigabyte
 of compressed bytes every 300th place holds a size and a magic by chance.
@@ -105,15 +106,17 @@ cdef inline bint frame_behind(const uint8_t* base, int64_t length, int64_t posit
 cdef inline bint acceptable(const uint8_t* base, int64_t length, int64_t position, Search* search) noexcept nogil:
     cdef BatchRow row, behind
     cdef Fault fault
+    cdef bint followed
     if read_batch(base, length, position, &row, &fault) != OK:
         return False
     if not looks_written(base + position, &row) and not frame_behind(base, length, position + row.size_in_bytes):
         return False
     if not checks_out(base, length, position, search, &row):
         return False
-    if row.base_offset >= search.good_next:
-        return True
-    return checks_out(base, length, position + row.size_in_bytes, search, &behind)
+    followed = checks_out(base, length, position + row.size_in_bytes, search, &behind)
+    if followed and behind.base_offset < row.next_offset:
+        return False
+    return followed or row.base_offset >= search.good_next
 
 
 cdef inline int64_t search_on(const uint8_t* base, int64_t length, int64_t position, Search* search) noexcept nogil:

@@ -92,7 +92,7 @@ def _located(
 ) -> InvalidRecordError:
     return InvalidRecordError(
         f"read_committed cannot tell who aborted: {source.name} at byte {position} "
-        f"(base offset {base_offset}): {error}",
+        f"(base offset {base_offset}): {error}; --isolation read_uncommitted does not ask",
         reason=error.reason,
         position=position,
         base_offset=base_offset,

@@ -10,7 +10,7 @@ from importlib import metadata
 from typing import Any
 
 import kafkarec
-from kafkarec.codecs import CODECS
+from kafkarec import _core
 
 from . import options, output
 from .table import safe
@@ -29,6 +29,7 @@ EXTRAS = {
 }
 # Takers of the columns that need no extra of ours.
 GUESTS = ("polars", "duckdb", "pandas", "pyspark")
+_CHECKED = b"123456789"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,9 +47,9 @@ def run(args: argparse.Namespace) -> int:
 def examine() -> dict[str, Any]:
     """Everything, ready for JSON: kafkarec, python, platform, engine, codecs, extras, guests, problems."""
     build = dict(kafkarec.build_info())
-    for told_elsewhere in ("kafkarec", "python", "codecs"):
+    for told_elsewhere in ("kafkarec", "python"):
         build.pop(told_elsewhere, None)
-    codecs = codec_table()
+    codecs = build.pop("codecs")
     return {
         "kafkarec": kafkarec.__version__,
         "python": f"{platform.python_implementation()} {platform.python_version()}",
@@ -62,16 +63,7 @@ def examine() -> dict[str, Any]:
             for extra, (package, use) in EXTRAS.items()
         },
         "guests": {package: version_of(package) for package in GUESTS},
-        "problems": problems(codecs),
-    }
-
-
-def codec_table() -> dict[str, dict[str, str | None]]:
-    """codec -> the package that reads it, the module that is called, its version (None: missing)."""
-    return {
-        codec.name: {"package": codec.pip_name, "module": codec.module, "version": version_of(codec.pip_name)}
-        for codec in CODECS
-        if codec.pip_name
+        "problems": [*codec_problems(codecs), *checksum_problems()],
     }
 
 
@@ -83,12 +75,26 @@ def version_of(package: str) -> str | None:
         return None
 
 
-def problems(codecs: dict[str, Any]) -> list[str]:
-    """What keeps bytes from being decoded here, each with its cure."""
+def codec_problems(codecs: dict[str, Any]) -> list[str]:
+    """Codecs whose library is missing, each with its cure."""
     return [
-        f"{name} payloads cannot be read: pip install {info['package']}"
+        f"{name} payloads cannot be read: pip install {info['library']}"
         for name, info in codecs.items()
         if info["version"] is None
+    ]
+
+
+def checksum_problems() -> list[str]:
+    """Every way to a checksum must give the check value of its catalogue entry."""
+    found = {
+        "CRC-32C": (_core.crc32c_of(_CHECKED), 0xE3069283),
+        "CRC-32C by the own routine": (_core.crc32c_of(_CHECKED, own=True), 0xE3069283),
+        "CRC-32": (_core.crc32_of(_CHECKED), 0xCBF43926),
+    }
+    return [
+        f"{name} of the check text is 0x{is_:08x} and should be 0x{should:08x}: please report it"
+        for name, (is_, should) in found.items()
+        if is_ != should
     ]
 
 
@@ -105,7 +111,9 @@ def as_text(found: dict[str, Any]) -> str:
         lines.append(f"  {extra:<18}{info['package']} {state}")
     guests = ", ".join(f"{name} {version or '-'}" for name, version in found["guests"].items())
     lines += ["", f"takes columns without an extra: {guests}", ""]
-    lines += found["problems"] or ["all codecs can be read, nothing that decoding needs is missing"]
+    lines += found["problems"] or [
+        "all codecs can be read, the checksums are right: nothing that decoding needs is missing"
+    ]
     return "\n".join(map(safe, lines))
 
 
@@ -119,5 +127,5 @@ def _words(value: Any) -> str:
 
 def _codec(info: dict[str, Any]) -> str:
     if info["version"] is None:
-        return f"missing: pip install {info['package']}"
-    return f"{info['package']} {info['version']} (module {info['module']})"
+        return f"missing: pip install {info['library']}"
+    return f"{info['library']} {info['version']} ({info['how']})"

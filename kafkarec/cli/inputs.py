@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, BinaryIO
 
@@ -20,6 +21,12 @@ from .options import CouldNot, WrongUse
 _FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>\d{1,10})(\.[0-9a-f]{32}-(delete|future|stray))?")
 # Only Kafka's own file names let a folder speak for them; backup-2024/x.bin is no partition 2024.
 _SEGMENT = re.compile(r"\d{20}(-\d{10})?\.(log|checkpoint)")
+_NO_LOGS = {
+    ".index": "an offset index",
+    ".timeindex": "a time index",
+    ".txnindex": "a transaction index",
+    ".snapshot": "a producer snapshot",
+}
 _SPOOL_STEP = 1 << 20
 
 
@@ -55,18 +62,24 @@ def find(paths: Sequence[str], topic: str | None, partition: int | None) -> list
             sources += _segments(path)
         else:
             sources.append(_file(path))
+    for at, (source, later) in enumerate(pairwise(sources)):
+        if source.log == later.log and _base_offset(source.path) < _base_offset(later.path):
+            sources[at] = replace(source, next_path=later.path)
     given = {"topic": topic, "partition": partition}
     told = {name: value for name, value in given.items() if value is not None}
     return [replace(source, **told) for source in sources] if told else sources  # type: ignore[arg-type]
 
 
 def _file(path: str) -> Source:
-    folder = os.path.dirname(os.path.abspath(path))
-    named = (
-        _FOLDER.fullmatch(os.path.basename(folder)) if _SEGMENT.fullmatch(os.path.basename(path)) else None
-    )
-    if path == "-" or named is None:
+    folder, name = os.path.split(os.path.abspath(path))
+    if name.endswith(tuple(_NO_LOGS)):
+        what = _NO_LOGS[os.path.splitext(name)[1]]
+        raise WrongUse(f"{path} is {what} and holds no records; name the .log beside it")
+    if not _SEGMENT.fullmatch(name):
         return Source(path, None, None, log=path)
+    named = _FOLDER.fullmatch(os.path.basename(folder))
+    if named is None:
+        return Source(path, None, None, log=folder)
     return Source(path, named["topic"], int(named["partition"]), log=folder)
 
 
@@ -81,12 +94,11 @@ def _segments(folder: str) -> list[Source]:
         hint = f"; name a partition folder in it, such as {Path(folder, partitions[0])}" if partitions else ""
         raise CouldNot(f"{folder}: a folder without .log files{hint}")
     paths = [os.path.join(folder, name) for name in sorted(segments, key=_base_offset)]
-    sources = [replace(_file(path), log=os.path.abspath(folder)) for path in paths]
-    later = [*paths[1:], None]
-    return [replace(source, next_path=path) for source, path in zip(sources, later, strict=True)]
+    return [replace(_file(path), log=os.path.abspath(folder)) for path in paths]
 
 
-def _base_offset(name: str) -> tuple[int, str]:
+def _base_offset(path: str) -> tuple[int, str]:
+    name = os.path.basename(path)
     digits = name.removesuffix(".log")
     return (int(digits) if digits.isdecimal() else sys.maxsize), name
 

@@ -66,7 +66,9 @@ FORMS: dict[str, Form] = {
     "int64": ("", _as_integer(8)),
 }
 
-_UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029]")
+# DEL, the C1 controls, U+2028 and U+2029 in UTF-8, and a faster look whether there can be any.
+_UNSAFE = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
+_HINTS = (b"\x7f", b"\xc2", b"\xe2\x80")
 
 
 def render(
@@ -101,10 +103,10 @@ def render(
     template = "{" + ",".join(parts) + "}\n"
     count = chunk.length if rows is None else len(rows)
     every: Iterable[tuple[Any, ...]] = zip(*cells, strict=True) if cells else [()] * count
-    text = "".join(map(template.__mod__, every))
-    if not text.isascii() or "\x7f" in text:
-        text = _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-    return text.encode()
+    out = "".join(map(template.__mod__, every)).encode()
+    if any(hint in out for hint in _HINTS):
+        out = _UNSAFE.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), out)
+    return out
 
 
 def _cells(column: Column, name: str, form: str) -> tuple[bool, Sequence[Any]]:
@@ -171,4 +173,6 @@ def _headers(column: Column) -> list[str]:
     (_, keys), (named, values) = _cells(key, "key", "utf8"), _cells(value, "value", "utf8")
     name = "" if named else '"value":'
     cells = [f'{{"key":{k},{name}{v}}}' for k, v in zip(keys, values, strict=True)]
-    return [f"[{','.join(cells[a:b])}]" if b > a else "[]" for a, b in pairwise(column.offsets)]
+    return [
+        f"[{cells[a]}]" if b - a == 1 else f"[{','.join(cells[a:b])}]" for a, b in pairwise(column.offsets)
+    ]

@@ -53,7 +53,7 @@ class Reader:
             if piece.count:
                 yield piece
             for one in damage:
-                self.troubles.add(one, len(view))
+                self.troubles.add(source, one, view)
             if stop_at is not None:
                 return
             self.tick(source, records)

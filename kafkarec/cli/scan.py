@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     sources = inputs.find(args.paths, args.topic, args.partition)
-    troubles = Troubles(args.argv, stop_at_first=args.errors == "raise")
+    troubles = Troubles(args.argv, stop_at_first=args.errors == "raise", last_path=sources[-1].path)
     with output.opened(args.output, sources) as sink:
         writer: TextWriter | JsonWriter
         if args.format == "json":
@@ -72,7 +72,7 @@ def read(sources: Sequence[Source], args: argparse.Namespace, troubles: Troubles
             parts = [Part(chunk, _rows(chunk, args, stop_at)) for chunk in arrow_c.chunks(batches)]
             yield Piece(source, batches, parts)
             for one in damage:
-                troubles.add(one, len(view))
+                troubles.add(source, one, view)
             if batches.remaining and stop_at is None:
                 troubles.tail(source, view[len(view) - batches.remaining :], len(view))
         if troubles.stopped:
@@ -150,10 +150,16 @@ class TextWriter:
         self._sink.flush()
 
     def finish(self) -> None:
-        records = f"{self._records} records"
+        sums = [_plural(self._batches, "batch", "batches"), _plural(self._records, "record", "records")]
         if self._uncounted:
-            records += f" and {self._uncounted} messages of magic 0 or 1, whose records a scan cannot count"
-        self._sink.write(f"{self._batches} batches, {records}, {self._bytes} bytes\n".encode())
+            legacy = _plural(self._uncounted, "message", "messages")
+            sums.append(f"{legacy} of magic 0 or 1 (what is inside of them a scan cannot count)")
+        sums.append(_plural(self._bytes, "byte", "bytes"))
+        self._sink.write(f"{', '.join(sums)}\n".encode())
+
+
+def _plural(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
 
 
 def _values(part: Part) -> list[dict[str, Any]]:

@@ -59,6 +59,7 @@ class Troubles:
 
     argv: Sequence[str]
     stop_at_first: bool
+    last_path: str
     found: int = 0
     status: int = FINE
 
@@ -67,12 +68,18 @@ class Troubles:
         """Whether reading has to end here."""
         return self.stop_at_first and self.found > 0
 
-    def add(self, damage: Damage, end: int) -> None:
-        """Tell one damage of an input of `end` bytes."""
+    def add(self, source: Source, damage: Damage, view: memoryview) -> None:
+        """Tell one damage of the input `view`."""
         self.found += 1
         self.status = max(self.status, exit_status(damage.reason) if self.stop_at_first else DAMAGED)
-        if self.found <= _LINES_AT_MOST:
-            self._tell(f"{damage.detail}; {_lost(damage, end)}", damage.reason)
+        if self.found > _LINES_AT_MOST:
+            return
+        behind = damage.next_position is not None and damage.next_position < len(view)
+        line = f"{damage.detail}; lost: {damage.length} bytes, {_offsets(damage)}; "
+        line += f"next good batch at byte {damage.next_position}" if behind else "no good batch behind"
+        if damage.length == len(view):
+            line += _looks_like(source, view)
+        self._tell(line, damage.reason, behind or source.path != self.last_path)
 
     def tail(self, source: Source, tail: memoryview, end: int) -> None:
         """Bytes at the end that are no whole batch: zeros made in advance, a cut, or, in front of a later
@@ -85,7 +92,9 @@ class Troubles:
             return
         self.found += 1
         self.status = max(self.status, DAMAGED)
-        self._tell(f"{what}, and a later segment follows: {len(tail)} bytes are lost", "length_beyond_end")
+        self._tell(
+            f"{what}, and a later segment follows: {len(tail)} bytes are lost", "length_beyond_end", True
+        )
 
     def finish(self) -> int:
         """The exit status, after a last line about what was not listed."""
@@ -93,9 +102,10 @@ class Troubles:
             say(f"and {self.found - _LINES_AT_MOST} more places like these, {self.found} in all")
         return self.status
 
-    def _tell(self, what: str, reason: str) -> None:
+    def _tell(self, what: str, reason: str, behind: bool) -> None:
+        """`behind`: there is more to read behind it."""
         line = f"{what} [{reason}]"
-        if self.stop_at_first:
+        if self.stop_at_first and (behind or reason in _WAYS_ON):
             option, value = _WAYS_ON.get(reason, ("--errors", "skip"))
             line += f". Everything in front of it is written; go on with: {command(self.argv, option, value)}"
         say(line)
@@ -104,21 +114,34 @@ class Troubles:
 _WAYS_ON = {"limit_exceeded": ("--max-decompressed-bytes", "1g")}
 
 
-def _lost(damage: Damage, end: int) -> str:
+def _offsets(damage: Damage) -> str:
+    """`lost_from` and `lost_to` are None at the ends of the input, where nothing tells."""
     first, last = damage.lost_from, damage.lost_to
-    if first is not None and last is not None:
-        offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
-        offsets = "no offset" if last < first else offsets
-    elif first is not None:
-        offsets = f"offsets from {first} on"
-    elif last is not None:
-        offsets = f"offsets up to {last}"
-    else:
-        offsets = "offsets that cannot be told"
-    lost = f"{damage.length} bytes and {offsets} lost"
-    if damage.next_position is None or damage.next_position >= end:
-        return f"{lost}, no good batch behind"
-    return f"{lost}, next good batch at byte {damage.next_position}"
+    if first is None:
+        return "offsets not known" if last is None else f"offsets up to {last}"
+    if last is None:
+        return f"offsets from {first} on"
+    if last < first:
+        return "no offset"
+    return f"offset {first}" if first == last else f"offsets {first} to {last}"
+
+
+# What people hand over that is no log as it is: how it begins, what to do with it.
+_OTHER_FILES = {
+    b"\x1f\x8b": "a gzip file: zcat {0} | kafkarec cat -",
+    b"\x28\xb5\x2f\xfd": "a zstd file: zstdcat {0} | kafkarec cat -",
+    b"\x04\x22\x4d\x18": "an lz4 file: lz4cat {0} | kafkarec cat -",
+    b"PK\x03\x04": "a zip archive: unzip -p {0} | kafkarec cat -",
+    b"PAR1": "a Parquet file, not a Kafka log",
+    b"ARROW1": "an Arrow file, not a Kafka log",
+}
+
+
+def _looks_like(source: Source, view: memoryview) -> str:
+    for start, what in _OTHER_FILES.items():
+        if view[: len(start)] == start:
+            return f"; it looks like {what.format(shlex.quote(source.path))}"
+    return ""
 
 
 def command(argv: Sequence[str], option: str, value: str) -> str:
