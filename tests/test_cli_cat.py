@@ -7,10 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import builders
 import golden
 import pyarrow as pa
 import pytest
 from command import SEGMENTS, Here, as_consumer_row, blob, consumer_row, own_process
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import kafkarec
 
@@ -61,6 +64,57 @@ def test_segments_of_one_folder_named_one_by_one_are_one_log(run: Here) -> None:
     assert len(files) == 2
     whole = run("cat", TXN, "--isolation", "read_committed")
     assert run("cat", *files, "--isolation", "read_committed").out == whole.out
+
+
+def test_a_copied_folder_of_any_name_is_one_log_too(run: Here, tmp_path: Path) -> None:
+    for file in TXN.glob("*.log"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    words = ("--isolation", "read_committed", "--topic", "t", "--partition", 4)
+    wanted = run("cat", TXN, *words).out
+    assert (
+        run("cat", tmp_path, *words).out == run("cat", *sorted(tmp_path.glob("*.log")), *words).out == wanted
+    )
+
+
+def test_read_committed_from_a_pipe_reads_it_once(run: Here) -> None:
+    words = ("--isolation", "read_committed", "--columns", "offset")
+    piped = own_process("cat", "-", *words, stdin=golden.partition_bytes("txn-0"))
+    assert (piped.status, piped.out) == (0, run("cat", TXN, *words).out)
+
+
+BLOBS = st.none() | st.binary(max_size=10) | st.text(max_size=10).map(str.encode)
+RECORDS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "key": BLOBS,
+            "value": BLOBS,
+            "headers": st.lists(st.tuples(st.text(max_size=5).map(str.encode), BLOBS), max_size=3),
+            "timestamp_delta": st.integers(-5, 5),
+        }
+    ),
+    max_size=6,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(runs=st.lists(RECORDS, max_size=4), codec=st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]))
+def test_any_records_come_back_from_their_json(
+    run: Here, tmp_path: Path, runs: list[list[dict[str, Any]]], codec: str
+) -> None:
+    raw, wanted, at = b"", [], 0
+    for fields in runs:
+        parts = [builders.record(offset_delta=i, **one) for i, one in enumerate(fields)]
+        raw += builders.batch(parts, base_offset=at, codec=codec)
+        for i, one in enumerate(fields):
+            headers = tuple((key.decode(), value) for key, value in one["headers"])
+            timestamp = builders.NOW + one["timestamp_delta"]
+            wanted.append((at + i, timestamp, 0, one["key"], one["value"], headers))
+        at += max(len(fields), 1)
+    path = tmp_path / "any.log"
+    path.write_bytes(raw)
+    done = run("cat", path)
+    assert (done.status, done.err) == (0, "")
+    assert [as_consumer_row(row) for row in done.rows] == wanted
 
 
 def offsets(rows: list[dict[str, Any]]) -> list[int]:

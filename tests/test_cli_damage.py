@@ -51,8 +51,8 @@ def test_the_complaint_tells_all_that_is_needed(run: Here, damaged: Path) -> Non
         f"at byte {BROKEN['position']}",
         f"base offset {BROKEN['baseOffset']}",
         f"stored 0x{BROKEN['crc']:08x}",
-        f"{BROKEN['sizeInBytes']} bytes",
-        f"offsets {BROKEN['baseOffset']} to {BROKEN['lastOffset']} lost",
+        f"lost: {BROKEN['sizeInBytes']} bytes",
+        f"offsets {BROKEN['baseOffset']} to {BROKEN['lastOffset']};",
         f"next good batch at byte {following['position']}",
         "[crc_mismatch]",
     ):
@@ -67,6 +67,33 @@ def test_the_command_in_the_complaint_goes_on_behind_the_damage(run: Here, damag
     assert done.status == 1
     assert [row["offset"] for row in done.rows] == offsets_of(BATCHES[:3] + BATCHES[4:])
     assert "go on with" not in done.complaint
+
+
+def test_where_nothing_is_left_to_read_there_is_no_advice(run: Here, tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    data = bytearray(CODECS.read_bytes())
+    data[BATCHES[-1]["position"] + 70] ^= 1
+    path.write_bytes(data)
+    assert run("cat", path).complaint.endswith("no good batch behind [crc_mismatch]")
+    assert "go on with" in run("cat", path, CODECS).complaint
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        (b"\x1f\x8b\x08", "it looks like a gzip file: zcat "),
+        (b"\x28\xb5\x2f\xfd", "it looks like a zstd file"),
+        (b"PAR1", "it looks like a Parquet file"),
+    ],
+)
+def test_a_file_that_is_no_log_is_called_what_it_is(
+    run: Here, tmp_path: Path, start: bytes, said: str
+) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(start + b"\x81" * 100)
+    done = run("cat", path)
+    assert done.status == 1
+    assert said in done.complaint
 
 
 def test_no_payload_byte_is_in_a_complaint(run: Here, tmp_path: Path) -> None:

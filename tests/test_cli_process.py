@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from command import COMMAND, ENVIRONMENT, SEGMENTS, Here, own_process
 
+from kafkarec.cli import inputs, progress
 from kafkarec.cli.app import NOT_YET, VERBS
 
 CODECS = sorted((SEGMENTS / "all-codecs-0").glob("*.log"))[0]
@@ -99,13 +100,24 @@ def test_a_folder_without_segments_hints_at_its_partitions(run: Here, tmp_path: 
     assert f"name a partition folder in it, such as {tmp_path / 'orders-0'}" in done.complaint
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read(run: Here, tmp_path: Path) -> None:
-    path = tmp_path / "secret.log"
-    path.write_bytes(b"")
-    path.chmod(0)
-    done = run("cat", path)
-    assert (done.status, "permission denied" in done.complaint) == (3, True)
+@pytest.mark.parametrize(("code", "said"), [(13, "permission denied"), (5, "input/output error")])
+def test_a_file_that_cannot_be_read(run: Here, monkeypatch: pytest.MonkeyPatch, code: int, said: str) -> None:
+    """The system's refusal is played: root, who runs many a test, may read everything."""
+
+    def refused(path: str) -> None:
+        raise OSError(code, os.strerror(code), path)
+
+    monkeypatch.setattr(inputs, "_open", refused)
+    done = run("cat", "some.log")
+    assert (done.status, done.out) == (3, b"")
+    assert done.complaint == f"kafkarec: some.log: {said}"
+
+
+@pytest.mark.parametrize("name", ["0.index", "0.timeindex", "0.txnindex", "0.snapshot"])
+def test_files_beside_a_log_are_no_logs(run: Here, name: str) -> None:
+    done = run("cat", name)
+    assert done.status == 2
+    assert "holds no records; name the .log beside it" in done.complaint
 
 
 def test_an_output_that_may_not_be_written(run: Here) -> None:
@@ -234,6 +246,40 @@ def test_file_names_that_are_no_text(tmp_path: Path) -> None:
     assert b"\x1b" not in done.out
     missing = own_process("cat", os.fsdecode(path) + "x")
     assert "\x1b" not in missing.complaint
+
+
+class PlayedBar:
+    """What `rich` would be told."""
+
+    def __init__(self) -> None:
+        self.total, self.completed, self.closed = 0, [0], False
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *error: object) -> None:
+        self.closed = True
+
+    def add_task(self, name: str, total: int) -> int:
+        self.total = total
+        return 0
+
+    def update(self, task: int, completed: int) -> None:
+        self.completed.append(completed)
+
+
+def test_a_bar_on_a_terminal_goes_from_nothing_to_all(
+    monkeypatch: pytest.MonkeyPatch, run: Here, long_log: Path, tmp_path: Path
+) -> None:
+    bar = PlayedBar()
+    monkeypatch.setattr(progress, "_bar", lambda: bar)
+    assert run("cat", long_log, "--key", "none such", "-o", tmp_path / "out").status == 0
+    assert bar.completed == [0]  # standard error is no terminal
+    monkeypatch.setattr(progress, "_is_terminal", lambda: True)
+    assert run("cat", CODECS, long_log, "--key", "none such", "-o", tmp_path / "out").status == 0
+    assert bar.completed == sorted(bar.completed)
+    assert bar.completed[-1] == bar.total == CODECS.stat().st_size + long_log.stat().st_size
+    assert bar.closed
 
 
 def test_without_pyarrow_text_and_json_work_and_arrow_says_what_to_type() -> None:

@@ -18,7 +18,7 @@ Tick = Callable[[Source, Any], None]
 @contextmanager
 def shown(sources: Sequence[Source], wanted: bool) -> Iterator[Tick]:
     """A function to call after each piece. It does nothing where no bar can be shown."""
-    bar = _bar() if wanted and sys.stderr is not None and sys.stderr.isatty() else None
+    bar = _bar() if wanted and _is_terminal() else None
     if bar is None:
         yield lambda source, records: None
         return
@@ -32,9 +32,13 @@ def shown(sources: Sequence[Source], wanted: bool) -> Iterator[Tick]:
         yield lambda source, records: bar.update(task, completed=starts[source.path] + _end(records))
 
 
+def _is_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 def _bar() -> Any:
     try:
-        from rich.console import Console
+        from rich.console import Console  # type: ignore[import-not-found,unused-ignore]
         from rich.progress import (
             BarColumn,
             DownloadColumn,
@@ -44,8 +48,9 @@ def _bar() -> Any:
         )
     except ImportError:
         return None
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    kinds = ("BarColumn", "DownloadColumn", "TransferSpeedColumn", "TimeRemainingColumn")
+    columns = (getattr(progress, kind)() for kind in kinds)
+    return progress.Progress(*columns, console=Console(stderr=True), transient=True)
 
 
 def _end(records: Any) -> int:
