@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     try:
-        return _run(words)
+        return _run([word for word in words if word != "--debug"])
     except SystemExit as ending:  # argparse: help, version, wrong use
         return _leave(ending.code if isinstance(ending.code, int) else WRONG_USE)
     except (BrokenPipeError, ClosedPipe):
@@ -164,7 +164,6 @@ def _parser(verb: str | None) -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         module.add_arguments(one)
-        one.add_argument(
-            "--debug", action="store_true", help="a traceback where a program error ends the run"
-        )
+        # main() takes it out of the words before: it holds in any place, and for what fails before this parser.
+        one.add_argument("--debug", action="store_true", help="a traceback where an error ends the run")
     return parser

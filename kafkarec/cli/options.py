@@ -26,7 +26,7 @@ def when(text: str) -> int:
     relative = _RELATIVE.fullmatch(text)
     if relative:
         return int(time.time() * 1000) - int(relative[1]) * _UNITS_MS[relative[2]]
-    if re.fullmatch(r"-?\d{5,19}", text):
+    if re.fullmatch(r"-?\d{1,19}", text):
         return int(text)
     try:
         moment = datetime.fromisoformat(text)

@@ -38,14 +38,8 @@ def _is_terminal() -> bool:
 
 def _bar() -> Any:
     try:
+        from rich import progress  # type: ignore[import-not-found,unused-ignore]
         from rich.console import Console  # type: ignore[import-not-found,unused-ignore]
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
-        )
     except ImportError:
         return None
     kinds = ("BarColumn", "DownloadColumn", "TransferSpeedColumn", "TimeRemainingColumn")
