@@ -78,11 +78,14 @@ def who_decoded():
 
 
 def speed():
-    gib = segments(DEMO / "gib")
-    for turn in ("warm-up", "first", "second"):
-        ceiling = timed(f"{turn}: Spark alone", pass_through(gib), DEMO / "gib")
-        decoded = timed(f"{turn}: decode + explode", kafka_explode(gib, "content"), DEMO / "gib")
-        print(f"{'':26} {100 * ceiling / decoded:.0f} % of the ceiling")
+    gib, a_tenth = segments(DEMO / "gib"), segments(DEMO / "gib", "*00.log")
+    for warm_up in pass_through(a_tenth), kafka_explode(a_tenth, "content"):
+        warm_up.write.format("noop").mode("overwrite").save()
+    best, began = {"Spark alone": 1e9, "decode + explode": 1e9}, time.monotonic()
+    while time.monotonic() - began < 40:
+        for name, records in zip(best, (pass_through(gib), kafka_explode(gib, "content")), strict=True):
+            best[name] = min(best[name], timed(name, records, DEMO / "gib"))
+    print(f"decode + explode at {best['Spark alone'] / best['decode + explode']:.0%} of the ceiling")
 
 
 def one_byte_flipped_failfast():
@@ -128,10 +131,10 @@ def your_speed():
 # ---- what they use ---------------------------------------------------------------------------------------
 
 
-def segments(folder: Path) -> DataFrame:
-    """path, content: every .log file below `folder`, whole, read by Spark's own binaryFile source."""
+def segments(folder: Path, names: str = "*.log") -> DataFrame:
+    """path, content: every such file below `folder`, whole, read by Spark's own binaryFile source."""
     files = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
-    return files.option("pathGlobFilter", "*.log").load(f"file://{folder}").select("path", "content")
+    return files.option("pathGlobFilter", names).load(f"file://{folder}").select("path", "content")
 
 
 def readable() -> list[Column]:
@@ -216,7 +219,7 @@ def timed(what: str, records: DataFrame, folder: Path) -> float:
     count = seen.get["records"]
     size = sum(stop - start for _, start, stop in log_pieces(folder))
     rates = f"{size / seconds / 1e6:6.0f} MB/s of log  {count / seconds / 1e6:5.2f} M records/s"
-    print(f"{what:26} {seconds:5.1f} s  {rates}", flush=True)
+    print(f"{what:17} {seconds:5.1f} s  {rates}", flush=True)
     return seconds
 
 
