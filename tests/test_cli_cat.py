@@ -71,9 +71,7 @@ def test_a_copied_folder_of_any_name_is_one_log_too(run: Here, tmp_path: Path) -
         (tmp_path / file.name).write_bytes(file.read_bytes())
     words = ("--isolation", "read_committed", "--topic", "t", "--partition", 4)
     wanted = run("cat", TXN, *words).out
-    assert (
-        run("cat", tmp_path, *words).out == run("cat", *sorted(tmp_path.glob("*.log")), *words).out == wanted
-    )
+    assert run("cat", tmp_path, *words).out == run("cat", *sorted(tmp_path.glob("*.log")), *words).out == wanted
 
 
 def test_read_committed_from_a_pipe_reads_it_once(run: Here) -> None:
@@ -158,16 +156,11 @@ def test_a_relative_time_reads_a_log_up_to_now(run: Here) -> None:
 def test_first_and_last(run: Here, count: int) -> None:
     everything = offsets(run("cat", TXN, COMPACTED).rows)
     assert offsets(run("cat", TXN, COMPACTED, "-n", count).rows) == everything[:count]
-    assert (
-        offsets(run("cat", TXN, COMPACTED, "--last", count).rows)
-        == everything[max(len(everything) - count, 0) :]
-    )
+    assert offsets(run("cat", TXN, COMPACTED, "--last", count).rows) == everything[max(len(everything) - count, 0) :]
 
 
 def test_columns_in_the_order_asked_for(run: Here) -> None:
-    done = run(
-        "cat", TXN, "-n", 1, "--columns", "producer_id,offset,file,compression,is_transactional,base_offset"
-    )
+    done = run("cat", TXN, "-n", 1, "--columns", "producer_id,offset,file,compression,is_transactional,base_offset")
     file = str(sorted(TXN.glob("*.log"))[0])
     assert [list(row.items()) for row in done.rows] == [
         [
@@ -210,15 +203,10 @@ def test_control_records_are_left_out_unless_asked_for(run: Here) -> None:
     assert told["LEADER_CHANGE"]["voters"] == [{"voterId": 1}]
     assert told["KRAFT_VOTERS"]["voters"][0]["endpoints"][0]["port"] == 29093
     markers = [row for row in run("cat", TXN, "--control").rows if row["control"]]
-    batches = [
-        batch for file in sorted(TXN.glob("*.log.json")) for batch in json.loads(file.read_text())["batches"]
-    ]
+    batches = [batch for file in sorted(TXN.glob("*.log.json")) for batch in json.loads(file.read_text())["batches"]]
     wanted = [batch["records"][0] for batch in batches if batch["isControl"]]
-    assert [
-        (row["offset"], row["control"]["type"], row["control"]["coordinatorEpoch"]) for row in markers
-    ] == [
-        (record["offset"], record["control"]["type"], record["control"]["coordinatorEpoch"])
-        for record in wanted
+    assert [(row["offset"], row["control"]["type"], row["control"]["coordinatorEpoch"]) for row in markers] == [
+        (record["offset"], record["control"]["type"], record["control"]["coordinatorEpoch"]) for record in wanted
     ]
 
 

@@ -39,17 +39,13 @@ def test_times_before_now(text: str, seconds: float) -> None:
     assert abs(options.when(text) - (time.time() - seconds) * 1000) < 5000
 
 
-@pytest.mark.parametrize(
-    "text", ["", "yesterday", "1h", "-1y", "2023-13-01", "12:00", "1e12", "99999999999999999999"]
-)
+@pytest.mark.parametrize("text", ["", "yesterday", "1h", "-1y", "2023-13-01", "12:00", "1e12", "99999999999999999999"])
 def test_what_is_no_time(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is no time; write"):
         options.when(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "size"), [("0", 0), ("10", 10), ("64k", 65536), ("128M", 128 << 20), ("2g", 2 << 30)]
-)
+@pytest.mark.parametrize(("text", "size"), [("0", 0), ("10", 10), ("64k", 65536), ("128M", 128 << 20), ("2g", 2 << 30)])
 def test_sizes(text: str, size: int) -> None:
     assert options.size(text) == size
 

@@ -52,9 +52,7 @@ ROWS = st.lists(
             "timestamp_type": st.sampled_from([None, 0, 1]),
             "key": BLOBS,
             "value": BLOBS,
-            "headers": st.lists(
-                st.fixed_dictionaries({"key": st.text(max_size=6), "value": BLOBS}), max_size=3
-            ),
+            "headers": st.lists(st.fixed_dictionaries({"key": st.text(max_size=6), "value": BLOBS}), max_size=3),
             "is_control": st.booleans() | st.none(),
             "compression": st.sampled_from([None, "none", "zstd"]),
         }
@@ -126,6 +124,22 @@ def test_timestamps_are_their_numbers_and_large_binaries_are_binaries() -> None:
     assert chunk.columns["z"].blobs() == [b"a", None]
     assert chunk.columns["n"].numbers() == (1, 4294967295)
     assert chunk.columns["s"].numbers() == (-1, 2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=ROWS, width=st.integers(1, 7), size=st.sampled_from([1, 200, 1 << 20]))
+def test_windows_are_the_table_cut_in_rows(rows: list[dict[str, Any]], width: int, size: int) -> None:
+    whole = pa.Table.from_pylist(rows, schema=RECORDS)
+    whole = pa.Table.from_batches(whole.to_batches(max_chunksize=11), RECORDS)
+    (entire,) = [*arrow_c.chunks(whole.combine_chunks())] or [arrow_c.Chunk(0, {})]
+    windows = list(arrow_c.chunks(whole, rows=width, size=size))
+    assert all(window.length <= width for window in windows)
+    assert [window.batch * 11 + window.start for window in windows] == [
+        sum(window.length for window in windows[:i]) for i in range(len(windows))
+    ]
+    assert b"".join(jsonlines.render(window, SHOWN) for window in windows) == (
+        jsonlines.render(entire, SHOWN) if rows else b""
+    )
 
 
 def test_a_type_that_is_not_ours_is_named() -> None:

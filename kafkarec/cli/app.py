@@ -127,11 +127,7 @@ def _no_such_verb(verb: str | None, words: Sequence[str]) -> int:
     else:
         near = difflib.get_close_matches(verb, [*VERBS, *NOT_YET], 1)
         meant = f"; did you mean {near[0]}?" if near else ""
-        say(
-            f"no such verb: {verb}{meant} Verbs: {known}"
-            if meant
-            else f"no such verb: {verb}; verbs: {known}"
-        )
+        say(f"no such verb: {verb}{meant} Verbs: {known}" if meant else f"no such verb: {verb}; verbs: {known}")
     return WRONG_USE
 
 
@@ -164,6 +160,6 @@ def _parser(verb: str | None) -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         module.add_arguments(one)
-        # main() takes it out of the words before: it holds in any place, and for what fails before this parser.
+        # main() takes it out of the words before: it holds in any place, and for what fails here already.
         one.add_argument("--debug", action="store_true", help="a traceback where an error ends the run")
     return parser

@@ -1,7 +1,8 @@
 """Columns out of `__arrow_c_stream__` with nothing but ctypes, so that text and JSON need no pyarrow.
 
-The bytes of each buffer are copied out once and the Arrow array is released at once: nothing here points into
-memory that somebody else owns. Only the types of kafkarec's own two schemas are known.
+Bytes are copied out window by window, so what Python makes of a batch that decompressed to a hundred megabytes
+stays small, and nothing here points into memory that somebody else owns. Only the types of kafkarec's own two
+schemas are known.
 Layout: https://arrow.apache.org/docs/format/CDataInterface.html
 """
 
@@ -11,7 +12,7 @@ import ctypes
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 _POINTER = ctypes.POINTER
@@ -110,26 +111,35 @@ class Chunk:
 
     length: int
     columns: dict[str, Column]
+    batch: int = 0  # the number of the record batch in the stream
+    start: int = 0  # the row of that batch where this window of it begins
 
 
-def chunks(exporter: Any) -> Iterator[Chunk]:
-    """The chunks of anything with `__arrow_c_stream__` whose rows are structs (a table)."""
+def chunks(exporter: Any, rows: int = 1 << 16, size: int = 4 << 20) -> Iterator[Chunk]:
+    """Anything with `__arrow_c_stream__` whose rows are structs (a table), a window of some rows at a time.
+
+    A window has `rows` rows at most and, where rows are alike, about `size` bytes.
+    """
     capsule = exporter.__arrow_c_stream__()
     stream = _Stream.from_address(_get_pointer(capsule, b"arrow_array_stream"))
     pointer = ctypes.byref(stream)
     schema = _Schema()
     _check(stream, stream.get_schema(pointer, ctypes.byref(schema)))
     try:
-        while True:
+        for batch in count():
             array = _Array()
             _check(stream, stream.get_next(pointer, ctypes.byref(array)))
             if not array.release:
                 return
             try:
-                chunk = Chunk(array.length, {c.name: c for c in _children(schema, array, 0, array.length)})
+                weight = _weight(schema, array, 0, array.length)
+                step = max(1, min(rows, array.length * size // max(weight, 1)))
+                for start in range(0, array.length, step):
+                    length = min(step, array.length - start)
+                    columns = {column.name: column for column in _children(schema, array, start, length)}
+                    yield Chunk(length, columns, batch, start)
             finally:
                 array.release(ctypes.byref(array))
-            yield chunk
     finally:
         schema.release(ctypes.byref(schema))
         if stream.release:
@@ -147,6 +157,20 @@ def _children(schema: _Schema, array: _Array, start: int, length: int) -> list[C
     at = start + array.offset
     pairs = ((schema.children[i].contents, array.children[i].contents) for i in range(schema.n_children))
     return [_column(child_schema, child, at, length) for child_schema, child in pairs]
+
+
+def _weight(schema: _Schema, array: _Array, start: int, length: int) -> int:
+    """About how many bytes `length` rows from `start` on hold, from their offsets alone."""
+    kind, at = schema.format.decode(), start + array.offset
+    if kind in _OFFSETS and length:
+        (first,), (last,) = (_values(array.buffers[1], _OFFSETS[kind], row, 1) or (0,) for row in (at, at + length))
+        if kind not in ("+l", "+L"):
+            return 8 * length + last - first
+        return 8 * length + _weight(schema.children[0].contents, array.children[0].contents, first, last - first)
+    if kind == "+s":
+        pairs = ((schema.children[i].contents, array.children[i].contents) for i in range(schema.n_children))
+        return sum(_weight(child_schema, child, at, length) for child_schema, child in pairs)
+    return 8 * length
 
 
 def _column(schema: _Schema, array: _Array, start: int, length: int) -> Column:

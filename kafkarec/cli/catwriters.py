@@ -51,21 +51,15 @@ class JsonWriter:
         self.needed_columns: Sequence[str] = ("is_control", "key", "value") if control else ()
 
     def write(self, piece: Piece) -> None:
-        known = constants(piece.source)
-        for part in piece.parts:
-            if not part.count:
-                continue
-            extra = {"control": _control_cells(part.chunk)} if self._control else {}
-            self._sink.write(
-                jsonlines.render(
-                    part.chunk,
-                    self._names,
-                    constants=known,
-                    forms=self._forms,
-                    extra=extra,
-                    rows=part.rows,
-                )
-            )
+        lines = jsonlines.render(
+            piece.chunk,
+            self._names,
+            constants=constants(piece.source),
+            forms=self._forms,
+            extra={"control": _control_cells(piece.chunk)} if self._control else {},
+            rows=piece.rows,
+        )
+        self._sink.write(lines)
         self._sink.flush()
 
     def finish(self, decode: Mapping[str, Any]) -> None:
@@ -77,17 +71,12 @@ def _control_cells(chunk: arrow_c.Chunk) -> list[str]:
     if not any(flags):
         return ["null"] * chunk.length
     keys, values = chunk.columns["key"].blobs(), chunk.columns["value"].blobs()
-    return [
-        _control_cell(key, value) if flag else "null"
-        for flag, key, value in zip(flags, keys, values, strict=True)
-    ]
+    return [_control_cell(key, value) if flag else "null" for flag, key, value in zip(flags, keys, values, strict=True)]
 
 
 def _control_cell(key: bytes | None, value: bytes | None) -> str:
     try:
-        return json.dumps(
-            control.as_json(control.parse(key, value)), ensure_ascii=False, separators=(",", ":")
-        )
+        return json.dumps(control.as_json(control.parse(key, value)), ensure_ascii=False, separators=(",", ":"))
     except kafkarec.KafkaRecordError as error:
         return json.dumps({"unreadable": str(error)})
 
@@ -104,22 +93,23 @@ class ArrowWriter:
         except ImportError:
             raise CouldNot("--format arrow needs pyarrow: pip install 'kafkarec[arrow]'") from None
         if sink.is_terminal:
-            raise WrongUse(
-                "--format arrow is binary and would garble the terminal; add -o FILE or pipe it on"
-            )
+            raise WrongUse("--format arrow is binary and would garble the terminal; add -o FILE or pipe it on")
         self._pa = pyarrow
         self._sink = sink
         self._names = list(names)
         self._out: Any = None
+        self._table: Any = None
+        self._batches: list[Any] = []
 
     def write(self, piece: Piece) -> None:
-        reader = self._pa.RecordBatchReader.from_stream(piece.records)
-        known = constants(piece.source)
-        for batch, part in zip(reader, piece.parts, strict=True):
-            if part.rows is not None:
-                batch = self._chosen(batch, part.rows)
-            table = self._shown(batch, known)
-            self._open(table.schema).write_batch(table)
+        if self._table is not piece.table:
+            self._table = piece.table
+            self._batches = list(self._pa.RecordBatchReader.from_stream(piece.table))
+        batch = self._batches[piece.chunk.batch].slice(piece.chunk.start, piece.chunk.length)
+        if piece.rows is not None:
+            batch = self._chosen(batch, piece.rows)
+        shown = self._shown(batch, constants(piece.source))
+        self._open(shown.schema).write_batch(shown)
         self._sink.flush()
 
     def finish(self, decode: Mapping[str, Any]) -> None:

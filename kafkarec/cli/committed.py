@@ -87,9 +87,7 @@ class Log:
             self._aborted.append(ended)
 
 
-def _located(
-    error: InvalidRecordError, source: Source, position: int, base_offset: int
-) -> InvalidRecordError:
+def _located(error: InvalidRecordError, source: Source, position: int, base_offset: int) -> InvalidRecordError:
     return InvalidRecordError(
         f"read_committed cannot tell who aborted: {source.name} at byte {position} "
         f"(base offset {base_offset}): {error}; --isolation read_uncommitted does not ask",

@@ -100,9 +100,7 @@ def checksum_problems() -> list[str]:
 
 def as_text(found: dict[str, Any]) -> str:
     """The same for eyes."""
-    lines = [
-        f"{name:<12}{found[name]}" for name in ("kafkarec", "python", "executable", "platform", "location")
-    ]
+    lines = [f"{name:<12}{found[name]}" for name in ("kafkarec", "python", "executable", "platform", "location")]
     lines += ["", "engine", *(f"  {name:<18}{_words(value)}" for name, value in found["engine"].items())]
     lines += ["", "codecs", *(f"  {name:<18}{_codec(info)}" for name, info in found["codecs"].items())]
     lines += ["", "extras"]

@@ -173,6 +173,4 @@ def _headers(column: Column) -> list[str]:
     (_, keys), (named, values) = _cells(key, "key", "utf8"), _cells(value, "value", "utf8")
     name = "" if named else '"value":'
     cells = [f'{{"key":{k},{name}{v}}}' for k, v in zip(keys, values, strict=True)]
-    return [
-        f"[{cells[a]}]" if b - a == 1 else f"[{','.join(cells[a:b])}]" for a, b in pairwise(column.offsets)
-    ]
+    return [f"[{cells[a]}]" if b - a == 1 else f"[{','.join(cells[a:b])}]" for a, b in pairwise(column.offsets)]

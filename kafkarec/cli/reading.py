@@ -29,7 +29,7 @@ class Reader:
     tick: Tick
 
     def pieces(self, sources: Sequence[Source]) -> Generator[Piece]:
-        """The chosen rows of all sources, about 1 MB of input a piece."""
+        """The chosen rows of all sources, about 1 MB of payload or less a piece."""
         for _, group in groupby(sources, key=lambda source: source.log):
             log = list(group)
             whole = committed.Log(log) if self.decode["isolation"] == "read_committed" else None
@@ -49,9 +49,7 @@ class Reader:
             remaining = records.remaining
             damage = list(records.damage)[: 1 if stops else None]
             stop_at = damage[0].position if damage and stops else None
-            piece = self.selection.choose(source, records, stop_at)
-            if piece.count:
-                yield piece
+            yield from self.selection.choose(source, records, stop_at)
             for one in damage:
                 self.troubles.add(source, one, view)
             if stop_at is not None:

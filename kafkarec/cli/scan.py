@@ -14,7 +14,7 @@ from . import arrow_c, inputs, jsonlines, options, output, table
 from .catwriters import constants
 from .inputs import Source
 from .output import Sink
-from .selection import Part, Piece, first_rows, last_rows
+from .selection import Piece, first_rows, last_rows
 from .trouble import Troubles
 
 DESCRIPTION = """Prints one row per batch from its header alone: nothing is decompressed, no checksum is
@@ -63,14 +63,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read(sources: Sequence[Source], args: argparse.Namespace, troubles: Troubles) -> Generator[Piece]:
-    """The chosen batches, one piece a file: a batch is a hundred bytes here, whatever its size there."""
+    """The chosen batches: a hundred bytes each here, whatever their size there."""
     for source in sources:
         with inputs.opened(source) as view:
             batches = kafkarec.scan(view, errors="skip", _file=source.name)
             damage = list(batches.damage)[: 1 if troubles.stop_at_first else None]
             stop_at = damage[0].position if damage and troubles.stop_at_first else None
-            parts = [Part(chunk, _rows(chunk, args, stop_at)) for chunk in arrow_c.chunks(batches)]
-            yield Piece(source, batches, parts)
+            for chunk in arrow_c.chunks(batches):
+                yield Piece(source, batches, chunk, _rows(chunk, args, stop_at))
             for one in damage:
                 troubles.add(source, one, view)
             if batches.remaining and stop_at is None:
@@ -96,8 +96,7 @@ def _rows(chunk: arrow_c.Chunk, args: argparse.Namespace, stop_at: int | None) -
         rows = [
             row
             for row in (range(chunk.length) if rows is None else rows)
-            if values[row] is None
-            or ((low is None or values[row] >= low) and (high is None or values[row] < high))
+            if values[row] is None or ((low is None or values[row] >= low) and (high is None or values[row] < high))
         ]
     return rows
 
@@ -110,11 +109,8 @@ class JsonWriter:
         self._names = names
 
     def write(self, piece: Piece) -> None:
-        for part in piece.parts:
-            if part.count:
-                known = constants(piece.source)
-                lines = jsonlines.render(part.chunk, self._names, constants=known, rows=part.rows)
-                self._sink.write(lines)
+        known = constants(piece.source)
+        self._sink.write(jsonlines.render(piece.chunk, self._names, constants=known, rows=piece.rows))
         self._sink.flush()
 
     def finish(self) -> None:
@@ -128,14 +124,16 @@ class TextWriter:
         self._sink = sink
         self._names = names
         self._several = several
+        self._source: Source | None = None
         self._batches = self._bytes = self._records = self._uncounted = 0
 
     def write(self, piece: Piece) -> None:
         if not piece.count:
             return
-        if self._several and self._names is None:
+        if self._several and self._names is None and self._source is not piece.source:
+            self._source = piece.source
             self._sink.write(f"{table.safe(piece.source.name)}\n".encode())
-        rows = [row for part in piece.parts for row in _values(part)]
+        rows = _values(piece)
         for row in rows:
             self._batches += 1
             self._bytes += row["size_in_bytes"]
@@ -150,19 +148,19 @@ class TextWriter:
         self._sink.flush()
 
     def finish(self) -> None:
-        sums = [_plural(self._batches, "batch", "batches"), _plural(self._records, "record", "records")]
+        records = _plural(self._records, "record", "records")
         if self._uncounted:
             legacy = _plural(self._uncounted, "message", "messages")
-            sums.append(f"{legacy} of magic 0 or 1 (what is inside of them a scan cannot count)")
-        sums.append(_plural(self._bytes, "byte", "bytes"))
-        self._sink.write(f"{', '.join(sums)}\n".encode())
+            records += f" (not counting those inside {legacy} of magic 0 or 1)"
+        batches, size = _plural(self._batches, "batch", "batches"), _plural(self._bytes, "byte", "bytes")
+        self._sink.write(f"{batches}, {records}, {size}\n".encode())
 
 
 def _plural(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
 
 
-def _values(part: Part) -> list[dict[str, Any]]:
-    columns = {name: column.objects() for name, column in part.chunk.columns.items()}
-    rows = range(part.chunk.length) if part.rows is None else part.rows
+def _values(piece: Piece) -> list[dict[str, Any]]:
+    columns = {name: column.objects() for name, column in piece.chunk.columns.items()}
+    rows = range(piece.chunk.length) if piece.rows is None else piece.rows
     return [{name: values[row] for name, values in columns.items()} for row in rows]

@@ -13,9 +13,11 @@ from .inputs import Source
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A chunk and its chosen rows, in order; None: all of them."""
+class Piece:
+    """A chunk and its chosen rows, in order (None: all of them); `table` is what the chunk is a window of."""
 
+    source: Source
+    table: Any
     chunk: arrow_c.Chunk
     rows: Sequence[int] | None
 
@@ -23,29 +25,9 @@ class Part:
     def count(self) -> int:
         return self.chunk.length if self.rows is None else len(self.rows)
 
-    def slice(self, start: int, stop: int) -> Part:
-        rows = range(self.chunk.length) if self.rows is None else self.rows
-        return Part(self.chunk, rows[start:stop])
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """About 1 MB of input: the records as decoded, and the same as chunks with their chosen rows."""
-
-    source: Source
-    records: Any
-    parts: list[Part]
-
-    @property
-    def count(self) -> int:
-        return sum(part.count for part in self.parts)
-
     def slice(self, start: int, stop: int) -> Piece:
-        parts, at = [], 0
-        for part in self.parts:
-            parts.append(part.slice(max(start - at, 0), max(stop - at, 0)))
-            at += part.count
-        return Piece(self.source, self.records, parts)
+        rows = range(self.chunk.length) if self.rows is None else self.rows
+        return Piece(self.source, self.table, self.chunk, rows[start:stop])
 
 
 @dataclass(frozen=True)
@@ -68,10 +50,12 @@ class Selection:
         }
         return [name for name, needed in wanted.items() if needed]
 
-    def choose(self, source: Source, records: Any, stop_at: int | None = None) -> Piece:
+    def choose(self, source: Source, records: Any, stop_at: int | None = None) -> Iterator[Piece]:
         """`stop_at`: the byte from which on batches are left out."""
-        parts = [Part(chunk, self._rows(chunk, stop_at)) for chunk in arrow_c.chunks(records)]
-        return Piece(source, records, parts)
+        for chunk in arrow_c.chunks(records):
+            piece = Piece(source, records, chunk, self._rows(chunk, stop_at))
+            if piece.count:
+                yield piece
 
     def _rows(self, chunk: arrow_c.Chunk, stop_at: int | None) -> list[int] | None:
         rows: list[int] | None = None

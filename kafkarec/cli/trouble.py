@@ -92,9 +92,7 @@ class Troubles:
             return
         self.found += 1
         self.status = max(self.status, DAMAGED)
-        self._tell(
-            f"{what}, and a later segment follows: {len(tail)} bytes are lost", "length_beyond_end", True
-        )
+        self._tell(f"{what}, and a later segment follows: {len(tail)} bytes are lost", "length_beyond_end", True)
 
     def finish(self) -> int:
         """The exit status, after a last line about what was not listed."""
