@@ -4,26 +4,25 @@ It knows no format. It keeps buffers alive, calls codecs, turns statuses into fa
 """
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
+from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.arrow cimport (
-    ArrowArray, ArrowSchema, Column, Shape, Storage, StreamState, shape_drop, storage_drop, stream_add, stream_state,
+    Column, Shape, Storage, StreamState, shape_drop, storage_drop, stream_add, stream_state,
 )
 from kafkarec._c.assemble cimport Constants, storage_fill, storage_new
-from kafkarec._c.batch cimport BatchRow, frame
+from kafkarec._c.batch cimport BatchRow
 from kafkarec._c.checksum cimport checksums_install, checksums_prepare, checksums_sse42, crc32, crc32c, crc32c_own
 from kafkarec._c.columns cimport (
-    Buffer, Columns, MOST_BYTES, Run, WANT_OFFSET, buffer_reserve, columns_give, columns_reserve,
+    Buffer, Columns, Run, WANT_OFFSET, buffer_reserve, columns_give, columns_reserve,
 )
-from kafkarec._c.decode cimport Aborted, Engine, engine_payload, engine_run
+from kafkarec._c.decode cimport Engine, engine_payload, engine_run
 from kafkarec._c.pages cimport pages_give, pages_kept, pages_out, pages_release
 from kafkarec._c.resync cimport damage_end, only_zeros, search_begin, search_on
 from kafkarec._c cimport status as st
-from kafkarec._c.status cimport Fault
-from kafkarec._desk.capsules cimport list_capsule, pack_shape, schema_capsule, stream_capsule
+from kafkarec._desk.capsules cimport borrow_values, list_capsule, pack_shape, schema_capsule, stream_capsule
+from kafkarec._desk.wishes cimport fault_words, fill_options
 
 cdef extern from *:
     int CYTHON_HEX "CYTHON_HEX_VERSION"
@@ -54,14 +53,6 @@ COLUMN_CODES = {name: code for code, name in enumerate((
     "base_sequence", "last_sequence", "record_count", "base_offset",
     "transactional", "control", "compression", "sequence", "control_type", "topic", "partition", "file",
 ))}
-
-cdef const char* CODEC_NAMES[8]
-CODEC_NAMES[0] = b"none"
-CODEC_NAMES[1] = b"gzip"
-CODEC_NAMES[2] = b"snappy"
-CODEC_NAMES[3] = b"lz4"
-CODEC_NAMES[4] = b"zstd"
-CODEC_NAMES[5] = CODEC_NAMES[6] = CODEC_NAMES[7] = NULL
 
 
 def release_memory():
@@ -168,11 +159,6 @@ cdef class Rows:
     cdef BatchRow* at(self, int64_t i) noexcept:
         return <BatchRow*>self.buffer.data + i
 
-    def summary(self, int64_t i):
-        """(position, size, base offset, next offset) of row i."""
-        cdef BatchRow* row = self.at(i)
-        return row.position, row.size_in_bytes, row.first_offset, row.next_offset
-
     def chunk(self, Layout layout):
         """All rows as one Chunk: the batch table."""
         cdef Chunk chunk = Chunk.__new__(Chunk)
@@ -205,9 +191,12 @@ cdef class Chunk:
     cdef int adopt(self, Columns* columns, Layout layout, const BatchRow* rows, const Constants* constants) except -1:
         """Takes over filled columns and makes the wanted ones of them."""
         cdef Constants none
+        cdef const Constants* known = constants
         cdef int status
-        memset(&none, 0, sizeof(none))
-        none.partition = -1
+        if known == NULL:
+            memset(&none, 0, sizeof(none))
+            none.partition = -1
+            known = &none
         self.storage = storage_new(layout.count)
         if self.storage == NULL:
             columns_give(columns)
@@ -217,7 +206,7 @@ cdef class Chunk:
         memset(columns, 0, sizeof(Columns))
         with nogil:
             status = storage_fill(self.storage, layout.codes, layout.count, rows, <Run*>self.storage.columns.runs.data,
-                                  self.storage.columns.run_count, CODEC_NAMES, &none if constants == NULL else constants)
+                                  self.storage.columns.run_count, known)
         if status != st.OK:
             raise MemoryError
         return 0
@@ -278,43 +267,18 @@ cdef class Chunk:
         return list_capsule(s, <const void*><uintptr_t>bits, <const void*><uintptr_t>at, length, nulls)
 
 
-def arrow_values(schema_capsule, array_capsule):
+def arrow_values(schema, array):
     """An imported binary array: (validity or None, offsets, data, offset, length, 32 or 64). Views keep it alive."""
-    cdef ArrowSchema* schema = <ArrowSchema*>PyCapsule_GetPointer(schema_capsule, b"arrow_schema")
-    cdef ArrowArray* array = <ArrowArray*>PyCapsule_GetPointer(array_capsule, b"arrow_array")
-    cdef bytes format_ = schema.format
-    cdef int64_t width, end, last
-    if format_ not in (b"z", b"Z", b"u", b"U"):
-        raise TypeError(f"a binary column is needed, not one of Arrow format {format_.decode()!r}")
-    width = 4 if format_ in (b"z", b"u") else 8
-    end = array.offset + array.length
-    validity = None
-    if array.null_count != 0 and array.buffers[0] != NULL:
-        validity = window(array_capsule, array.buffers[0], (end + 7) // 8)
-    if array.length == 0:
-        return validity, memoryview(bytes(width)), memoryview(b""), 0, 0, width * 8
-    last = (<const int32_t*>array.buffers[1])[end] if width == 4 else (<const int64_t*>array.buffers[1])[end]
-    return (validity, window(array_capsule, array.buffers[1], (end + 1) * width),
-            window(array_capsule, array.buffers[2], last), array.offset, array.length, width * 8)
-
-
-def split(Source source, int64_t size):
-    """Positions where stretches of at least `size` bytes begin, at borders of batches, up to the first that cannot be
-    framed: the last stretch is the rest of the input."""
-    cdef Fault fault
-    cdef int64_t position = 0, start = 0, batch = 0
-    cdef int64_t length = source.view.len
-    borders = [0]
-    while frame(source.data(), length, position, &batch, &fault) == st.OK:
-        if position - start >= size:
-            start = position
-            borders.append(position)
-        position += batch
-    return borders
+    spans, first, length, bits = borrow_values(schema, array)
+    views = [None if at == 0 else window(array, <const void*><uintptr_t>at, size) for at, size in spans]
+    return *views, first, length, bits
 
 
 cdef class Decoder:
-    """One engine over one input after another. Belongs to one thread at a time."""
+    """One engine over one input after another. Belongs to one thread at a time.
+
+    `options`: see reader.Options. `file` names the input and turns on the rules for files.
+    """
     cdef Engine e
     cdef Source source
     cdef Layout layout
@@ -327,7 +291,6 @@ cdef class Decoder:
     cdef int64_t good_next, first_row
 
     def __init__(self, Layout layout, options, *, bint skip=False, file=None, topic=None, partition=None):
-        """`options`: see reader.Options. `file` names the input and turns on the rules for files."""
         from kafkarec import codecs, faults
         self.layout = layout
         self.codecs, self.faults = codecs, faults
@@ -336,43 +299,23 @@ cdef class Decoder:
         self.file_name = file or None
         self.file = None if not file else str(file).encode(errors="surrogateescape")
         self.topic = None if topic is None else topic.encode()
-        self.constants.file = NULL if self.file is None else <const char*>self.file
-        self.constants.topic = NULL if self.topic is None else <const char*>self.topic
+        if self.file is not None:
+            self.constants.file = <const char*>self.file
+        if self.topic is not None:
+            self.constants.topic = <const char*>self.topic
         self.constants.partition = -1 if partition is None else partition
         self.damage = []
         self.guesses = {}
         self.good_next = INT64_MIN
         self.e.columns.want = layout.want
-        o = &self.e.options
-        o.payloads = options.payloads
-        o.check_crc = options.check_crc
-        o.check_inner_crc = options.check_inner_crc
-        o.control = options.control
-        o.binary_header_keys = options.binary_header_keys
-        o.limit = min(options.limit, MOST_BYTES)
-        o.stable_offset = INT64_MAX if options.stable_offset is None else options.stable_offset
-        o.ticks = options.ticks
-        o.chunk_bytes = INT64_MAX if options.chunk_bytes is None else options.chunk_bytes
-        if o.stable_offset != INT64_MAX:
+        fill_options(&self.e.options, options, &self.aborted)
+        if options.stable_offset is not None:
             self.e.columns.want |= WANT_OFFSET
-        self.take_aborted(sorted(options.aborted))
 
     def __dealloc__(self):
         columns_give(&self.e.columns)
         pages_give(self.e.rows.data, self.e.rows.capacity)
         pages_give(self.aborted.data, self.aborted.capacity)
-
-    cdef int take_aborted(self, list aborted) except -1:
-        cdef Aborted* entry
-        if buffer_reserve(&self.aborted, 0, <size_t>(len(aborted) + 1) * sizeof(Aborted)) != 0:
-            raise MemoryError
-        entry = <Aborted*>self.aborted.data
-        for producer_id, first, last in aborted:
-            entry.producer_id, entry.first_offset, entry.last_offset = producer_id, first, last
-            entry += 1
-        self.e.options.aborted = <Aborted*>self.aborted.data
-        self.e.options.aborted_count = len(aborted)
-        return 0
 
     def feed(self, data, start=0, stop=None):
         """The next input, or bytes [start, stop) of it: positions stay those of the whole."""
@@ -389,7 +332,8 @@ cdef class Decoder:
     def filled(self):
         """(records, batches, bytes of the records) so far."""
         cdef Columns* c = &self.e.columns
-        return c.rows, self.e.row_count, c.rows * 32 + c.key.used + c.value.used + c.header_key.used + c.header_value.used
+        size = c.rows * 32 + c.key.used + c.value.used + c.header_key.used + c.header_value.used
+        return c.rows, self.e.row_count, size
 
     @property
     def remaining(self):
@@ -410,7 +354,7 @@ cdef class Decoder:
             if status == st.OK:
                 continue
             if status == st.OUT_OF_MEMORY:
-                raise self.faults.error("out_of_memory", self.fault(""))
+                raise self.faults.error("out_of_memory", fault_words(&self.e.fault, self.file_name, ""))
             if self.ended(&status):
                 return False
             self.damaged(status, detail)
@@ -429,12 +373,12 @@ cdef class Decoder:
                 out = self.codecs.decompress(codec, payload, self.e.options.limit, self.guesses.get(codec, 0),
                                              self.e.row.magic)
         except self.codecs.MissingCodec as missing:
-            raise self.faults.error("missing_codec", self.fault(str(missing))) from None
-        except self.codecs.LimitReached:
+            raise self.faults.error("missing_codec", fault_words(&self.e.fault, self.file_name, str(missing))) from None
+        except self.codecs.LimitReached as reached:
             self.e.fault.expected = self.e.fault.found = self.e.options.limit
-            return st.LIMIT_EXCEEDED, f"max_decompressed_bytes={self.e.options.limit} can be raised"
+            return st.LIMIT_EXCEEDED, f"max_decompressed_bytes={self.e.options.limit} can be raised ({reached.detail})"
         except self.codecs.CodecError as error:
-            return st.PAYLOAD_CORRUPT, f"{CODEC_NAMES[codec].decode()}: {error.detail}"
+            return st.PAYLOAD_CORRUPT, f"{self.codecs.CODECS[codec].name}: {error.detail}"
         PyObject_GetBuffer(out, &view, PyBUF_SIMPLE)
         self.guesses[codec] = view.len
         with nogil:
@@ -464,19 +408,11 @@ cdef class Decoder:
             self.good_next = (<BatchRow*>self.e.rows.data)[self.e.row_count - 1].next_offset
         self.e.search.good_next = self.good_next
 
-    cdef dict fault(self, detail):
-        f = &self.e.fault
-        return {
-            "position": f.position, "base_offset": f.base_offset, "expected": f.expected, "found": f.found,
-            "record": f.record, "detail": detail, "file": self.file_name,
-            "next_position": None if f.next_position < 0 else f.next_position,
-        }
-
     cdef int damaged(self, int status, detail) except -1:
         """Raises the fault, or records it and goes on behind it."""
         cdef int64_t end
         reason = _REASONS[status - st.SIZE_TOO_SMALL]
-        fault = self.fault(detail)
+        fault = fault_words(&self.e.fault, self.file_name, detail)
         if not self.skip:
             raise self.faults.error(reason, fault)
         self.remember_good()
@@ -503,8 +439,9 @@ cdef class Decoder:
             elif not final:
                 kept.append((position, length, reason, fault, lost_from, 0, 0))
                 continue
-            ready.append((batch if of_batches else row, self.faults.Damage(self.file_name, position, length, lost_from, lost_to,
-                                                  position + length, reason, self.faults.sentence(reason, fault))))
+            found = self.faults.Damage(self.file_name, position, length, lost_from, lost_to, position + length, reason,
+                                       self.faults.sentence(reason, fault))
+            ready.append((batch if of_batches else row, found))
         self.damage = kept
         return ready
 

@@ -24,7 +24,6 @@ class _Values(NamedTuple):
     offsets: memoryview
     data: memoryview
     first: int
-    count: int
 
     def get(self, i: int) -> memoryview | None:
         row = self.first + i
@@ -37,8 +36,10 @@ def _getter(values: Any) -> tuple[int, Any]:
     """(how many, value by index) of an Arrow binary array or a sequence of buffers and None."""
     if hasattr(values, "__arrow_c_array__"):
         validity, offsets, data, first, count, bits = arrow_values(*values.__arrow_c_array__())
-        column = _Values(validity, offsets.cast("i" if bits == 32 else "q"), data, first, count)
-        return count, column.get
+        if count == 0:
+            return 0, None
+        ends = offsets.cast("i" if bits == 32 else "q")
+        return count, _Values(validity, ends, memoryview(b"") if data is None else data, first).get
     if isinstance(values, Sequence) and not isinstance(values, (bytes, str)):
         return len(values), values.__getitem__
     raise TypeError(f"values: an Arrow binary array or a sequence of buffers, not {type(values).__name__}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from . import transactions
-from ._core import Decoder, Layout, Rows, Source, split
+from ._core import Decoder, Layout, Rows, Source
 from .enums import Isolation
 from .errors import KafkaRecordError
 from .faults import Damage
@@ -116,7 +116,11 @@ def _read_part(asked: Request, source: Source, start: int = 0, stop: int | None 
 
 def _read_parallel(asked: Request, source: Source, threads: int) -> _Part | None:
     """Stretches of about a chunk each on a pool; None when one is damaged: that needs what came before it."""
-    borders = split(source, CHUNK_BYTES)
+    table, _ = _headers(source, "raise", None)
+    borders = [0]
+    for position in table.column("position"):
+        if position - borders[-1] >= CHUNK_BYTES:
+            borders.append(position)
     stretches = list(zip(borders, [*borders[1:], None], strict=True))
     with ThreadPoolExecutor(threads, "kafkarec") as pool:
         try:
@@ -163,7 +167,7 @@ def decode(
 ) -> RecordColumns:
     """Decodes record batches of any magic into Arrow columns. Follows MemoryRecords.batches and streamingIterator.
 
-    data: any buffer of one or many batches, magics mixed; a cut batch at its end is the end (`.remaining` says how much)
+    data: any buffer of one or many batches, magics mixed; a cut batch at its end is the end: see `.remaining`
     columns: names in the wanted order; default offset, timestamp, timestamp_type, key, value, headers
     isolation: read_uncommitted, or read_committed as a consumer sees it; `aborted` [(producer id, first offset)] and
         `last_stable_offset` replace what the markers in the data say
@@ -245,7 +249,7 @@ def scan(data: Any, *, errors: str = "raise", _file: object = None) -> BatchTabl
 
 
 def batches(data: Any, *, errors: str = "raise", _file: object = None, **wishes: Any) -> Iterator[RecordBatch]:
-    """The batches one by one. Frames that cannot be read raise at next(), CRC and payload errors when a batch is iterated.
+    """The batches one by one. Frames that cannot be read raise at next(), the rest when a batch is iterated.
 
     Takes decode's options for the records; control records are included unless control=False is said.
     """

@@ -185,8 +185,8 @@ class RecordColumns(Table):
         offsets = cells_of("offset")
         facts = _spread_facts(chunk, self._facts_of(chunk), start, stop)
         return [
-            Record(offset, timestamp, type_, key, value, pairs, _sequence(base_sequence, base_offset, offset), is_control)
-            for offset, timestamp, type_, key, value, pairs, (is_control, base_sequence, base_offset) in zip(
+            Record(offset, timestamp, type_, key, value, pairs, _sequence(base, base_offset, offset), is_control)
+            for offset, timestamp, type_, key, value, pairs, (is_control, base, base_offset) in zip(
                 offsets, timestamps, cells_of("timestamp_type"), cells_of("key"), cells_of("value"), headers, facts,
                 strict=True,
             )

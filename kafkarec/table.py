@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import interop
 from ._core import Chunk, Layout
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
     from .schema import Schema
 
 Piece = tuple[Chunk, int, int]
 _WIDTHS = {"i": 4, "I": 4, "s": 2, "c": 1, "b": -1, "u": 0, "z": 0}
-_CASTS = {"i": "i", "I": "I", "s": "h", "c": "b"}
+_CASTS: dict[str, Literal["i", "I", "h", "b", "q"]] = {"i": "i", "I": "I", "s": "h", "c": "b"}
 
 
 def _texts(offsets: memoryview, data: memoryview | None, start: int, stop: int) -> list[bytes]:
     blob = b"" if data is None else data
     ends = offsets.cast("i")[start : stop + 1].tolist()
-    return [bytes(blob[a:b]) for a, b in zip(ends, ends[1:], strict=False)]
+    return [bytes(blob[a:b]) for a, b in pairwise(ends)]
 
 
 def cells(chunk: Chunk, column: int, format_: str, start: int, stop: int) -> list[Any]:
@@ -58,7 +59,7 @@ def header_cells(chunk: Chunk, column: int, start: int, stop: int, binary: bool)
         for i, v in enumerate(_texts(value_offsets, value_data, first, last), first)
     ]
     pairs = list(zip(keys, values, strict=True))
-    return [tuple(pairs[a - first : b - first]) for a, b in zip(ends, ends[1:], strict=False)]
+    return [tuple(pairs[a - first : b - first]) for a, b in pairwise(ends)]
 
 
 class Table:

@@ -2,7 +2,7 @@
 
     Storage      one chunk: its columns, their buffers, a reference count
       Column     what of it is one Arrow array: up to three buffers, a null count, a kind
-    ArrowArray   struct of the columns; every child holds its own reference, so a consumer may keep one and drop the rest
+    ArrowArray   struct of the columns; every child holds its own reference: a consumer may keep one alone
     ArrowArrayStream   a list of (storage, start, stop), read chunk by chunk
 
 Counting is atomic and in C: a release may come from any thread, without the GIL, after the interpreter is gone.

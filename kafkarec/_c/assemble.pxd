@@ -22,6 +22,13 @@ from kafkarec._c.derive cimport (
 )
 from kafkarec._c.status cimport LIMIT_EXCEEDED, OK, OUT_OF_MEMORY
 
+cdef extern from * nogil:
+    """
+    /* CompressionType.name by codec id; 5 to 7 do not exist */
+    static const char *const kr_codec_names[8] = {"none", "gzip", "snappy", "lz4", "zstd", NULL, NULL, NULL};
+    """
+    const char* CODEC_NAMES "kr_codec_names" [8]
+
 cdef enum Code:
     OUT_OFFSET = 0
     OUT_TIMESTAMP
@@ -194,7 +201,7 @@ cdef inline int take_filled(Storage* s, int code, Column* out) noexcept nogil:
     return OK
 
 
-cdef inline int spread_text(Storage* s, const BatchRow* rows, const Run* runs, int64_t run_count, const char** names,
+cdef inline int spread_text(Storage* s, const BatchRow* rows, const Run* runs, int64_t run_count, bint codec,
                             const char* constant, Column* out) noexcept nogil:
     """A string column: the codec's name of each row's batch, or one constant (NULL: all null)."""
     cdef int status = OK
@@ -211,8 +218,8 @@ cdef inline int spread_text(Storage* s, const BatchRow* rows, const Run* runs, i
     (<int32_t*>offsets.data)[0] = 0
     for r in range(run_count):
         text = constant
-        if names != NULL:
-            text = names[rows[runs[r].batch].codec]
+        if codec:
+            text = CODEC_NAMES[rows[runs[r].batch].codec]
         n = 0 if text == NULL else strlen(text)
         stop = i + runs[r].rows
         while i < stop:
@@ -229,20 +236,22 @@ cdef inline int spread_text(Storage* s, const BatchRow* rows, const Run* runs, i
 
 
 cdef inline int storage_column(Storage* s, int code, const BatchRow* rows, const Run* runs, int64_t run_count,
-                               const char** codec_names, const Constants* constants, Column* out) noexcept nogil:
+                               const Constants* constants, Column* out) noexcept nogil:
     """Fills `out` with the column of `code`."""
     cdef Columns* c = &s.columns
     cdef Field field = field_of(code)
     cdef Buffer* values
     cdef Buffer* bits
+    cdef const char* text
     cdef int64_t nulls = 0
     cdef int status = OK
     if code <= OUT_HEADERS:
         return take_filled(s, code, out)
     if code == OUT_COMPRESSION:
-        return spread_text(s, rows, runs, run_count, codec_names, NULL, out)
+        return spread_text(s, rows, runs, run_count, True, NULL, out)
     if code == OUT_TOPIC or code == OUT_FILE:
-        return spread_text(s, rows, runs, run_count, NULL, constants.topic if code == OUT_TOPIC else constants.file, out)
+        text = constants.topic if code == OUT_TOPIC else constants.file
+        return spread_text(s, rows, runs, run_count, False, text, out)
     values = new_buffer(s, <size_t>s.rows * 8 + SLACK, &status)
     bits = new_bits(s, &status)
     if status != OK:
@@ -289,12 +298,12 @@ cdef inline Storage* storage_new(int64_t columns) noexcept nogil:
 
 
 cdef inline int storage_fill(Storage* s, const int* codes, int64_t count, const BatchRow* rows, const Run* runs,
-                             int64_t run_count, const char** codec_names, const Constants* constants) noexcept nogil:
+                             int64_t run_count, const Constants* constants) noexcept nogil:
     """All columns of `codes` for the rows of `runs`."""
     cdef int64_t i
     cdef int status
     for i in range(count):
-        status = storage_column(s, codes[i], rows, runs, run_count, codec_names, constants, s.out + i)
+        status = storage_column(s, codes[i], rows, runs, run_count, constants, s.out + i)
         if status != OK:
             return status
         s.out_count = i + 1

@@ -105,7 +105,8 @@ cdef inline int64_t wrapping_add(int64_t a, int64_t b) noexcept nogil:
     return <int64_t>(<unsigned long long>a + <unsigned long long>b)
 
 
-cdef inline int frame(const uint8_t* base, int64_t length, int64_t position, int64_t* size, Fault* fault) noexcept nogil:
+cdef inline int frame(const uint8_t* base, int64_t length, int64_t position, int64_t* size,
+                      Fault* fault) noexcept nogil:
     """Where the batch at `position` ends: ByteBufferLogInputStream.nextBatchSize, with its order of checks."""
     cdef int64_t left = length - position
     cdef int64_t claimed

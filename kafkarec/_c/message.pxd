@@ -27,8 +27,8 @@ from kafkarec._c.batch cimport (
 )
 from kafkarec._c.checksum cimport crc32
 from kafkarec._c.columns cimport (
-    Bytes, Columns, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, bytes_reserve, clear_bit,
-    columns_reserve,
+    Bytes, Columns, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, bytes_reserve,
+    clear_bit, columns_reserve,
 )
 from kafkarec._c.endian cimport load_i32, load_i64, load_u32
 from kafkarec._c.status cimport (

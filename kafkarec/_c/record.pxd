@@ -18,7 +18,8 @@ Follows DefaultRecord.readFrom and DefaultRecordBatch.RecordIterator; KIP-82 for
 
 Every wire byte that decides a length is loaded once. A record is bounded by its own length, which is what Kafka's
 comparison at the record's end amounts to. Where 64 bytes behind the record are readable, its varints need no check of
-their own: without payload the fields move the cursor at most 36 bytes past the record's end before a length is compared.
+their own: without payload the fields move the cursor at most 36 bytes past the record's end before a length is
+compared.
 The last records of a payload take the exact form of the same body, which looks at no byte behind the payload.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -26,8 +27,8 @@ from libc.string cimport memcpy, memset
 
 from kafkarec._c.batch cimport ABSENT, BatchRow, wrapping_add
 from kafkarec._c.columns cimport (
-    Bytes, Columns, SLACK, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, bytes_grow, clear_bit,
-    columns_reserve, copy_wide, headers_reserve,
+    Bytes, Columns, SLACK, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, bytes_grow,
+    clear_bit, columns_reserve, copy_wide, headers_reserve,
 )
 from kafkarec._c.status cimport (
     Fault, HEADER_COUNT_INVALID, HEADER_KEY_INVALID, HEADER_VALUE_INVALID, KEY_LENGTH_INVALID, MESSAGE_TRUNCATED, OK,
@@ -124,12 +125,12 @@ cdef inline int append_headers(Columns* c, const uint8_t** cursor, const uint8_t
     cdef const uint8_t* p = cursor[0]
     cdef bint want = (c.want & WANT_HEADERS) != 0
     cdef int32_t length = 0
-    cdef int32_t i
+    cdef int32_t _i
     cdef int64_t row = c.headers
     cdef int status = headers_reserve(c, count, end - p) if want else OK
     if status != OK:
         return refuse(fault, status, count, end - p)
-    for i in range(count):
+    for _i in range(count):
         status = next_varint(&p, end, exact, &length)
         if status != OK:
             return refuse(fault, status, 0, 0)
@@ -240,7 +241,7 @@ cdef inline int decode_one(Columns* c, Hot* h, int64_t row, const BatchRow* batc
     if status != OK:
         return refuse(fault, status, 0, 0)
     if length != 0:
-        # half the bytes left: a header takes two bytes at least (CVE-2026-111108: a count allocated before it is checked)
+        # half the bytes left: a header takes two bytes at least (CVE-2026-111108: a count allocated unchecked)
         if length < 0 or length > (end - p) // 2:
             return refuse(fault, HEADER_COUNT_INVALID, (end - p) // 2, length)
         status = append_headers(c, &p, end, length, exact, binary, fault)

@@ -9,11 +9,11 @@
    of a value, most likely) counts only when a batch checks out behind it too. None counts whose offsets reach into
    those of the batch behind it: no checksum covers a base offset, and a cut may have left half of one.
 
-Before its CRC is computed a candidate must look like what somebody writes, or be followed by another frame: in a gigabyte
-of compressed bytes every 300th place holds a size and a magic by chance.
+Before its CRC is computed a candidate must look like what somebody writes, or be followed by another frame: in a
+gigabyte of compressed bytes every 300th place holds a size and a magic by chance.
 
-Work is bounded: all CRCs of all searches together read at most 8 bytes per byte of input, so crafted lengths cannot make
-it quadratic; and what one search found empty is not searched again.
+Work is bounded: all CRCs of all searches together read at most 8 bytes per byte of input, so crafted lengths cannot
+make it quadratic; and what one search found empty is not searched again.
 """
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t
 
@@ -63,8 +63,8 @@ cdef inline bint claims_lead_on(const uint8_t* base, int64_t length, int64_t pos
     """From `position`, claim after claim with rising offsets, to a batch that checks out or to the end."""
     cdef BatchRow row
     cdef Fault fault
-    cdef int hops
-    for hops in range(MOST_CLAIMS):
+    cdef int _hop
+    for _hop in range(MOST_CLAIMS):
         if ends_at(length, position):
             return True
         if read_batch(base, length, position, &row, &fault) != OK:

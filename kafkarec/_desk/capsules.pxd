@@ -6,7 +6,7 @@
 Functions over Python objects, for the desk alone.
 """
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
@@ -95,3 +95,22 @@ cdef inline Shape* pack_shape(object schema, bint binary_header_keys, int* codes
         if codes[i] == OUT_HEADERS:
             shape.columns[i].key_format = b"z" if binary_header_keys else b"u"
     return shape
+
+
+cdef inline tuple borrow_values(object schema_capsule, object array_capsule):
+    """An imported binary array: (((address, bytes) of validity, offsets, data), offset, length, 32 or 64)."""
+    cdef ArrowSchema* schema = <ArrowSchema*>PyCapsule_GetPointer(schema_capsule, b"arrow_schema")
+    cdef ArrowArray* array = <ArrowArray*>PyCapsule_GetPointer(array_capsule, b"arrow_array")
+    cdef bytes format_ = schema.format
+    cdef int64_t width, end = array.offset + array.length, last = 0
+    if format_ not in (b"z", b"Z", b"u", b"U"):
+        raise TypeError(f"a binary column is needed, not one of Arrow format {format_.decode()!r}")
+    width = 4 if format_ in (b"z", b"u") else 8
+    if array.length == 0:
+        return ((0, 0), (0, 0), (0, 0)), 0, 0, width * 8
+    last = (<const int32_t*>array.buffers[1])[end] if width == 4 else (<const int64_t*>array.buffers[1])[end]
+    return (
+        (0 if array.null_count == 0 else <uintptr_t>array.buffers[0], (end + 7) // 8),
+        (<uintptr_t>array.buffers[1], (end + 1) * width),
+        (<uintptr_t>array.buffers[2], last),
+    ), array.offset, array.length, width * 8

@@ -1,0 +1,42 @@
+"""Between Python's words and the engine's: options in, faults out.
+
+Functions over Python objects, for the desk alone.
+"""
+from libc.stdint cimport INT64_MAX, int64_t
+
+from kafkarec._c.columns cimport Buffer, MOST_BYTES, buffer_reserve
+from kafkarec._c.decode cimport Aborted, Options
+from kafkarec._c.status cimport Fault
+
+
+cdef inline int fill_options(Options* o, object options, Buffer* aborted) except -1:
+    """From reader.Options; the aborted transactions, sorted by producer id and first offset, go to `aborted`."""
+    cdef list spans = sorted(options.aborted)
+    cdef Aborted* entry
+    o.payloads = options.payloads
+    o.check_crc = options.check_crc
+    o.check_inner_crc = options.check_inner_crc
+    o.control = options.control
+    o.binary_header_keys = options.binary_header_keys
+    o.limit = min(options.limit, MOST_BYTES)
+    o.stable_offset = INT64_MAX if options.stable_offset is None else options.stable_offset
+    o.ticks = options.ticks
+    o.chunk_bytes = INT64_MAX if options.chunk_bytes is None else options.chunk_bytes
+    if buffer_reserve(aborted, 0, <size_t>(len(spans) + 1) * sizeof(Aborted)) != 0:
+        raise MemoryError
+    entry = <Aborted*>aborted.data
+    for producer_id, first, last in spans:
+        entry.producer_id, entry.first_offset, entry.last_offset = producer_id, first, last
+        entry += 1
+    o.aborted = <Aborted*>aborted.data
+    o.aborted_count = len(spans)
+    return 0
+
+
+cdef inline dict fault_words(const Fault* f, object file, object detail):
+    """What faults.sentence and faults.error take."""
+    return {
+        "position": f.position, "base_offset": f.base_offset, "expected": f.expected, "found": f.found,
+        "record": f.record, "detail": detail, "file": file,
+        "next_position": None if f.next_position < 0 else f.next_position,
+    }
