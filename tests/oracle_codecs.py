@@ -103,6 +103,13 @@ def _has_xerial_header(data: bytes) -> bool:
 
 
 def _snappy_block(block: bytes) -> bytes:
+    claimed = 0
+    for i, byte in enumerate(block[:5]):
+        claimed |= (byte & 0x7F) << 7 * i
+        if byte < 0x80:
+            break
+    if claimed > 64 * len(block):  # three bytes make 64 at most; cramjam would allocate the claim, and abort
+        raise Refused("snappy: the block claims more than it can hold")
     try:
         return bytes(cramjam.snappy.decompress_raw(block))
     except (cramjam.DecompressionError, ValueError, OverflowError, MemoryError) as error:
@@ -114,15 +121,22 @@ def snappy_stream(data: bytes) -> bytes:
         raise Refused("snappy: empty stream")
     if not _has_xerial_header(data):
         return _snappy_block(data)
-    out = []
+    out: list[bytes] = []
     at = 16
+    ended_at = 0
     while len(data) - at >= 4:
         (size,) = struct.unpack_from(">i", data, at)
         if data[at : at + 4] == XERIAL_MAGIC[:4]:  # another stream begins
             if len(data) - at < 16:
                 raise Refused("snappy: short header in a concatenated stream")
-            if data[at : at + 8] != XERIAL_MAGIC:
+            if data[at : at + 8] == XERIAL_MAGIC:
+                if struct.unpack_from(">i", data, at + 8)[0] < 1:
+                    raise Refused("snappy: version of a concatenated stream")
+            elif sum(map(len, out)) == ended_at:
                 break
+            else:
+                # isValidHeader fails: one read call ends there, and the next goes on behind that header
+                ended_at = sum(map(len, out))
             at += 16
             continue
         if size < 0 or size > 512 << 20:

@@ -35,8 +35,8 @@ got = duckdb.sql(
 ).fetchall()
 assert got == sorted(wanted), got[:3]
 batches = columns.batches
-assert duckdb.sql("select count(*) from batches").fetchone() == (len(batches),)
-assert duckdb.sql("select count(*) from columns").fetchone() == (len(columns),)
+assert duckdb.sql("select count(*) from batches").fetchall() == [(len(batches),)]
+assert duckdb.sql("select count(*) from columns").fetchall() == [(len(columns),)]
 """,
     "pandas by pyarrow is refused kindly": """
 try:

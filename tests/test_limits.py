@@ -27,7 +27,7 @@ import sys, time, builders, kafkarec, agreement, struct
 kafkarec.decode(builders.good_batch(50, codec="lz4") + builders.good_batch(50, codec="zstd") +
                 builders.good_batch(50, codec="gzip") + builders.good_batch(50, codec="snappy"))
 limit_memory(600 << 20)
-NUMBERS = [-2**31, -2, -1, 0, 1, 2, 63, 64, 100, 127, 128, 8191, 8192, 2**20, 2**28, 2**31 - 1]
+NUMBERS = [-2**31, -2, -1, 0, 1, 2, 63, 64, 100, 127, 128, 8191, 8192, 2**20, 10**8, 2**28, 2**31 - 1]
 def near(left):
     return sorted({*NUMBERS, left - 1, left, left + 1})
 """
