@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import golden
 import pytest
-from command import SEGMENTS, Here
+from command import COMMAND, ENVIRONMENT, SEGMENTS, Here
 
 import kafkarec
 from kafkarec.cli import doctor
@@ -113,6 +114,15 @@ class TestDoctor:
         done = run("doctor")
         assert done.status == 3
         assert "zstd payloads cannot be read: pip install zstandard" in done.out.decode()
+
+    @pytest.mark.parametrize(("wish", "said"), [("library", ""), ("own", "own"), ("table", "no hardware")])
+    def test_every_way_to_the_checksum_is_told_and_right(self, wish: str, said: str) -> None:
+        environment = ENVIRONMENT | {"KAFKAREC_CRC32C": wish}
+        done = subprocess.run(
+            [*COMMAND, "doctor", "--format", "json"], capture_output=True, env=environment, check=False
+        )
+        assert done.returncode == 0
+        assert said in json.loads(done.stdout)["engine"]["crc32c"]["way"]
 
     def test_a_wrong_checksum_is_a_problem(self, run: Here, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(doctor, "_CHECKED", b"12345678")

@@ -165,7 +165,7 @@ def _weight(schema: _Schema, array: _Array, start: int, length: int) -> int:
     if kind in _OFFSETS and length:
         (first,), (last,) = (_values(array.buffers[1], _OFFSETS[kind], row, 1) or (0,) for row in (at, at + length))
         if kind not in ("+l", "+L"):
-            return 8 * length + last - first
+            return int(8 * length + last - first)
         return 8 * length + _weight(schema.children[0].contents, array.children[0].contents, first, last - first)
     if kind == "+s":
         pairs = ((schema.children[i].contents, array.children[i].contents) for i in range(schema.n_children))

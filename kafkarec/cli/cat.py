@@ -68,7 +68,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     sources = inputs.find(args.paths, args.topic, args.partition)
-    troubles = Troubles(args.argv, stop_at_first=args.errors == "raise", last_path=sources[-1].path)
+    troubles = Troubles(
+        args.argv,
+        stop_at_first=args.errors == "raise",
+        last_path=sources[-1].path,
+        limit=args.max_decompressed_bytes,
+    )
     selection = Selection(
         args.from_offset, args.to_offset, args.from_time, args.to_time, _key_bytes(args.key, args.key_as)
     )

@@ -40,7 +40,9 @@ class Damage(Protocol):
 
 
 def say(text: str) -> None:
-    """One line for people. A closed standard error is no reason to fail."""
+    """One line for people. A closed standard error is no reason to fail, nor to print it elsewhere."""
+    if sys.stderr is None:
+        return
     try:
         print(f"kafkarec: {safe(text)}", file=sys.stderr, flush=True)
     except (OSError, ValueError):
@@ -55,11 +57,17 @@ def exit_status(reason: str) -> int:
 
 @dataclass
 class Troubles:
-    """Collects damage over all inputs of one run."""
+    """Collects damage over all inputs of one run.
+
+    argv         the command line, for the command to type next
+    last_path    behind damage in any other input there is always more to read
+    limit        bytes that a batch may decompress to
+    """
 
     argv: Sequence[str]
     stop_at_first: bool
     last_path: str
+    limit: int = 0
     found: int = 0
     status: int = FINE
 
@@ -103,13 +111,12 @@ class Troubles:
     def _tell(self, what: str, reason: str, behind: bool) -> None:
         """`behind`: there is more to read behind it."""
         line = f"{what} [{reason}]"
-        if self.stop_at_first and (behind or reason in _WAYS_ON):
-            option, value = _WAYS_ON.get(reason, ("--errors", "skip"))
-            line += f". Everything in front of it is written; go on with: {command(self.argv, option, value)}"
+        way = ("--errors", "skip") if behind else None
+        if reason == "limit_exceeded":
+            way = ("--max-decompressed-bytes", f"{max(8 * self.limit, 1 << 30) >> 20}m")
+        if self.stop_at_first and way:
+            line += f". Everything in front of it is written; go on with: {command(self.argv, *way)}"
         say(line)
-
-
-_WAYS_ON = {"limit_exceeded": ("--max-decompressed-bytes", "1g")}
 
 
 def _offsets(damage: Damage) -> str:
