@@ -86,9 +86,7 @@ def test_where_nothing_is_left_to_read_there_is_no_advice(run: Here, tmp_path: P
         (b"PAR1", "it looks like a Parquet file"),
     ],
 )
-def test_a_file_that_is_no_log_is_called_what_it_is(
-    run: Here, tmp_path: Path, start: bytes, said: str
-) -> None:
+def test_a_file_that_is_no_log_is_called_what_it_is(run: Here, tmp_path: Path, start: bytes, said: str) -> None:
     path = tmp_path / "x"
     path.write_bytes(start + b"\x81" * 100)
     done = run("cat", path)

@@ -221,9 +221,16 @@ def test_closed_standard_streams() -> None:
     assert (done.returncode, done.stderr) == (3, b"kafkarec: standard input is closed\n")
 
 
-def test_a_program_error_is_one_line_and_a_traceback_with_debug(
-    monkeypatch: pytest.MonkeyPatch, run: Here
-) -> None:
+def test_with_standard_error_closed_complaints_go_nowhere(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_bytes(CODECS.read_bytes() + b"\x81" * 100)
+    line = f"{sys.executable} -m kafkarec cat {path} --columns offset 2>&-"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, env=ENVIRONMENT, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [b'{"offset":%d}' % offset for offset in range(865)]
+
+
+def test_a_program_error_is_one_line_and_a_traceback_with_debug(monkeypatch: pytest.MonkeyPatch, run: Here) -> None:
     import kafkarec
 
     def broken(*args: object, **kwargs: object) -> None:
