@@ -99,20 +99,17 @@ def frames(data: bytes) -> tuple[list[Batch], int, str | None]:
         if left < 12 + size:
             break
         raw = data[at : at + 12 + size]
-        if magic < 2:
-            columns = legacy_columns(raw, at)
-        else:
-            columns = batch_columns(raw, at) if len(raw) >= BATCH_OVERHEAD else {}
+        columns = legacy_columns(raw, at) if magic < 2 else batch_columns(raw, at)
         batches.append(Batch(at, raw, magic, columns))
         at += len(raw)
     return batches, len(data) - at, None
 
 
 def batch_columns(raw: bytes, position: int) -> dict[str, object]:
+    if len(raw) < BATCH_OVERHEAD:
+        return {}  # ensureValid refuses it
     base_offset, length, epoch, magic, crc = struct.unpack_from(">qiibI", raw)
-    attributes, last_delta, base_ts, max_ts, pid, pepoch, base_seq, count = struct.unpack_from(
-        ">hiqqqhii", raw, 21
-    )
+    attributes, last_delta, base_ts, max_ts, pid, pepoch, base_seq, count = struct.unpack_from(">hiqqqhii", raw, 21)
     last_offset = wrap(base_offset + last_delta, 64)
     last_sequence = -1 if base_seq == -1 else increment_sequence(base_seq, last_delta)
     return {
@@ -198,9 +195,7 @@ def batch_records(batch: Batch) -> list[dict[str, object]]:
     if count < 0:
         raise Refused("record count below 0")
     if count == 0:
-        open_only(
-            codec, raw[61:], 2
-        )  # no record is read, so what follows the codec's header is never looked at
+        open_only(codec, raw[61:], 2)  # no record is read, so what follows the codec's header is never looked at
         return []
     payload = decompress(codec, raw[61:], 2)
     out = []
@@ -301,9 +296,7 @@ def message_records(raw: bytes) -> list[dict[str, object]]:
     for inner_offset, inner_content in inner:
         if inner_content[5] & 7:
             raise Refused("inner message is compressed")
-        out.append(
-            legacy_record(wrap(inner_offset + shift, 64), inner_content, (wrapped_type, wrapped_timestamp))
-        )
+        out.append(legacy_record(wrap(inner_offset + shift, 64), inner_content, (wrapped_type, wrapped_timestamp)))
     return out
 
 

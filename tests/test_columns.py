@@ -195,9 +195,7 @@ def test_timestamp_units(unit: str) -> None:
     columns = kafkarec.decode(builders.good_batch(3), timestamp_unit=unit)
     table = reading.arrow_table(columns)
     assert table.schema.field("timestamp").type == arrow_type
-    assert table.column("timestamp").cast(pa.int64()).to_pylist() == [
-        (builders.NOW + i) * factor for i in range(3)
-    ]
+    assert table.column("timestamp").cast(pa.int64()).to_pylist() == [(builders.NOW + i) * factor for i in range(3)]
     assert columns.timestamps_out_of_range == 0
     assert [record.timestamp for record in columns] == [builders.NOW + i for i in range(3)]
 
@@ -208,9 +206,7 @@ def test_a_timestamp_that_does_not_fit_is_null_and_counted(unit: str, sign: int)
     factor = UNITS[unit][0]
     largest = sign * ((2**63 - 1) // factor)
     inside = [builders.record(timestamp_delta=0), builders.record(timestamp_delta=-sign, offset_delta=1)]
-    fits = kafkarec.decode(
-        builders.batch(inside, base_timestamp=largest, max_timestamp=0), timestamp_unit=unit
-    )
+    fits = kafkarec.decode(builders.batch(inside, base_timestamp=largest, max_timestamp=0), timestamp_unit=unit)
     assert fits.timestamps_out_of_range == 0
     assert reading.arrow_table(fits).column("timestamp").null_count == 0
     if factor == 1:
@@ -332,8 +328,17 @@ def test_any_number_of_threads_gives_the_same_answer(threads: int) -> None:
     alone = kafkarec.decode(data, columns=reading.RECORD_FIELDS)
     assert pa.table(got).equals(pa.table(alone))
     assert pa.table(got.batches).equals(pa.table(alone.batches))
-    spoiled = data[:2_000] + b"?" + data[2_001:-300] + b"?" + data[-299:]
-    one = kafkarec.decode(spoiled, errors="skip")
-    many = kafkarec.decode(spoiled, errors="skip", threads=threads)
-    assert many.damage == one.damage
-    assert pa.table(many).equals(pa.table(one))
+    in_values = data[:2_000] + b"?" + data[2_001:-300] + b"?" + data[-299:]
+    in_a_frame = data + b"garbage between batches" + data
+    for spoiled in (in_values, in_a_frame, data + data[:1000]):
+        one = kafkarec.decode(spoiled, errors="skip")
+        many = kafkarec.decode(spoiled, errors="skip", threads=threads)
+        assert many.damage == one.damage
+        assert many.remaining == one.remaining
+        assert pa.table(many).equals(pa.table(one))
+    for spoiled in (in_values, in_a_frame):
+        with pytest.raises(kafkarec.KafkaRecordError) as alone_error:
+            kafkarec.decode(spoiled)
+        with pytest.raises(kafkarec.KafkaRecordError) as many_error:
+            kafkarec.decode(spoiled, threads=threads)
+        assert str(many_error.value) == str(alone_error.value)

@@ -118,11 +118,7 @@ def test_spark_udfs_uses_public_names_only() -> None:
             if isinstance(node, ast.Import):
                 names = [part for alias in node.names for part in alias.name.split(".")]
                 found += [f"{path.name}: {n}" for n in names if "kafkarec" in names and is_private(n)]
-            if (
-                isinstance(node, ast.Attribute)
-                and ast.unparse(node.value) == "kafkarec"
-                and is_private(node.attr)
-            ):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "kafkarec" and is_private(node.attr):
                 found.append(f"{path.name}: kafkarec.{node.attr}")
     assert found == []
 
@@ -176,9 +172,7 @@ def test_no_leftovers_in_the_code() -> None:
 def test_no_test_is_skipped_without_a_reason() -> None:
     bare = re.compile(r"pytest\.skip\(\s*\)|mark\.skip\b(?!\()|mark\.skip\(\s*\)|mark\.xfail")
     found = [
-        p.name
-        for p in files("tests", suffixes={".py"})
-        if bare.search(p.read_text()) and p.name != "test_house.py"
+        p.name for p in files("tests", suffixes={".py"}) if bare.search(p.read_text()) and p.name != "test_house.py"
     ]
     assert found == []
 
@@ -190,7 +184,9 @@ def tool(*command: str) -> None:
     if program is None:
         assert not os.environ.get("CI"), f"{command[0]} is not installed"
         pytest.skip(f"{command[0]} is not installed here")
-    done = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    env = dict(os.environ, PATH=path, PYTHONPATH=str(ROOT))
+    done = subprocess.run([program, *command[1:]], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 
 

@@ -1,0 +1,162 @@
+"""decode_each and scan_each: a column whose values are raw batches, one list of rows a value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import builders
+import golden
+import oracle
+import pyarrow as pa
+import pytest
+import reading
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kafkarec
+
+GOOD = [case.bytes for case in golden.vectors() if case.bin_path.stat().st_size < 3000]
+BAD = golden.invalid_case("v2-crc-flipped").bytes
+SEQUENCES = {
+    "list": list,
+    "binary": lambda values: pa.array(values, pa.binary()),
+    "large_binary": lambda values: pa.array(values, pa.large_binary()),
+    "slice of binary": lambda values: pa.array([b"other", *values, b"more"], pa.binary())[1:-1],
+    "slice behind a null": lambda values: pa.array([None, None, b"x", *values], pa.large_binary())[3:],
+}
+
+
+def lists_of(pieces: list[Any]) -> list[list[dict[str, Any]] | None]:
+    """All lists of all pieces by Arrow, checked against the flat run and the offsets."""
+    out: list[list[dict[str, Any]] | None] = []
+    for piece in pieces:
+        array = pa.array(piece)
+        array.validate(full=True)
+        assert len(array) == piece.stop - piece.start == len(piece.offsets) - 1
+        assert piece.start == len(out)
+        flat = reading.arrow_rows(piece.records)
+        for i, scalar in enumerate(array):
+            if not scalar.is_valid:
+                assert piece.offsets[i] == piece.offsets[i + 1]
+                out.append(None)
+                continue
+            rows = flat[piece.offsets[i] : piece.offsets[i + 1]]
+            assert len(scalar.values) == len(rows)
+            out.append(rows)
+    return out
+
+
+def expected(value: bytes | None) -> list[dict[str, Any]] | None:
+    if value is None:
+        return None
+    verdict = oracle.decode(value)
+    assert verdict.error is None
+    return [
+        {name: record[name] for name in reading.RECORD_FIELDS}
+        for batch in verdict.batches
+        if not batch.columns["is_control"]
+        for record in batch.records
+    ]
+
+
+@pytest.mark.parametrize("kind", SEQUENCES)
+def test_each_value_is_its_own_input(kind: str) -> None:
+    values = [None, b"", *GOOD, None, GOOD[0], b""]
+    pieces = list(kafkarec.decode_each(SEQUENCES[kind](values), columns=reading.RECORD_FIELDS))
+    assert lists_of(pieces) == [expected(value) for value in values]
+    assert [damage for piece in pieces for damage in piece.damage] == []
+
+
+@pytest.mark.parametrize("most", [1, 100, 3000, 1 << 20])
+def test_pieces_end_at_value_borders(most: int) -> None:
+    values = [*GOOD[:40], None, b""]
+    pieces = list(kafkarec.decode_each(values, columns=reading.RECORD_FIELDS, max_output_bytes=most))
+    assert [piece.start for piece in pieces[1:]] == [piece.stop for piece in pieces[:-1]]
+    assert (pieces[0].start, pieces[-1].stop) == (0, len(values))
+    assert all(piece.stop > piece.start for piece in pieces)
+    assert lists_of(pieces) == [expected(value) for value in values]
+
+
+@pytest.mark.parametrize("values", [[], pa.array([], pa.binary()), pa.array([None, None], pa.binary())])
+def test_columns_of_nothing(values: Any) -> None:
+    pieces = list(kafkarec.decode_each(values))
+    assert sum(len(pa.array(piece)) for piece in pieces) == len(values)
+    assert sum(len(piece.records) for piece in pieces) == 0
+
+
+def test_an_error_names_its_value() -> None:
+    with pytest.raises(kafkarec.CorruptRecordError) as caught:
+        list(kafkarec.decode_each([GOOD[0], None, BAD]))
+    assert caught.value.value_index == 2
+    assert caught.value.position == 0
+
+
+def test_skipping_tells_value_row_and_damage() -> None:
+    good = builders.good_batch(2)
+    values = [good, good + BAD + good, None, BAD]
+    [piece] = kafkarec.decode_each(values, errors="skip")
+    assert list(piece.offsets) == [0, 2, 6, 6, 6]
+    assert [(value, row, found.position, found.reason) for value, row, found in piece.damage] == [
+        (1, 4, len(good), "crc_mismatch"),
+        (3, 6, 0, "crc_mismatch"),
+    ]
+
+
+def test_damage_of_one_value_does_not_reach_the_next() -> None:
+    """Offsets start anew in each value: nothing of the search of one is left in the other."""
+    late, early = builders.good_batch(2, base_offset=1000), builders.good_batch(2)
+    [piece] = kafkarec.decode_each([late + b"garbage garbage garbage", b"junk" * 9 + early], errors="skip")
+    assert [record.offset for record in piece.records] == [1000, 1001, 0, 1]
+    assert [found.length for _, _, found in piece.damage] == [23, 36]
+
+
+def test_a_cut_tail_in_a_value_is_no_damage() -> None:
+    [piece] = kafkarec.decode_each([GOOD[0] + builders.good_batch(3)[:30]], errors="skip")
+    assert piece.damage == ()
+
+
+def test_options_reach_the_engine() -> None:
+    data = golden.vector("v2-txn-sequence").bytes
+    [piece] = kafkarec.decode_each([data], control=True, columns=["is_control", "timestamp"], timestamp_unit="us")
+    table = reading.arrow_table(piece.records)
+    assert table.schema.names == ["is_control", "timestamp"]
+    assert table.schema.field("timestamp").type == pa.timestamp("us", tz="UTC")
+    assert table.column("is_control").to_pylist().count(True) == 2
+    big = builders.batch([builders.record(value=bytes(5000))], codec="gzip")
+    with pytest.raises(kafkarec.LimitExceededError):
+        list(kafkarec.decode_each([big], max_decompressed_bytes=1000))
+    assert len(next(kafkarec.decode_each([BAD], check_crcs=False)).records) == 3
+
+
+def test_scan_each_lists_batch_rows() -> None:
+    data = golden.vector("v2-multi-batch").bytes
+    pieces = list(kafkarec.scan_each([data, None, b"", data[:300]]))
+    got = lists_of(pieces)
+    wanted = reading.batch_rows(kafkarec.scan(data))
+    assert got[0] == wanted
+    assert got[1:3] == [None, []]
+    assert got[3] == [row for row in wanted if row["position"] + row["size_in_bytes"] <= 300]
+    with pytest.raises(kafkarec.CorruptRecordError) as caught:
+        list(kafkarec.scan_each([data, b"text instead of batches, a good deal of it"]))
+    assert caught.value.value_index == 1
+
+
+@pytest.mark.parametrize("wrong", ["text", b"bytes", 5, None, pa.array([1, 2])])
+def test_what_is_no_column_of_bytes_is_a_type_error(wrong: Any) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        list(kafkarec.decode_each(wrong))
+    assert not isinstance(caught.value, kafkarec.KafkaRecordError)
+
+
+@given(st.lists(st.sampled_from([None, b"", BAD, BAD[:70], *GOOD[:25]]), max_size=12), st.integers(1, 5000))
+def test_each_equals_one_by_one(values: list[bytes | None], most: int) -> None:
+    pieces = list(kafkarec.decode_each(values, columns=reading.RECORD_FIELDS, errors="skip", max_output_bytes=most))
+    wanted = [None if value is None else reading.by_columns(value, errors="skip") for value in values]
+    assert lists_of(pieces) == wanted
+    damage = [(i, found) for piece in pieces for i, _, found in piece.damage]
+    assert damage == [
+        (i, found)
+        for i, value in enumerate(values)
+        if value is not None
+        for found in kafkarec.decode(value, errors="skip").damage
+    ]

@@ -1,0 +1,125 @@
+"""stream: the same engine a piece at a time, in flat memory; and the rules for files that it shares with the CLI."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+import builders
+import golden
+import pyarrow as pa
+import pytest
+import reading
+import subprocesses
+
+import kafkarec
+
+
+def make_big(batches: int = 400) -> bytes:
+    parts = builders.records(100, value=b"x" * 100)
+    return b"".join(builders.batch(parts, base_offset=100 * i) for i in range(batches))
+
+
+def test_pieces_put_together_are_decode() -> None:
+    data = make_big() + builders.good_batch(3)[:40]
+    pieces = list(kafkarec.stream(data))
+    assert len(pieces) > 3
+    whole = kafkarec.decode(data)
+    assert pa.concat_tables(map(pa.table, pieces)).equals(pa.table(whole).combine_chunks())
+    batches = pa.concat_tables(pa.table(piece.batches) for piece in pieces)
+    assert batches.equals(pa.table(whole.batches))
+    assert [piece.remaining for piece in pieces] == [0] * (len(pieces) - 1) + [40]
+
+
+def test_what_comes_before_the_damage_is_given_first() -> None:
+    data = make_big(100)
+    spoiled = data + golden.invalid_case("v2-crc-flipped").bytes
+    got = 0
+    with pytest.raises(kafkarec.CorruptRecordError) as caught:
+        for piece in kafkarec.stream(spoiled):
+            got += len(piece)
+    assert got == 10_000
+    assert caught.value.position == len(data)
+
+
+def test_damage_comes_with_its_piece_and_tiles() -> None:
+    data = make_big(100)
+    spoiled = data + golden.invalid_case("v2-crc-flipped").bytes + b"junk" * 30 + make_big(50)
+    pieces = list(kafkarec.stream(spoiled, errors="skip"))
+    whole = kafkarec.decode(spoiled, errors="skip")
+    assert tuple(damage for piece in pieces for damage in piece.damage) == whole.damage
+    sizes = sum(row["size_in_bytes"] for piece in pieces for row in reading.batch_rows(piece.batches))
+    assert sizes + sum(damage.length for damage in whole.damage) + pieces[-1].remaining == len(spoiled)
+
+
+@pytest.mark.parametrize("data", [b"", builders.good_batch(1)[:30], builders.batch([])])
+def test_nothing_to_read_still_gives_a_schema(data: bytes) -> None:
+    pieces = list(kafkarec.stream(data))
+    assert len(pieces) >= 1
+    assert pieces[-1].remaining == (30 if len(data) == 30 else 0)
+    assert list(pieces[0].schema.names) == list(reading.DEFAULT_COLUMNS)
+
+
+def test_memory_is_flat() -> None:
+    """128 MB of lz4 batches that hold 1 GB: the peak is a piece, not the whole."""
+    code = (
+        subprocesses.PEAK
+        + """
+import builders, kafkarec
+one = builders.batch(builders.records(100, value=b"x" * 1000), codec="lz4")
+data = one * (8_000_000 // len(one))
+begin()
+rows = sum(len(piece) for piece in kafkarec.stream(data))
+assert rows == 100 * (len(data) // len(one)) and rows * 1000 > 300 << 20, rows
+assert peak() < 48 << 20, peak()
+"""
+    )
+    subprocesses.run(code)
+
+
+def test_read_committed_streams_too() -> None:
+    data = golden.partition_bytes("txn-0")
+    pieces = list(kafkarec.stream(data, isolation="read_committed"))
+    whole = kafkarec.decode(data, isolation="read_committed")
+    assert [record.offset for piece in pieces for record in piece] == [record.offset for record in whole]
+    assert pieces[-1].last_stable_offset == whole.last_stable_offset
+
+
+def test_zeros_to_the_end_of_a_file_are_preallocated_space() -> None:
+    good = builders.good_batch(2)
+    data = good + bytes(500)
+    with pytest.raises(kafkarec.CorruptRecordError):
+        kafkarec.decode(data)
+    in_file = kafkarec.decode(data, _file="a.log")
+    assert (len(in_file), in_file.remaining, in_file.damage) == (2, 500, ())
+    assert kafkarec.decode(data, _file="a.log", errors="skip").damage == ()
+    assert kafkarec.decode(bytes(500), _file="a.log").remaining == 500
+
+
+def test_errors_and_damage_name_the_file() -> None:
+    data = golden.invalid_case("v2-crc-flipped").bytes
+    with pytest.raises(kafkarec.CorruptRecordError) as caught:
+        kafkarec.decode(data, _file="00000000000000000000.log")
+    assert caught.value.file == "00000000000000000000.log"
+    assert "00000000000000000000.log" in str(caught.value)
+    [damage] = kafkarec.decode(data, _file="x.log", errors="skip").damage
+    assert damage.file == "x.log"
+
+
+def test_in_a_file_a_claim_beyond_the_end_is_searched_even_when_raising() -> None:
+    good = [builders.good_batch(3, base_offset=base) for base in (0, 3, 6)]
+    forged = builders.patched(good[1], 8, (10**6).to_bytes(4, "big"))
+    with pytest.raises(kafkarec.CorruptRecordError) as caught:
+        kafkarec.decode(good[0] + forged + good[2], _file="x.log")
+    assert (caught.value.position, caught.value.reason) == (len(good[0]), "length_beyond_end")
+    tail = kafkarec.decode(good[0] + forged, _file="x.log")
+    assert (len(tail), tail.remaining) == (3, len(forged))
+
+
+def test_good_data_makes_no_noise(caplog: pytest.LogCaptureFixture) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for case in golden.vectors():
+            kafkarec.decode(case.bytes)
+    assert caplog.records == []
+    assert any(isinstance(handler, logging.NullHandler) for handler in logging.getLogger("kafkarec").handlers)
