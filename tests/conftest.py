@@ -1,6 +1,7 @@
 """Settings of the suite. Helpers have modules of their own: golden, builders, oracle, reading, subprocesses.
 
 KAFKAREC_LONG=1   the long run: many more examples, fresh random seeds (the default run is derandomized)
+CI=1              a skipped test fails the run
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 
 import hypothesis
+import pytest
 
 LONG = os.environ.get("KAFKAREC_LONG", "0") == "1"
 
@@ -16,3 +18,12 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.register_profile("long", max_examples=20_000, deadline=None, print_blob=True)
 hypothesis.settings.load_profile("long" if LONG else "suite")
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """CI=1 (set by .ci/run): what is skipped is not tested, so a skip fails the run; pytest lists the reasons."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", []) if reporter else []
+    if os.environ.get("CI") == "1" and skipped and exitstatus == pytest.ExitCode.OK:
+        reporter.write_line(f"\nCI=1: {len(skipped)} skipped, which counts as a failure here", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
