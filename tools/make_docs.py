@@ -2,13 +2,14 @@
 
 usage: make_docs.py [--check]
 
-docs/damage.md comes from `kafkarec.errors.REASONS`, the one table of reasons. That file is loaded alone,
-so this needs no compiled core.
+docs/damage.md comes from `kafkarec.errors.REASONS`, the one table of reasons; that file is loaded alone, so
+this needs no compiled core. The file map in CONTRIBUTING.md comes from the first sentence of each file.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -81,14 +82,48 @@ def damage_page() -> str:
     classes = [value for value in vars(errors).values() if isinstance(value, type)]
     # a class may stand there under a short alias as well
     family = dict.fromkeys(cls for cls in classes if issubclass(cls, errors.KafkaRecordError))
-    kin = [
-        f"| `{cls.__name__}` | `{cls.__bases__[0].__name__}` | {first_sentence(cls.__doc__)} |"
-        for cls in family
-    ]
+    kin = [f"| `{cls.__name__}` | `{cls.__bases__[0].__name__}` | {first_sentence(cls.__doc__)} |" for cls in family]
     return DAMAGE + "\n".join(rows) + "\n" + FAMILY + "\n".join(kin) + "\n"
 
 
-PAGES = {"docs/damage.md": damage_page}
+# the rooms of the map, in the order of the page
+ROOMS = (
+    "kafkarec/*.py",
+    "kafkarec/*.pyx",
+    "kafkarec/_desk/*.pxd",
+    "kafkarec/_c/*.pxd",
+    "kafkarec/codecs/*.py",
+    "kafkarec/cli/*.py",
+    "spark_udfs/*.py",
+    "spark_udfs/bootstrap/*.py",
+    "tools/*",
+    "examples/*.py",
+    "benchmarks/*.py",
+)
+MAP_BEGIN, MAP_END = "<!-- map, written by make docs -->\n", "<!-- end of the map -->\n"
+
+
+def told_by(path: Path) -> str:
+    """The first sentence of a file's docstring, or of the comment at its head."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    found = re.search(r'^(?:#!.*\n)?"""(.+?)(?:"""|\n\n)', text, re.DOTALL)
+    words = found[1] if found else " ".join(line.lstrip("# ") for line in text.splitlines()[1:5] if line[:2] == "# ")
+    return re.split(r"(?<=[a-z0-9`)])\. ", " ".join(words.split()) + " ")[0].rstrip(".: ")
+
+
+def contributing() -> str:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    before, rest = page.split(MAP_BEGIN)
+    after = rest.split(MAP_END)[1]
+    rows = ["| file | what it is |", "|---|---|"]
+    for room in ROOMS:
+        for path in sorted(ROOT.glob(room)):
+            if path.is_file() and path.stat().st_size and path.suffix != ".pyc":
+                rows.append(f"| `{path.relative_to(ROOT)}` | {told_by(path)} |")
+    return before + MAP_BEGIN + "\n" + "\n".join(rows) + "\n\n" + MAP_END + after
+
+
+PAGES = {"docs/damage.md": damage_page, "CONTRIBUTING.md": contributing}
 
 
 def main(arguments: list[str]) -> int:
