@@ -83,24 +83,36 @@ def _ended_by(key: bytes | None, row: dict[str, Any], file: object) -> control.C
     return control.ControlRecordType(type_id) if type_id in known else None
 
 
-def find(asked: Request, source: Source) -> tuple[list[Transaction], int | None]:
-    """All transactions in the order they ended, open ones last, and the offset behind the last batch."""
+class Findings(NamedTuple):
+    """All transactions in the order they ended, open ones last; every ABORT marker's offset by producer, also of
+    transactions that began before the input; the offset behind the last batch."""
+
+    transactions: list[Transaction]
+    abort_markers: dict[int, list[int]]
+    end: int | None
+
+
+def find(asked: Request, source: Source) -> Findings:
+    """Matches markers to what they end, by producer id."""
     keys, rows = _read_headers(asked, source)
     open_since: dict[int, int] = {}
     found: list[Transaction] = []
+    markers: dict[int, list[int]] = {}
     for row in rows:
         producer = row["producer_id"]
         if row["is_control"]:
             if row["position"] not in keys:
                 continue
             ended = _ended_by(keys[row["position"]], row, asked.named["file"])
+            aborted = ended is control.ControlRecordType.ABORT
+            if aborted:
+                markers.setdefault(producer, []).append(row["last_offset"])
             if ended is not None and producer in open_since:
-                aborted = ended is control.ControlRecordType.ABORT
                 found.append(Transaction(producer, open_since.pop(producer), row["last_offset"], aborted))
         elif row["is_transactional"] and producer is not None:
             open_since.setdefault(producer, row["base_offset"])
     found += [Transaction(producer, first, None, False) for producer, first in open_since.items()]
-    return found, rows[-1]["next_offset"] if rows else None
+    return Findings(found, markers, rows[-1]["next_offset"] if rows else None)
 
 
 def hidden(
@@ -110,20 +122,16 @@ def hidden(
     last_stable_offset: int | None,
 ) -> Hidden:
     """What a read_committed reader must not see; `aborted` and `last_stable_offset` replace what the markers say."""
-    found, end = find(asked, source)
-    spans: Iterable[tuple[int, int, int]] = (
-        (t.producer_id, t.first_offset, t.last_offset) for t in found if t.aborted and t.last_offset is not None
-    )
-    if aborted is not None:
-        ends: dict[int, list[int]] = {}
-        for t in found:
-            if t.aborted and t.last_offset is not None:
-                ends.setdefault(t.producer_id, []).append(t.last_offset)
-        spans = (
-            (producer, first, min((at for at in ends.get(producer, ()) if at >= first), default=_NEVER))
+    found = find(asked, source)
+    if aborted is None:
+        spans = [(t.producer_id, t.first_offset, t.last_offset) for t in found.transactions if t.aborted]
+    else:
+        spans = [
+            (producer, first, min((at for at in found.abort_markers.get(producer, ()) if at >= first), default=_NEVER))
             for producer, first in aborted
-        )
+        ]
     stable = last_stable_offset
     if stable is None:
-        stable = min((t.first_offset for t in found if t.last_offset is None), default=None)
-    return Hidden(tuple(spans), stable, end if stable is None else stable)
+        stable = min((t.first_offset for t in found.transactions if t.last_offset is None), default=None)
+    ended = tuple((producer, first, _NEVER if last is None else last) for producer, first, last in spans)
+    return Hidden(ended, stable, found.end if stable is None else stable)
