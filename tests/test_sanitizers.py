@@ -1,0 +1,94 @@
+"""The engine built with AddressSanitizer reads every golden file and thousands of spoiled ones (P1, P5)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+READ = """
+import random, sys
+import golden, builders, kafkarec
+from test_mutations import with_right_checksums
+COLUMNS = ["offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence", "batch_position"]
+def read(data):
+    for options in ({}, {"errors": "skip"}, {"errors": "skip", "threads": 2, "timestamp_unit": "ns"}):
+        try:
+            columns = kafkarec.decode(data, columns=COLUMNS, control=True, **options)
+            columns.__arrow_c_stream__()
+            for record in columns:
+                record.headers
+        except kafkarec.KafkaRecordError:
+            pass
+    try:
+        [list(batch) for batch in kafkarec.batches(data)]
+    except kafkarec.KafkaRecordError:
+        pass
+chance = random.Random(5)
+count = 0
+for case in golden.vectors() + golden.invalid() + golden.segment_files():
+    read(case.bytes)
+    for _ in range(6 if len(case.bytes) < 5000 else 0):
+        data = bytearray(case.bytes)
+        for _ in range(chance.choice([1, 2, 8])):
+            if data:
+                data[chance.randrange(len(data))] = chance.randrange(256)
+        read(bytes(data))
+        read(with_right_checksums(bytes(data)))
+        count += 1
+assert count > 1000
+print("read", count)
+"""
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def sanitized(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """(folder with a kafkarec built with -fsanitize=address, the library to preload)"""
+    compiler = os.environ.get("CC", "gcc")
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no compiler {compiler} here")
+    asked = subprocess.run(
+        [compiler, "-print-file-name=libasan.so"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    if not Path(asked).is_absolute():
+        pytest.skip("this compiler has no libasan.so")
+    folder = tmp_path_factory.mktemp("sanitized")
+    for name in ("setup.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder / name)
+    shutil.copytree(
+        ROOT / "kafkarec", folder / "kafkarec", ignore=shutil.ignore_patterns("__pycache__", "*.so", "_core.c")
+    )
+    env = dict(os.environ, KAFKAREC_SANITIZE="address")
+    built = subprocess.run(
+        [sys.executable, "setup.py", "-q", "build_ext", "-i"],
+        cwd=folder, env=env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr[-3000:]
+    return folder, asked
+
+
+def test_no_address_is_misused(sanitized: tuple[Path, str]) -> None:
+    folder, library = sanitized
+    stdcxx = subprocess.run(
+        [os.environ.get("CC", "gcc"), "-print-file-name=libstdc++.so.6"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    env = dict(
+        os.environ,
+        LD_PRELOAD=f"{library}:{stdcxx}" if Path(stdcxx).is_absolute() else library,
+        ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1",
+        PYTHONMALLOC="malloc",
+        PYTHONPATH=os.pathsep.join([str(folder), str(Path(__file__).parent)]),
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", READ], cwd=folder, env=env, capture_output=True, text=True, check=False
+    )
+    assert "AddressSanitizer" not in done.stderr, done.stderr[-6000:]
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.startswith("read ")
