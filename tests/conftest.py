@@ -10,8 +10,7 @@ import os
 
 import hypothesis
 import pytest
-
-LONG = os.environ.get("KAFKAREC_LONG", "0") == "1"
+from long_run import LONG
 
 hypothesis.settings.register_profile(
     "suite", max_examples=150, deadline=None, derandomize=True, database=None, print_blob=True

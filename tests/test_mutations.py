@@ -9,7 +9,7 @@ import golden
 import oracle
 import pytest
 from agreement import assert_agree, engine_error
-from conftest import LONG
+from long_run import LONG
 
 import kafkarec
 

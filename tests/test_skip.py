@@ -11,7 +11,7 @@ import golden
 import pyarrow as pa
 import pytest
 import reading
-from conftest import LONG
+from long_run import LONG
 
 import kafkarec
 
