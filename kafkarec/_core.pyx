@@ -2,21 +2,18 @@
 
 It knows no format. It keeps buffers alive, calls codecs, turns statuses into faults, and hands out Arrow capsules.
 """
+cimport cython
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from kafkarec._c.arrow cimport (
-    Column, Shape, Storage, StreamState, shape_drop, storage_drop, stream_add, stream_state,
-)
+from kafkarec._c.arrow cimport Column, Shape, Storage, StreamState, shape_drop, storage_drop, stream_add, stream_state
 from kafkarec._c.assemble cimport Constants, storage_fill, storage_new
 from kafkarec._c.batch cimport BatchRow
 from kafkarec._c.checksum cimport checksums_install, checksums_prepare, checksums_sse42, crc32, crc32c, crc32c_own
-from kafkarec._c.columns cimport (
-    Buffer, Columns, Run, WANT_OFFSET, buffer_reserve, columns_give, columns_reserve,
-)
+from kafkarec._c.columns cimport Buffer, Columns, Run, WANT_OFFSET, buffer_reserve, columns_give, columns_reserve
 from kafkarec._c.decode cimport Engine, engine_payload, engine_run
 from kafkarec._c.pages cimport pages_give, pages_kept, pages_out, pages_release
 from kafkarec._c.resync cimport damage_end, only_zeros, search_begin, search_on
@@ -30,29 +27,14 @@ cdef extern from *:
 from kafkarec import _checksum
 from kafkarec.errors import REASONS
 
-CRC32C_WAY = "table"
 CYTHON_VERSION = "%d.%d.%d" % (CYTHON_HEX >> 24, CYTHON_HEX >> 16 & 255, CYTHON_HEX >> 8 & 255)
+_address, CRC32C_WAY = _checksum.find()
+checksums_prepare(CRC32C_WAY != "table")
+checksums_install(<size_t>_address)
+if CRC32C_WAY == "own" and not checksums_sse42():
+    CRC32C_WAY = "table"
 
-
-cdef _prepare_checksums():
-    global CRC32C_WAY
-    address, way = _checksum.find()
-    checksums_prepare(way != "table")
-    checksums_install(<size_t>address)
-    CRC32C_WAY = way if way != "own" or checksums_sse42() else "table"
-
-
-_prepare_checksums()
-
-# Both in the order of the C enums that they name: Status from SIZE_TOO_SMALL on, and Code.
-_REASONS = tuple(REASONS)
-COLUMN_CODES = {name: code for code, name in enumerate((
-    "offset", "timestamp", "timestamp_type", "key", "value", "headers",
-    "position", "outer_offset", "last_offset", "next_offset", "batch_length", "size", "leader_epoch", "magic", "crc",
-    "attributes", "batch_type", "horizon", "base_timestamp", "max_timestamp", "producer_id", "producer_epoch",
-    "base_sequence", "last_sequence", "record_count", "base_offset",
-    "transactional", "control", "compression", "sequence", "control_type", "topic", "partition", "file",
-))}
+_REASONS = tuple(REASONS)        # in the order of the C enum Status, from SIZE_TOO_SMALL on
 
 
 def release_memory():
@@ -76,6 +58,7 @@ def crc32_of(data):
     return crc32(source.data(), source.view.len)
 
 
+@cython.final
 cdef class Source:
     """A buffer of the caller's, held as long as this object lives."""
     cdef Py_buffer view
@@ -94,6 +77,7 @@ cdef class Source:
         return self.view.len
 
 
+@cython.final
 cdef class Window:
     """Read-only bytes of an owner's memory, for memoryview(); the owner lives as long as they do."""
     cdef object owner
@@ -110,6 +94,7 @@ cdef object window(object owner, const void* start, int64_t length):
     return memoryview(view)
 
 
+@cython.final
 cdef class Layout:
     """Names, types and codes of a table's columns, for the core and for Arrow."""
     cdef Shape* shape
@@ -145,6 +130,7 @@ cdef class Layout:
         return stream_capsule(state)
 
 
+@cython.final
 cdef class Rows:
     """A finished batch table: BatchRow structs, which chunks of records and of batches are made from."""
     cdef Buffer buffer
@@ -179,6 +165,7 @@ cdef class Rows:
         return chunk
 
 
+@cython.final
 cdef class Chunk:
     """Some columns of equal length. Immutable; shared with every Arrow consumer that took it."""
     cdef Storage* storage
@@ -254,7 +241,6 @@ cdef class Chunk:
         cdef Storage* s = self.storage
         cdef Buffer* to = s.extra + s.extra_count
         cdef Source source
-        cdef int i
         if self.lists is None:
             for i, buffer in enumerate((offsets, validity)):
                 source = Source(buffer)
@@ -274,6 +260,7 @@ def arrow_values(schema, array):
     return *views, first, length, bits
 
 
+@cython.final
 cdef class Decoder:
     """One engine over one input after another. Belongs to one thread at a time.
 
@@ -337,7 +324,6 @@ cdef class Decoder:
 
     @property
     def remaining(self):
-        """Bytes of the input behind the last batch or damage."""
         return self.e.length - self.e.position
 
     def run(self):
@@ -427,23 +413,14 @@ cdef class Decoder:
         self.e.position = end
         return 0
 
-    def pop_damage(self, bint final=True, bint of_batches=False):
-        """[(row, Damage)] so far; one behind the last batch waits for the next batch unless `final`.
-
-        `row`: of the records, or with `of_batches` of the batches, in front of which the damage lies."""
-        ready, kept = [], []
-        for position, length, reason, fault, lost_from, batch, row in self.damage:
-            lost_to = None
-            if batch < self.e.row_count:
-                lost_to = (<BatchRow*>self.e.rows.data)[<int64_t>batch].first_offset - 1
-            elif not final:
-                kept.append((position, length, reason, fault, lost_from, 0, 0))
-                continue
-            found = self.faults.Damage(self.file_name, position, length, lost_from, lost_to, position + length, reason,
-                                       self.faults.sentence(reason, fault))
-            ready.append((batch if of_batches else row, found))
-        self.damage = kept
+    def pop_damage(self, bint final=True):
+        """Damage so far, as faults.resolve gives it; one behind the last batch waits for the next unless `final`."""
+        following = [self.first_offset(entry[5]) for entry in self.damage]
+        ready, self.damage = self.faults.resolve(self.damage, following, self.file_name, final)
         return ready
+
+    cdef object first_offset(self, int64_t batch):
+        return (<BatchRow*>self.e.rows.data)[batch].first_offset if batch < self.e.row_count else None
 
     def take(self, bint empty=False):
         """(Chunk of the records so far, Rows of their batches); the decoder goes on with empty ones. The chunk of no

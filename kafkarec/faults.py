@@ -67,3 +67,26 @@ def error(reason: str, fault: dict[str, Any]) -> KafkaRecordError:
         found=fault.get("found") if two_sided else None,
         file=fault.get("file"),
     )
+
+
+def resolve(
+    entries: list[tuple[Any, ...]], following: list[int | None], file: str | None, final: bool
+) -> tuple[list[tuple[int, int, Damage]], list[tuple[Any, ...]]]:
+    """What the desk noted of damage, as ([(batch, record, Damage)], notes that wait).
+
+    entries: (position, length, reason, fault, next offset of the last good batch, batch row, record row)
+    following: the first offset of the batch behind each, None where there is none yet
+
+    `batch` and `record` are the rows in front of which the damage lies. A note without a batch behind it waits for the
+    next chunk's first one unless `final`.
+    """
+    ready, waiting = [], []
+    for (position, length, reason, fault, lost_from, batch, record), offset in zip(entries, following, strict=True):
+        if offset is None and not final:
+            waiting.append((position, length, reason, fault, lost_from, 0, 0))
+            continue
+        lost_to = None if offset is None else offset - 1
+        text = sentence(reason, fault)
+        found = Damage(file, position, length, lost_from, lost_to, position + length, reason, text)
+        ready.append((batch, record, found))
+    return ready, waiting

@@ -110,7 +110,7 @@ def _each(
             except KafkaRecordError as error:
                 error.value_index = i
                 raise
-            damage += [(i, row, found) for row, found in decoder.pop_damage(of_batches=of_batches)]
+            damage += [(i, batch if of_batches else row, found) for batch, row, found in decoder.pop_damage()]
         rows, size = filled(decoder)
         offsets.append(rows)
         if size >= most and i + 1 < count:

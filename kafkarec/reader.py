@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from . import transactions
@@ -55,6 +56,11 @@ def _choice(name: str, value: object, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
+@lru_cache(64)
+def _layout(columns: tuple[str, ...] | None, timestamp_unit: str, binary_header_keys: bool) -> Layout:
+    return Layout(record_schema(columns, timestamp_unit), binary_header_keys)
+
+
 def request(
     *,
     columns: Iterable[str] | None = None,
@@ -76,7 +82,9 @@ def request(
         raise ValueError(f"max_decompressed_bytes {max_decompressed_bytes!r}: bytes, 0 or more")
     _choice("layout", layout, ("copy",))
     binary = _choice("header_keys", header_keys, ("utf8", "binary")) == "binary"
-    schema = record_schema(columns, timestamp_unit)
+    if isinstance(columns, str):
+        raise ValueError(f"columns is a list of names, not the string {columns!r}")
+    wanted = _layout(None if columns is None else tuple(columns), timestamp_unit, binary)
     options = Options(
         check_crc=bool(check_crcs),
         check_inner_crc=check_crcs == "all",
@@ -87,7 +95,7 @@ def request(
     )
     skip = _choice("errors", errors, ("raise", "skip")) == "skip"
     named = {"file": _file, "topic": _topic, "partition": _partition}
-    return Request(Layout(schema, binary), options, skip, named)
+    return Request(wanted, options, skip, named)
 
 
 class _Part(NamedTuple):
@@ -106,7 +114,7 @@ def _read_part(asked: Request, source: Source, start: int = 0, stop: int | None 
     more = True
     while more:
         more = decoder.run()
-        part.damage.extend(damage for _, damage in decoder.pop_damage(not more))
+        part.damage.extend(damage for _, _, damage in decoder.pop_damage(not more))
         chunk, rows = decoder.take()
         part.tables.append(rows)
         if chunk is not None:
@@ -159,11 +167,21 @@ def _isolated(
 def decode(
     data: Any,
     *,
+    columns: Iterable[str] | None = None,
     isolation: Isolation | str = "read_uncommitted",
+    control: bool = False,
+    check_crcs: bool | str = True,
+    errors: str = "raise",
+    max_decompressed_bytes: int = 128 << 20,
+    timestamp_unit: str = "ms",
+    header_keys: str = "utf8",
     aborted: Iterable[tuple[int, int]] | None = None,
     last_stable_offset: int | None = None,
+    layout: str = "copy",
     threads: int = 1,
-    **wishes: Any,
+    _file: object = None,
+    _topic: str | None = None,
+    _partition: int | None = None,
 ) -> RecordColumns:
     """Decodes record batches of any magic into Arrow columns. Follows MemoryRecords.batches and streamingIterator.
 
@@ -182,7 +200,12 @@ def decode(
     if not isinstance(threads, int) or threads < 1:
         raise ValueError(f"threads {threads!r}: 1 or more")
     source = Source(data)
-    asked, stable = _isolated(request(**wishes), source, isolation, aborted, last_stable_offset)
+    asked = request(
+        columns=columns, control=control, check_crcs=check_crcs, errors=errors, timestamp_unit=timestamp_unit,
+        max_decompressed_bytes=max_decompressed_bytes, header_keys=header_keys, layout=layout,
+        _file=_file, _topic=_topic, _partition=_partition,
+    )  # fmt: skip
+    asked, stable = _isolated(asked, source, isolation, aborted, last_stable_offset)
     part = None
     if threads > 1 and source.size > CHUNK_BYTES:
         part = _read_parallel(asked, source, threads)
@@ -192,17 +215,32 @@ def decode(
 def stream(
     data: Any,
     *,
+    columns: Iterable[str] | None = None,
     isolation: Isolation | str = "read_uncommitted",
+    control: bool = False,
+    check_crcs: bool | str = True,
+    errors: str = "raise",
+    max_decompressed_bytes: int = 128 << 20,
+    timestamp_unit: str = "ms",
+    header_keys: str = "utf8",
     aborted: Iterable[tuple[int, int]] | None = None,
     last_stable_offset: int | None = None,
-    **wishes: Any,
+    layout: str = "copy",
+    _file: object = None,
+    _topic: str | None = None,
+    _partition: int | None = None,
 ) -> Iterator[RecordColumns]:
     """As decode, a piece of about 1 MB of payload at a time, each with its own batches and damage: flat memory.
 
     `.remaining` is 0 but on the last piece. Under errors="raise" everything before the damage comes first.
     """
     source = Source(data)
-    asked, stable = _isolated(request(**wishes), source, isolation, aborted, last_stable_offset)
+    asked = request(
+        columns=columns, control=control, check_crcs=check_crcs, errors=errors, timestamp_unit=timestamp_unit,
+        max_decompressed_bytes=max_decompressed_bytes, header_keys=header_keys, layout=layout,
+        _file=_file, _topic=_topic, _partition=_partition,
+    )  # fmt: skip
+    asked, stable = _isolated(asked, source, isolation, aborted, last_stable_offset)
     return _stream(asked, source, stable)
 
 
@@ -215,7 +253,7 @@ def _stream(asked: Request, source: Source, stable: int | None) -> Iterator[Reco
             more = decoder.run()
         except KafkaRecordError as error:
             more, fault = False, error
-        damage = [damage for _, damage in decoder.pop_damage(not more)]
+        damage = [damage for _, _, damage in decoder.pop_damage(not more)]
         chunk, rows = decoder.take()
         remaining = 0 if more or fault else decoder.remaining
         yield _columns(asked, _Part([] if chunk is None else [chunk], [rows], damage, remaining), stable)
@@ -233,7 +271,7 @@ def _headers(data: Any, errors: str, file: object) -> tuple[BatchTable, KafkaRec
         decoder.run()
     except KafkaRecordError as error:
         fault = error
-    damage = tuple(damage for _, damage in decoder.pop_damage())
+    damage = tuple(damage for _, _, damage in decoder.pop_damage())
     return BatchTable.of([decoder.take()[1]], damage, decoder.remaining), fault
 
 

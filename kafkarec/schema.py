@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ._core import COLUMN_CODES as _CODES
+# What the core calls its columns, in the order of the C enum Code (`_c/assemble.pxd`).
+_CORE_ORDER = """
+    offset timestamp timestamp_type key value headers
+    position outer_offset last_offset next_offset batch_length size leader_epoch magic crc attributes batch_type
+    horizon base_timestamp max_timestamp producer_id producer_epoch base_sequence last_sequence record_count base_offset
+    transactional control compression sequence control_type topic partition file
+"""
+_CODES = {name: code for code, name in enumerate(_CORE_ORDER.split())}
 
 UNITS = {"ms": ("tsm:UTC", 1), "us": ("tsu:UTC", 1000), "ns": ("tsn:UTC", 1_000_000), "int64": ("l", 1)}
 
@@ -112,8 +119,6 @@ def record_schema(columns: Iterable[str] | None, timestamp_unit: str) -> Schema:
     """The record columns asked for, in the caller's order; None: the default ones. ValueError names the known ones."""
     if timestamp_unit not in UNITS:
         raise ValueError(f"timestamp_unit {timestamp_unit!r}: one of {', '.join(UNITS)}")
-    if isinstance(columns, str):
-        raise ValueError(f"columns is a list of names, not the string {columns!r}")
     names = DEFAULT_RECORD_COLUMNS if columns is None else tuple(columns)
 
     def chosen() -> Iterator[Field]:

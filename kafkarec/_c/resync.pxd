@@ -58,28 +58,6 @@ cdef inline bint ends_at(int64_t length, int64_t position) noexcept nogil:
     return length - position < LOG_OVERHEAD
 
 
-cdef inline bint claims_lead_on(const uint8_t* base, int64_t length, int64_t position, int64_t offset,
-                                Search* search) noexcept nogil:
-    """From `position`, claim after claim with rising offsets, to a batch that checks out or to the end."""
-    cdef BatchRow row
-    cdef Fault fault
-    cdef int _hop
-    for _hop in range(MOST_CLAIMS):
-        if ends_at(length, position):
-            return True
-        if read_batch(base, length, position, &row, &fault) != OK:
-            return False
-        if row.size_in_bytes <= search.crc_left:
-            search.crc_left -= row.size_in_bytes
-            if check_crc(base, &row, &fault) == OK:
-                return True
-        if row.base_offset < offset:
-            return False
-        offset = row.base_offset + 1 if row.base_offset < row.last_offset else row.last_offset
-        position += row.size_in_bytes
-    return False
-
-
 cdef inline bint looks_written(const uint8_t* p, const BatchRow* row) noexcept nogil:
     """Fields as every known writer leaves them. Odd ones are legal: then a frame behind must speak for the batch."""
     cdef Message m
@@ -117,6 +95,26 @@ cdef inline bint acceptable(const uint8_t* base, int64_t length, int64_t positio
     if followed and behind.base_offset < row.next_offset:
         return False
     return followed or row.base_offset >= search.good_next
+
+
+cdef inline bint claims_lead_on(const uint8_t* base, int64_t length, int64_t position, int64_t offset,
+                                Search* search) noexcept nogil:
+    """From `position`, claim after claim with rising offsets, to a batch that counts or to the end."""
+    cdef BatchRow row
+    cdef Fault fault
+    cdef int _hop
+    for _hop in range(MOST_CLAIMS):
+        if ends_at(length, position):
+            return True
+        if read_batch(base, length, position, &row, &fault) != OK:
+            return False
+        if acceptable(base, length, position, search):
+            return True
+        if row.base_offset < offset or not looks_written(base + position, &row):
+            return False
+        offset = row.base_offset + 1 if row.base_offset < row.last_offset else row.last_offset
+        position += row.size_in_bytes
+    return False
 
 
 cdef inline int64_t search_on(const uint8_t* base, int64_t length, int64_t position, Search* search) noexcept nogil:
