@@ -18,6 +18,7 @@ from types import ModuleType
 import pytest
 
 import kafkarec
+from kafkarec.schema import BATCH_FIELDS, RECORD_FIELDS, Field
 
 ROOT = Path(__file__).parent.parent
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
@@ -104,9 +105,7 @@ def test_set_up_without_python_and_package_manager(tmp_path: Path) -> None:
 def test_runtime_lock_names_what_the_package_needs() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = {re.split(r"[<>=!~ ;\[]", each)[0] for each in project["dependencies"]}
-    asked = {
-        line for line in (ROOT / "requirements" / "runtime.in").read_text().split("\n") if line[:1].isalpha()
-    }
+    asked = {line for line in (ROOT / "requirements" / "runtime.in").read_text().split("\n") if line[:1].isalpha()}
     assert needed == asked
     assert needed <= set(locked(ROOT / "requirements" / "runtime.txt"))
 
@@ -146,6 +145,18 @@ def test_generated_docs_are_current() -> None:
     command = [sys.executable, "tools/make_docs.py", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("title", "fields"), [("Records", RECORD_FIELDS), ("Batches", BATCH_FIELDS)])
+def test_the_page_of_columns_has_every_column_and_its_type(title: str, fields: dict[str, Field]) -> None:
+    page = (ROOT / "docs" / "columns.md").read_text().split(f"## {title}\n")[1].split("\n## ")[0]
+    told: dict[str, str] = {}
+    for row in re.findall(r"^\| `.*$", page, re.MULTILINE):
+        names, types, *_ = row.strip("| ").split(" | ")
+        split = re.split(r", (?![^<\[]*[>\]])", types.strip("`"))
+        columns = re.findall(r"`(\w+)`", names)
+        told |= dict(zip(columns, split if len(split) > 1 else split * len(columns), strict=True))
+    assert told == {name: field.type for name, field in fields.items()}
 
 
 def test_links_in_texts_lead_somewhere() -> None:
