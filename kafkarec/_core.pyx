@@ -240,6 +240,7 @@ cdef class Chunk:
         """A new arrow_array capsule: lists over the rows. `offsets` int32, `validity` bits; both are copied once."""
         cdef Storage* s = self.storage
         cdef Buffer* to = s.extra + s.extra_count
+        cdef int i
         cdef Source source
         if self.lists is None:
             for i, buffer in enumerate((offsets, validity)):
