@@ -48,6 +48,6 @@ docs: ## write the generated pages of docs/ anew
 	@$(PYTHON) tools/make_docs.py
 
 clean: ## remove everything that was built, downloaded or generated, the environments too
-	rm -rf .venv .venv-executor .work build dist wheelhouse/* *.egg-info kafkarec/_core*.so kafkarec/_core.c
+	rm -rf .venv .venv-executor .work .cache build dist wheelhouse/* *.egg-info kafkarec/_core*.so kafkarec/_core.c
 	rm -rf .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
