@@ -247,7 +247,8 @@ cdef class Chunk:
                 source = Source(buffer)
                 if buffer_reserve(to + i, 0, <size_t>source.view.len) != 0:
                     raise MemoryError
-                memcpy(to[i].data, source.data(), <size_t>source.view.len)
+                if source.view.len > 0:
+                    memcpy(to[i].data, source.data(), <size_t>source.view.len)
             s.extra_count += 2
             self.lists = (<uintptr_t>to[0].data, <uintptr_t>to[1].data, offsets.nbytes // 4 - 1, nulls)
         at, bits, length, nulls = self.lists

@@ -150,12 +150,14 @@ def batch(
         payload = compress(codec, b"".join(parts))
     if last_offset_delta is None:
         last_offset_delta = max(len(parts) - 1, 0)
+    if max_timestamp is None:
+        max_timestamp = max(min(base_timestamp + last_offset_delta, 2**63 - 1), -(2**63))
     checked = struct.pack(
         ">hiqqqhii",
         _signed16(attributes | codec_id),
         last_offset_delta,
         base_timestamp,
-        base_timestamp + last_offset_delta if max_timestamp is None else max_timestamp,
+        max_timestamp,
         producer_id,
         producer_epoch,
         base_sequence,

@@ -81,51 +81,52 @@ cdef struct Constants:           # NULL and -1: unknown, a null column
 
 cdef inline Field field_of(int code) noexcept nogil:
     """Where a batch field lies in BatchRow, its width, when it is null. The one table of them."""
-    cdef const BatchRow* row = NULL
+    cdef BatchRow row
+    cdef size_t start = <size_t>&row
     cdef Field none
     none.at = 0
     none.width = 0
     none.rule = NEVER_NULL
     if code == OUT_POSITION:
-        return Field(<size_t>&row.position, 8, NEVER_NULL)
+        return Field(<size_t>&row.position - start, 8, NEVER_NULL)
     if code == OUT_OUTER_OFFSET:
-        return Field(<size_t>&row.base_offset, 8, NULL_IF_WRAPPER)
+        return Field(<size_t>&row.base_offset - start, 8, NULL_IF_WRAPPER)
     if code == OUT_LAST_OFFSET:
-        return Field(<size_t>&row.last_offset, 8, NEVER_NULL)
+        return Field(<size_t>&row.last_offset - start, 8, NEVER_NULL)
     if code == OUT_NEXT_OFFSET:
-        return Field(<size_t>&row.next_offset, 8, NEVER_NULL)
+        return Field(<size_t>&row.next_offset - start, 8, NEVER_NULL)
     if code == OUT_BATCH_LENGTH:
-        return Field(<size_t>&row.batch_length, 4, NEVER_NULL)
+        return Field(<size_t>&row.batch_length - start, 4, NEVER_NULL)
     if code == OUT_SIZE:
-        return Field(<size_t>&row.size_in_bytes, 4, NEVER_NULL)
+        return Field(<size_t>&row.size_in_bytes - start, 4, NEVER_NULL)
     if code == OUT_LEADER_EPOCH:
-        return Field(<size_t>&row.partition_leader_epoch, 4, NULL_IF_ABSENT)
+        return Field(<size_t>&row.partition_leader_epoch - start, 4, NULL_IF_ABSENT)
     if code == OUT_MAGIC:
-        return Field(<size_t>&row.magic, 1, NEVER_NULL)
+        return Field(<size_t>&row.magic - start, 1, NEVER_NULL)
     if code == OUT_CRC:
-        return Field(<size_t>&row.crc, 4, NEVER_NULL)
+        return Field(<size_t>&row.crc - start, 4, NEVER_NULL)
     if code == OUT_ATTRIBUTES:
-        return Field(<size_t>&row.attributes, 2, NEVER_NULL)
+        return Field(<size_t>&row.attributes - start, 2, NEVER_NULL)
     if code == OUT_BATCH_TYPE:
-        return Field(<size_t>&row.timestamp_type, 1, NULL_IF_ABSENT)
+        return Field(<size_t>&row.timestamp_type - start, 1, NULL_IF_ABSENT)
     if code == OUT_HORIZON:
-        return Field(<size_t>&row.delete_horizon_ms, 8, NULL_UNLESS_HORIZON)
+        return Field(<size_t>&row.delete_horizon_ms - start, 8, NULL_UNLESS_HORIZON)
     if code == OUT_BASE_TIMESTAMP:
-        return Field(<size_t>&row.base_timestamp, 8, NULL_IF_ABSENT)
+        return Field(<size_t>&row.base_timestamp - start, 8, NULL_IF_ABSENT)
     if code == OUT_MAX_TIMESTAMP:
-        return Field(<size_t>&row.max_timestamp, 8, NULL_IF_ABSENT)
+        return Field(<size_t>&row.max_timestamp - start, 8, NULL_IF_ABSENT)
     if code == OUT_PRODUCER_ID:
-        return Field(<size_t>&row.producer_id, 8, NULL_IF_ABSENT)
+        return Field(<size_t>&row.producer_id - start, 8, NULL_IF_ABSENT)
     if code == OUT_PRODUCER_EPOCH:
-        return Field(<size_t>&row.producer_epoch, 2, NULL_IF_ABSENT)
+        return Field(<size_t>&row.producer_epoch - start, 2, NULL_IF_ABSENT)
     if code == OUT_BASE_SEQUENCE:
-        return Field(<size_t>&row.base_sequence, 4, NULL_IF_ABSENT)
+        return Field(<size_t>&row.base_sequence - start, 4, NULL_IF_ABSENT)
     if code == OUT_LAST_SEQUENCE:
-        return Field(<size_t>&row.last_sequence, 4, NULL_IF_ABSENT)
+        return Field(<size_t>&row.last_sequence - start, 4, NULL_IF_ABSENT)
     if code == OUT_RECORD_COUNT:
-        return Field(<size_t>&row.record_count, 4, NULL_IF_ABSENT)
+        return Field(<size_t>&row.record_count - start, 4, NULL_IF_ABSENT)
     if code == OUT_BASE_OFFSET:
-        return Field(<size_t>&row.first_offset, 8, NEVER_NULL)
+        return Field(<size_t>&row.first_offset - start, 8, NEVER_NULL)
     return none
 
 

@@ -29,7 +29,10 @@ import wheelhouse  # noqa: E402
 
 RUNNING = f"{sys.version_info[0]}.{sys.version_info[1]}"
 MASTER = "local-cluster[2,1,1024]"
+# A JVM that lives for seconds spends most of its time compiling: the quick compiler and the plain collector do.
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PLAIN_CONF = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
+PLAIN_CONF |= {f"spark.{side}.extraJavaOptions": QUICK_JVM for side in ("driver", "executor")}
 
 
 @pytest.fixture(scope="session")
@@ -53,16 +56,12 @@ def other_version(fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("other_version")
     version = f"{wheelhouse.version()}.post1"
     tag = f"cp{RUNNING.replace('.', '')}-"
-    carried = [
-        wheel for wheel in fat.parent.glob("*.whl") if f"-{tag}" in wheel.name or "-py3-none" in wheel.name
-    ]
+    carried = [wheel for wheel in fat.parent.glob("*.whl") if f"-{tag}" in wheel.name or "-py3-none" in wheel.name]
     carried = [wheel for wheel in carried if not wheel.name.startswith(("kafkarec-", "spark_udfs-"))]
     (ours,) = fat.parent.glob("kafkarec-*.whl")
     files, dist_info = wheelhouse_pack.read_wheel(ours)
     old, new = (text.encode() for text in (wheelhouse.version(), version))
-    renamed = {
-        name.replace(dist_info, f"kafkarec-{version}.dist-info"): content for name, content in files.items()
-    }
+    renamed = {name.replace(dist_info, f"kafkarec-{version}.dist-info"): content for name, content in files.items()}
     for name in ("kafkarec/_version.py", f"kafkarec-{version}.dist-info/METADATA"):
         renamed[name] = renamed[name].replace(old, new, 1)
     target = folder / ours.name.replace(wheelhouse.version(), version, 1)
@@ -109,9 +108,7 @@ def environment(python: str) -> Iterator[str]:
         ]
         done = subprocess.run(pip, capture_output=True, text=True, check=False)
         if done.returncode:
-            pytest.skip(
-                f"no environment of Python {python} can be made: {done.stderr.strip().splitlines()[-1]}"
-            )
+            pytest.skip(f"no environment of Python {python} can be made: {done.stderr.strip().splitlines()[-1]}")
         (folder / "complete").touch()
     yield str(folder / "bin" / "python")
     # local-cluster keeps the executors' folders, the wheel's copies in them, below SPARK_HOME
@@ -138,9 +135,7 @@ class Application:
         environ = {name: value for name, value in os.environ.items() if name in keep}
         environ |= {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "HOME": str(folder)}
         self.log = (folder / "log.txt").open("w+")
-        self.process = subprocess.Popen(
-            command, stdout=self.log, stderr=subprocess.STDOUT, cwd=folder, env=environ
-        )
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT, cwd=folder, env=environ)
 
     def result(self) -> dict[str, Any]:
         try:

@@ -56,9 +56,7 @@ def python_for_others() -> str:
     test = "import sys, json, hashlib; sys.exit(sys.version_info < (3, 11))"
     for python in filter(os.path.exists, candidates):
         with contextlib.suppress(PermissionError):
-            if not subprocess.run(
-                [python, "-ISc", test], user=NOBODY, group=NOBODY, cwd="/", check=False
-            ).returncode:
+            if not subprocess.run([python, "-ISc", test], user=NOBODY, group=NOBODY, cwd="/", check=False).returncode:
                 return python
     pytest.skip("no Python of 3.11 or later here that another user may run")
 
@@ -93,9 +91,7 @@ def test_roots_in_order(fat: Path, tmp_path: Path, variables: dict[str, str], ex
     (tmp_path / "work").mkdir()
     separators = {"SPARK_EXECUTOR_DIRS": ":"}
     environ = {
-        name: separators.get(name, ",").join(
-            str(tmp_path / part) for part in value.split(separators.get(name, ","))
-        )
+        name: separators.get(name, ",").join(str(tmp_path / part) for part in value.split(separators.get(name, ",")))
         for name, value in variables.items()
     }
     told = fat_wheels.activate(fat, None, environ=environ, cwd=tmp_path / "work")
@@ -206,9 +202,7 @@ def test_no_root_fits_lists_each_with_its_reason(fat: Path, tmp_path: Path) -> N
     lines = told["error"].splitlines()
     assert lines[0] == "no folder on this node can hold the unpacked wheels of kafkarec:"
     assert lines[1] == f"  {tmp_path / 'file'} (from KAFKAREC_CACHE): is not a folder"
-    assert lines[2].startswith(
-        f"  {tmp_path / 'open'} (from the working folder): it is writable by everybody"
-    )
+    assert lines[2].startswith(f"  {tmp_path / 'open'} (from the working folder): it is writable by everybody")
     assert "--archives" in lines[3]
 
 
@@ -251,9 +245,7 @@ def test_full_disk_is_passed_over_and_left_clean(fat: Path, tmp_path: Path) -> N
 def test_sixteen_processes_make_one_folder(fat: Path, tmp_path: Path) -> None:
     options = fat_wheels.settings(tmp_path / "root")
     running = [
-        subprocess.Popen(
-            fat_wheels.command(fat), stdout=subprocess.PIPE, text=True, env=options["env"], cwd=tmp_path
-        )
+        subprocess.Popen(fat_wheels.command(fat), stdout=subprocess.PIPE, text=True, env=options["env"], cwd=tmp_path)
         for _ in range(16)
     ]
     told = [json.loads(process.communicate(timeout=60)[0]) for process in running]
@@ -287,9 +279,7 @@ def test_waits_for_the_process_that_unpacks(fat: Path, tmp_path: Path) -> None:
         "def flush(folder):\n    time.sleep(1)\n    plain(folder)\ncache._flush = flush\n"
     )
     options = fat_wheels.settings(root)
-    first = subprocess.Popen(
-        fat_wheels.command(fat, slow), stdout=subprocess.PIPE, text=True, env=options["env"]
-    )
+    first = subprocess.Popen(fat_wheels.command(fat, slow), stdout=subprocess.PIPE, text=True, env=options["env"])
     while not list(root.glob(f"{OURS}/*.tmp-*")):
         assert first.poll() is None
         time.sleep(0.01)
@@ -356,9 +346,7 @@ def test_same_size_and_time_but_other_bytes_are_found_by_verify(fat: Path, tmp_p
     os.utime(library, ns=(times.st_atime_ns, times.st_mtime_ns))
     (tmp_path / "work").mkdir()
     assert fat_wheels.activate(fat, tmp_path / "root", cwd=tmp_path / "work")["notes"] == []
-    told = fat_wheels.activate(
-        fat, tmp_path / "root", environ={"KAFKAREC_VERIFY": "1"}, cwd=tmp_path / "work"
-    )
+    told = fat_wheels.activate(fat, tmp_path / "root", environ={"KAFKAREC_VERIFY": "1"}, cwd=tmp_path / "work")
     assert "_library.so' was changed after it was sealed" in told["notes"][0]
 
 

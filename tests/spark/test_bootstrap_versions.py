@@ -50,9 +50,7 @@ def test_equal_installed_version_that_cannot_be_imported(fat: Path, tmp_path: Pa
 
 def test_other_version_that_is_loaded_already_is_an_error_that_names_both(fat: Path, tmp_path: Path) -> None:
     site = installed(tmp_path, "0.0.1")
-    told = fat_wheels.activate(
-        fat, tmp_path / "root", before(f"sys.path.insert(0, {str(site)!r})\nimport kafkarec")
-    )
+    told = fat_wheels.activate(fat, tmp_path / "root", before(f"sys.path.insert(0, {str(site)!r})\nimport kafkarec"))
     assert told["error"].startswith(f"kafkarec 0.0.1 is loaded already from {site}")
     assert f"needs {fat_wheels.VERSION}" in told["error"]
 

@@ -67,9 +67,7 @@ def test_symlink(tmp_path: Path) -> None:
 
 
 def test_file_that_record_does_not_list(tmp_path: Path) -> None:
-    refused(
-        tmp_path, lambda m: add(m, "kafkarec/extra.py", listed=False), "not listed: ['kafkarec/extra.py']"
-    )
+    refused(tmp_path, lambda m: add(m, "kafkarec/extra.py", listed=False), "not listed: ['kafkarec/extra.py']")
 
 
 def test_listed_file_that_is_missing(tmp_path: Path) -> None:

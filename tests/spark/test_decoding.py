@@ -23,9 +23,7 @@ def spoiled(raw: bytes) -> bytes:
     return raw[:-1] + bytes([raw[-1] ^ 1])
 
 
-def decode(
-    values: list[bytes | None], mode: str = "FAILFAST", type_: pa.DataType = BINARY, **more: Any
-) -> pa.Array:
+def decode(values: list[bytes | None], mode: str = "FAILFAST", type_: pa.DataType = BINARY, **more: Any) -> pa.Array:
     chosen = options.make(mode=mode, **more)
     pieces = list(decoding.decode_values(kafkarec, pa.array(values, type_), chosen))
     for piece in pieces:
@@ -65,9 +63,7 @@ def addresses(array: pa.Array) -> set[int]:
 
 def test_record_data_is_not_copied() -> None:
     values = pa.array([GOOD, None, b"", GOOD * 3])
-    (piece,) = kafkarec.decode_each(
-        values, columns=schema.sources(schema.RECORD_COLUMNS), timestamp_unit="us"
-    )
+    (piece,) = kafkarec.decode_each(values, columns=schema.sources(schema.RECORD_COLUMNS), timestamp_unit="us")
     theirs = pa.array(piece).values
     ours = decoding.reassemble(piece, schema.RECORD_COLUMNS).values
     for name in ("offset", "timestamp", "key", "value"):
@@ -165,9 +161,7 @@ def test_timestamp_beyond_microseconds_is_null() -> None:
     """A Kafka time is 64 bits of milliseconds; Spark's has microseconds, so a huge one does not fit."""
     name = next(case.name for case in golden.vectors() if case.name == "v2-ts-delta-wraps")
     rows = decode([golden.vector(name).bytes])
-    raw = [
-        record["timestamp"] for batch in golden.vector(name).json["batches"] for record in batch["records"]
-    ]
+    raw = [record["timestamp"] for batch in golden.vector(name).json["batches"] for record in batch["records"]]
     found = rows.values.field("timestamp").cast(pa.int64()).to_pylist()
     assert found == [ms * 1000 if -(2**63) <= ms * 1000 < 2**63 and ms != -1 else None for ms in raw]
     assert None in found
@@ -271,10 +265,7 @@ def test_explode_repeats_what_is_kept_and_outer_keeps_values_without_records() -
 def test_headers_are_null_only_where_there_are_none() -> None:
     (rows,) = decode([GOOD]).to_pylist()
     wanted = [
-        [
-            {"key": key, "value": None if value is None else base64.b64decode(value)}
-            for key, value in record["headers"]
-        ]
+        [{"key": key, "value": None if value is None else base64.b64decode(value)} for key, value in record["headers"]]
         for batch in golden.vector("v2-none-logappend").json["batches"]
         for record in batch["records"]
     ]

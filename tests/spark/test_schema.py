@@ -76,8 +76,6 @@ def test_no_source_column_is_forgotten() -> None:
 
 
 def test_sql_and_ddl_name_every_column() -> None:
-    assert schema.sql_struct(schema.RECORD_COLUMNS).startswith(
-        "struct<topic:string,partition:int,offset:bigint,"
-    )
+    assert schema.sql_struct(schema.RECORD_COLUMNS).startswith("struct<topic:string,partition:int,offset:bigint,")
     assert schema.sql_columns(schema.RECORD_COLUMNS).endswith("_corrupt_record string")
     assert pa.types.is_struct(schema.arrow_struct(schema.RECORD_COLUMNS))

@@ -66,9 +66,7 @@ def test_permissive_keeps_everything_but_the_damage(told: dict[str, Any]) -> Non
         rows = told["permissive"][case.name]
         assert [row[-1] for row in rows if row[-1]] == reasons, case
         good = [row for row in rows if row[-1] is None]
-        assert good == (
-            [spark_rows.record_row(record) for record in found] or [[None] * 9] * (not reasons)
-        ), case
+        assert good == ([spark_rows.record_row(record) for record in found] or [[None] * 9] * (not reasons)), case
 
 
 def test_failfast_message_has_byte_and_offset_in_its_first_line(told: dict[str, Any]) -> None:
@@ -105,16 +103,14 @@ def test_scan_tells_the_headers(told: dict[str, Any]) -> None:
         batches = [golden.expected_batch(batch) for batch in case.json["batches"]]
         found = told["scan"].get(case.name, [])
         assert [row[:4] for row in found] == [
-            [batch["position"], batch["crc"], batch["record_count"], batch["compression"]]
-            for batch in batches
+            [batch["position"], batch["crc"], batch["record_count"], batch["compression"]] for batch in batches
         ]
         kinds = [-1 if batch["timestamp_type"] is None else batch["timestamp_type"] for batch in batches]
         assert [row[4] for row in found] == kinds
         assert [row[5] for row in found] == [spark_rows.micros(batch["max_timestamp"]) for batch in batches]
         assert [row[6] for row in found] == [batch["producer_id"] for batch in batches]
     assert told["scan_bad"] == sum(
-        len(table := kafkarec.scan(case.bytes, errors="skip")) + len(table.damage)
-        for case in golden.invalid()
+        len(table := kafkarec.scan(case.bytes, errors="skip")) + len(table.damage) for case in golden.invalid()
     )
 
 
@@ -122,9 +118,7 @@ def test_times_are_utc_whatever_the_session_zone(told: dict[str, Any]) -> None:
     utc, york = told["zones"]["UTC"], told["zones"]["America/New_York"]
     assert utc[1] == york[1]
     moment = datetime.fromisoformat(utc[0]).replace(tzinfo=ZoneInfo("UTC"))
-    assert moment.astimezone(ZoneInfo("America/New_York")).replace(tzinfo=None) == datetime.fromisoformat(
-        york[0]
-    )
+    assert moment.astimezone(ZoneInfo("America/New_York")).replace(tzinfo=None) == datetime.fromisoformat(york[0])
 
 
 def test_end_of_daylight_saving_time(told: dict[str, Any]) -> None:

@@ -63,9 +63,7 @@ told["files"] = [each for each in spark.sparkContext.listFiles if each.endswith(
 
 good = table(files("vectors"), "good")
 told["sql"] = rows(
-    spark.sql(
-        f"SELECT name, {', '.join(COLUMNS)} FROM (SELECT name, inline_outer(kafka_decode(v)) FROM good)"
-    )
+    spark.sql(f"SELECT name, {', '.join(COLUMNS)} FROM (SELECT name, inline_outer(kafka_decode(v)) FROM good)")
 )
 told["column"] = rows(good.select("name", F.inline_outer(K.kafka_decode("v"))).selectExpr("name", *COLUMNS))
 told["explode"] = rows(K.kafka_explode(good, "v", keep=["name"], outer=True).selectExpr("name", *COLUMNS))
@@ -77,9 +75,7 @@ told["small_pieces"] = rows(
 # useLargeVarTypes is a runtime setting of the user: input arrives as large_binary, output is expected large
 spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
 told["large"] = rows(good.select("name", F.inline_outer(K.kafka_decode("v"))).selectExpr("name", *COLUMNS))
-told["large_explode"] = rows(
-    K.kafka_explode(good, "v", keep=["name"], outer=True).selectExpr("name", *COLUMNS)
-)
+told["large_explode"] = rows(K.kafka_explode(good, "v", keep=["name"], outer=True).selectExpr("name", *COLUMNS))
 spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "false")
 
 table(files("invalid"), "bad")
@@ -95,9 +91,7 @@ told["failfast"] = failure(lambda: spark.sql("SELECT kafka_decode(v) FROM spoile
 told["failfast_explode"] = failure(lambda: K.kafka_explode(spark.table("spoiled"), "v").collect())
 told["wrong_mode"] = failure(lambda: spark.sql("SELECT kafka_decode(v, 'LENIENT') FROM good").collect())
 told["wrong_mode_column"] = failure(lambda: K.kafka_decode("v", mode="LENIENT"))
-told["name_twice"] = failure(
-    lambda: K.kafka_explode(good.withColumn("topic", F.lit("t")), "v", keep=["topic"])
-)
+told["name_twice"] = failure(lambda: K.kafka_explode(good.withColumn("topic", F.lit("t")), "v", keep=["topic"]))
 told["case_when"] = [
     row[0]
     for row in spark.sql(
@@ -106,9 +100,7 @@ told["case_when"] = [
 ]
 
 table([("null", None), ("empty", b""), ("one", GOOD)], "few")
-told["few"] = {
-    row.name: row.n for row in spark.sql("SELECT name, size(kafka_decode(v)) AS n FROM few").collect()
-}
+told["few"] = {row.name: row.n for row in spark.sql("SELECT name, size(kafka_decode(v)) AS n FROM few").collect()}
 told["few_is_null"] = {
     row.name: row.n for row in spark.sql("SELECT name, kafka_decode(v) IS NULL AS n FROM few").collect()
 }

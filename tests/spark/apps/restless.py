@@ -43,9 +43,7 @@ def killed_once(marker):
         for batch in batches:
             for value in batch.column("v").to_pylist():
                 told = [there.path, there.version, str(os.getpid()), str(len(kafkarec.decode(value)))]
-                yield pa.RecordBatch.from_arrays(
-                    [pa.array([each]) for each in told], ["path", "version", "pid", "n"]
-                )
+                yield pa.RecordBatch.from_arrays([pa.array([each]) for each in told], ["path", "version", "pid", "n"])
 
     return body
 
@@ -60,7 +58,5 @@ frame.createOrReplaceTempView("t")
 sizes = [row[0] for row in spark.sql("SELECT size(kafka_decode(v)) FROM t").collect()]
 spark.stop()
 Path(OUT).write_text(
-    json.dumps(
-        {"first": [list(row) for row in first], "second": [list(row) for row in second], "sizes": sizes}
-    )
+    json.dumps({"first": [list(row) for row in first], "second": [list(row) for row in second], "sizes": sizes})
 )
