@@ -23,7 +23,7 @@ class Record:
     """One record. A field whose column was not decoded is None.
 
     timestamp: int    milliseconds since 1970-01-01 UTC, None for -1
-    headers           tuple of (key, value or None), in order, repeats kept
+    headers           list of (key, value or None), in order, repeats kept
     sequence: int     the producer's, None without a producer
     """
 
@@ -32,9 +32,12 @@ class Record:
     timestamp_type: int | None
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[Any, bytes | None], ...]
+    headers: list[tuple[Any, bytes | None]]
     sequence: int | None = None
     is_control: bool = False
+
+    def __hash__(self) -> int:
+        return hash((self.offset, self.timestamp, self.key, self.value))
 
     @property
     def datetime(self) -> datetime | None:
@@ -185,7 +188,7 @@ class RecordColumns(Table):
         offsets = cells_of("offset")
         facts = _spread_facts(chunk, self._facts_of(chunk), start, stop)
         return [
-            Record(offset, timestamp, type_, key, value, pairs, _sequence(base, base_offset, offset), is_control)
+            Record(offset, timestamp, type_, key, value, list(pairs), _sequence(base, base_offset, offset), is_control)
             for offset, timestamp, type_, key, value, pairs, (is_control, base, base_offset) in zip(
                 offsets, timestamps, cells_of("timestamp_type"), cells_of("key"), cells_of("value"), headers, facts,
                 strict=True,

@@ -53,12 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--out", type=Path, default=ROOT / "wheelhouse", help="folder for the wheels")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache", help="folder for downloads and builds")
-    parser.add_argument(
-        "--python", action="append", choices=PYTHONS, help="only for this CPython; may be repeated"
-    )
-    parser.add_argument(
-        "--no-check", action="store_true", help="do not try the result in this machine's interpreters"
-    )
+    parser.add_argument("--python", action="append", choices=PYTHONS, help="only for this CPython; may be repeated")
+    parser.add_argument("--no-check", action="store_true", help="do not try the result in this machine's interpreters")
     options = parser.parse_args(arguments)
     pythons = tuple(options.python or PYTHONS)
     started = time.monotonic()

@@ -66,9 +66,7 @@ def _honest_platform(wheel: Path, platform: str) -> str:
         return platform
     files, _ = wheelhouse_pack.read_wheel(wheel)
     libraries = [content for name, content in files.items() if name.endswith(".so")]
-    needed = {
-        lib.decode() for code in libraries for lib in re.findall(rb"\0(lib[\w+.-]+\.so[.\d]*)(?=\0)", code)
-    }
+    needed = {lib.decode() for code in libraries for lib in re.findall(rb"\0(lib[\w+.-]+\.so[.\d]*)(?=\0)", code)}
     minors = [int(minor) for code in libraries for minor in re.findall(rb"GLIBC_2\.(\d+)", code)]
     if not minors or needed - SYSTEM_LIBRARIES:
         return platform  # musl, or a library that a plain system does not have: no promise

@@ -59,9 +59,7 @@ def find_interpreter(python: str) -> str | None:
     """An executable that really is this version: on PATH, or one that pyenv or uv installed."""
     candidates = [shutil.which(f"python{python}")]
     for base in (os.environ.get("PYENV_ROOT", "~/.pyenv") + "/versions", "~/.local/share/uv/python"):
-        candidates += sorted(
-            map(str, Path(base).expanduser().glob(f"*{python}*/bin/python{python}")), reverse=True
-        )
+        candidates += sorted(map(str, Path(base).expanduser().glob(f"*{python}*/bin/python{python}")), reverse=True)
     for candidate in filter(None, candidates):
         answer = subprocess.run(
             [

@@ -120,9 +120,7 @@ def fat_wheel(package: Path, version: str, carried: list[Path], out: Path) -> Pa
     files = {
         f"spark_udfs/{file.relative_to(package).as_posix()}": file.read_bytes()
         for file in sorted(package.rglob("*"))
-        if file.suffix in (".py", ".typed")
-        and "__pycache__" not in file.parts
-        and "_wheels" not in file.parts
+        if file.suffix in (".py", ".typed") and "__pycache__" not in file.parts and "_wheels" not in file.parts
     }
     files |= {f"{DATA_FOLDER}/{wheel.name}": wheel.read_bytes() for wheel in carried}
     listing = json.dumps(manifest(version, carried), indent=1, sort_keys=True)

@@ -113,9 +113,7 @@ def _activate_unpacked(manifest: dict[str, Any], python: tags.Interpreter, notes
         _forget_package()
         raise BootstrapError(f"kafkarec was unpacked to {folder} but cannot be imported: {error}") from None
     _same_version(package, manifest)
-    return _describe(
-        package, "unpacked", python, tuple(notes + refused), tuple(wheel.file for wheel in chosen)
-    )
+    return _describe(package, "unpacked", python, tuple(notes + refused), tuple(wheel.file for wheel in chosen))
 
 
 def _describe(

@@ -75,9 +75,7 @@ def _provide_in(folder: str, key: str, open_wheels: Opener) -> str:
                     _unpack(folder, key, open_wheels)
         library = _check_seal(target, rehash=os.environ.get("KAFKAREC_VERIFY") == "1")
     except OSError as error:
-        raise RootRefused(
-            f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
-        ) from None
+        raise RootRefused(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")) from None
     if library:
         roots.can_load(library)
     return target

@@ -36,9 +36,7 @@ class Interpreter:
         return f"cp{self.version[0]}{self.version[1]}{self.abiflags}"
 
     def __repr__(self) -> str:
-        return (
-            f"<{self.name} on {self.platforms[0] if self.platforms else 'an unknown platform'}, {self.libc}>"
-        )
+        return f"<{self.name} on {self.platforms[0] if self.platforms else 'an unknown platform'}, {self.libc}>"
 
 
 def this_interpreter() -> Interpreter:
@@ -66,9 +64,7 @@ def _musl_version() -> str:
         with open(sys.executable, "rb") as file:
             loader = re.search(rb"/[\w/.-]*ld-musl-[\w.-]+", file.read(1 << 16))
         if loader:
-            said = subprocess.run(
-                [os.fsdecode(loader[0])], capture_output=True, text=True, check=False
-            ).stderr
+            said = subprocess.run([os.fsdecode(loader[0])], capture_output=True, text=True, check=False).stderr
             version = re.search(r"Version (\d+\.\d+)", said)
             if version:
                 return f"musl-{version[1]}"

@@ -159,8 +159,7 @@ def members(raw: bytes, wheel: str) -> Iterator[tuple[str, bytes]]:
         absent = sorted(set(listed) - set(names))
         if unlisted or absent:
             raise BootstrapError(
-                f"refused: {wheel} and its RECORD differ; not listed: {unlisted or 'none'}, "
-                f"missing: {absent or 'none'}"
+                f"refused: {wheel} and its RECORD differ; not listed: {unlisted or 'none'}, missing: {absent or 'none'}"
             )
         for name in names:
             try:
