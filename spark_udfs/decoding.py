@@ -115,7 +115,7 @@ def _explain(error: Any, values: pa.Array) -> None:
     if row is not None and row < len(values):
         size = len(values[row].as_buffer() or b"")
         error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {size} bytes")
-    error.add_note("kafka_decode(value, 'PERMISSIVE') keeps everything else, with a row that tells the reason")
+    error.add_note("mode PERMISSIVE keeps everything else, with a row that tells the reason")
 
 
 def _arguments(batches: Iterator[pa.Array]) -> Iterator[tuple[pa.Array, options.Options]]:

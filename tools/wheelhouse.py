@@ -21,6 +21,7 @@ fat wheel alone.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import re
 import sys
 import time
@@ -56,6 +57,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--python", action="append", choices=PYTHONS, help="only for this CPython; may be repeated")
     parser.add_argument("--no-check", action="store_true", help="do not try the result in this machine's interpreters")
     options = parser.parse_args(arguments)
+    options.cache.mkdir(parents=True, exist_ok=True)
+    with (options.cache / "wheelhouse.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # make demo and make test may run at once
+        return fill(options)
+
+
+def fill(options: argparse.Namespace) -> int:
+    """Does it; returns the exit status, 1 if an interpreter failed."""
     pythons = tuple(options.python or PYTHONS)
     started = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -65,19 +74,19 @@ def main(arguments: list[str] | None = None) -> int:
     dependencies, absent = wheelhouse_fetch.dependency_wheels(LOCK, pythons, options.cache / "wheels")
     for wheel in dependencies:
         print(f"have      {wheel.name}")
-    for line in absent:
+    for line in [line for lines in absent.values() for line in lines]:
         print(f"no wheel  {line}")
 
-    for old in options.out.glob("*.whl"):
-        old.unlink()
     carried = [wheelhouse_pack.copy(wheel, options.out) for wheel in [kafkarec, *dependencies]]
     fat = wheelhouse_pack.fat_wheel(ROOT / "spark_udfs", version(), carried, options.out)
+    for stale in set(options.out.glob("*.whl")) - {fat, *carried}:
+        stale.unlink()
     size = fat.stat().st_size / 1e6
     print(f"packed    {fat.name}  {size:.1f} MB, {len(carried)} wheels, sha256 {wheelhouse_pack.sha256(fat)}")
 
     failed = False
     if not options.no_check:
-        results = wheelhouse_check.try_everywhere(fat, pythons, ROOT)
+        results = wheelhouse_check.try_everywhere(fat, pythons, absent, ROOT)
         for python, outcome in results:
             print(f"{'tested    ' if outcome.ran else 'not tested'} {python}: {outcome.words}")
         failed = any(outcome.ran and not outcome.passed for _, outcome in results)

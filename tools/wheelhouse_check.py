@@ -44,15 +44,21 @@ class Outcome:
     words: str
 
 
-def try_everywhere(fat: Path, pythons: tuple[str, ...], root: Path) -> list[tuple[str, Outcome]]:
-    """(what, outcome) for each CPython of the list."""
-    found = {python: find_interpreter(python) for python in pythons}
-    return [
-        (f"CPython {python}", _try(executable, fat, root))
-        if executable
-        else (f"CPython {python}", Outcome(False, False, "no such interpreter on this machine"))
-        for python, executable in found.items()
-    ]
+def try_everywhere(
+    fat: Path, pythons: tuple[str, ...], absent: dict[str, list[str]], root: Path
+) -> list[tuple[str, Outcome]]:
+    """(what, outcome) for each CPython of the list; `absent` has those whose wheels are not all there."""
+    outcomes = []
+    for python in pythons:
+        executable = find_interpreter(python)
+        if python in absent:
+            outcome = Outcome(False, False, f"{len(absent[python])} wheels do not exist for it")
+        elif executable is None:
+            outcome = Outcome(False, False, "no such interpreter on this machine")
+        else:
+            outcome = _try(executable, fat, root)
+        outcomes.append((f"CPython {python}", outcome))
+    return outcomes
 
 
 def find_interpreter(python: str) -> str | None:

@@ -27,11 +27,11 @@ def locked(lock: Path) -> dict[str, tuple[str, frozenset[str]]]:
     return found
 
 
-def dependency_wheels(lock: Path, pythons: tuple[str, ...], cache: Path) -> tuple[list[Path], list[str]]:
-    """(the wheels, one line for each wheel that does not exist).  Pure wheels serve every CPython."""
+def dependency_wheels(lock: Path, pythons: tuple[str, ...], cache: Path) -> tuple[list[Path], dict[str, list[str]]]:
+    """(the wheels, CPython -> a line for each of its wheels that does not exist). Pure wheels serve all."""
     cache.mkdir(parents=True, exist_ok=True)
     wheels: set[Path] = set()
-    absent = []
+    absent: dict[str, list[str]] = {}
     for project, (version, hashes) in locked(lock).items():
         for python in pythons:
             wheel = _cached(cache, project, version, hashes, python)
@@ -39,7 +39,7 @@ def dependency_wheels(lock: Path, pythons: tuple[str, ...], cache: Path) -> tupl
                 said = _download(cache, project, version, hashes, python)
                 wheel = _cached(cache, project, version, hashes, python)
             if wheel is None:
-                absent.append(f"{project} {version} for CPython {python} on this platform ({said})")
+                absent.setdefault(python, []).append(f"{project} {version} for CPython {python} here ({said})")
             else:
                 wheels.add(wheel)
     return sorted(wheels), absent

@@ -28,8 +28,8 @@ def sha256(file: Path) -> str:
 
 def copy(wheel: Path, folder: Path) -> Path:
     target = folder / wheel.name
-    shutil.copyfile(wheel, target)
-    return target
+    shutil.copyfile(wheel, target.with_suffix(".part"))
+    return target.with_suffix(".part").replace(target)
 
 
 def write_wheel(target: Path, files: dict[str, bytes], dist_info: str) -> Path:

@@ -76,7 +76,7 @@ def test_failfast_message_has_byte_and_offset_in_its_first_line(told: dict[str, 
         line = next(line for line in message.splitlines() if "CorruptRecordError" in line)
         assert f"byte {size}" in line, message
         assert "base offset 10" in line
-        assert "kafka_decode(value, 'PERMISSIVE') keeps everything else" in message
+        assert "mode PERMISSIVE keeps everything else" in message
         assert "key-0" not in message
 
 

@@ -1,0 +1,125 @@
+"""The wheelhouse: fixed bytes, a RECORD that pip and the bootstrap agree with, a manifest that tells the truth."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import wheelhouse_fetch
+import wheelhouse_pack
+
+import kafkarec
+import wheelhouse
+from spark_udfs.bootstrap import tags, wheels
+
+LOCK = wheelhouse.LOCK
+
+
+def manifest(fat: Path) -> dict[str, object]:
+    found = wheels.load_manifest(wheels.Carrier(str(fat), is_archive=True))
+    assert found is not None
+    return found
+
+
+def test_same_files_give_the_same_bytes(tmp_path: Path) -> None:
+    files = {"a/b.py": b"x = 1\n", "a/c.whl": b"stored", "a-1.dist-info/METADATA": b"Name: a\nVersion: 1\n"}
+    first = wheelhouse_pack.write_wheel(tmp_path / "first.whl", files, "a-1.dist-info")
+    backwards = dict(reversed(files.items()))
+    second = wheelhouse_pack.write_wheel(tmp_path / "second.whl", backwards, "a-1.dist-info")
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_fat_wheel_is_the_package_and_its_wheels(fat: Path) -> None:
+    assert manifest(fat)["version"] == kafkarec.__version__ == wheelhouse.version()
+    files, dist_info = wheelhouse_pack.read_wheel(fat)
+    assert dist_info == f"spark_udfs-{kafkarec.__version__}.dist-info"
+    sources = {
+        f"spark_udfs/{path.relative_to(wheelhouse.ROOT / 'spark_udfs').as_posix()}": path.read_bytes()
+        for path in (wheelhouse.ROOT / "spark_udfs").rglob("*.py")
+    }
+    assert {name: files[name] for name in sources} == sources
+    listed = {line["file"] for line in manifest(fat)["wheels"]}
+    assert listed == {name.rpartition("/")[2] for name in files if name.endswith(".whl")}
+
+
+def test_record_holds_for_the_bootstrap_and_for_pip(fat: Path, tmp_path: Path) -> None:
+    names = {name for name, _ in wheels.members(fat.read_bytes(), fat.name)}
+    assert "spark_udfs/bootstrap/__init__.py" in names
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    done = subprocess.run(
+        [*command, "--disable-pip-version-check", "--target", str(tmp_path), str(fat)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "spark_udfs" / "_wheels" / "manifest.json").exists()
+
+
+def test_every_carried_wheel_is_whole(fat: Path) -> None:
+    carrier = wheels.Carrier(str(fat), is_archive=True)
+    for line in manifest(fat)["wheels"]:
+        wheel = wheels.Wheel(**line)
+        names = [name for name, _ in wheels.members(wheels.fetch(carrier, wheel), wheel.file)]
+        assert any(name.endswith(".dist-info/METADATA") for name in names)  # crc32c reads its own
+
+
+@pytest.mark.parametrize("python", wheelhouse.PYTHONS)
+def test_every_promised_interpreter_finds_its_wheels(fat: Path, python: str) -> None:
+    here = tags.this_interpreter()
+    major, minor = map(int, python.split("."))
+    wanted = tags.Interpreter((major, minor), "", here.platforms, here.libc)
+    chosen = wheels.choose(manifest(fat), wanted)
+    assert {wheel.project for wheel in chosen} == {"kafkarec", *wheelhouse_fetch.locked(LOCK)}
+
+
+def test_kafkarec_wheel_has_an_honest_tag(fat: Path) -> None:
+    (ours,) = [line["file"] for line in manifest(fat)["wheels"] if line["project"] == "kafkarec"]
+    if not sys.platform.startswith("linux"):
+        pytest.skip(f"manylinux tags are for Linux, this is {sys.platform}")
+    assert "linux_" in ours
+    with zipfile.ZipFile(fat) as archive:
+        content = archive.read(f"{wheelhouse_pack.DATA_FOLDER}/{ours}")
+    files = dict(wheels.members(content, ours))
+    dist_info = next(name for name in files if name.endswith(".dist-info/WHEEL"))
+    told = [line.removeprefix("Tag: ") for line in files[dist_info].decode().splitlines() if "Tag: " in line]
+    assert told == tags.wheel_tags(ours)
+
+
+def test_lower_bounds_and_modules_of_the_dependencies(fat: Path) -> None:
+    found = manifest(fat)
+    assert set(found["requires"]) == set(wheelhouse_fetch.locked(LOCK))
+    assert found["modules"]["python-snappy"] == ["snappy"]
+    assert found["modules"]["kafkarec"] == ["kafkarec"]
+
+
+def test_cached_wheel_that_is_not_the_locked_one_is_not_used(tmp_path: Path) -> None:
+    name = "python_snappy-0.7.3-py3-none-any.whl"
+    (tmp_path / name).write_bytes(b"something else")
+    good = wheelhouse_pack.sha256(tmp_path / name)
+    python = wheelhouse.PYTHONS[0]
+    found = wheelhouse_fetch._cached(tmp_path, "python-snappy", "0.7.3", frozenset([good]), python)
+    assert found == tmp_path / name
+    assert wheelhouse_fetch._cached(tmp_path, "python-snappy", "0.7.3", frozenset(["0" * 64]), python) is None
+
+
+def test_wheelhouse_is_not_committed() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "wheelhouse"], cwd=wheelhouse.ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("no git repository here")
+    assert listed.stdout.split() in ([], ["wheelhouse/.gitkeep"])
+
+
+def test_check_program_fails_where_the_wheel_is_bad(tmp_path: Path) -> None:
+    """A check that cannot fail would be none."""
+    import wheelhouse_check
+
+    empty = wheelhouse_pack.write_wheel(tmp_path / "spark_udfs-1-py3-none-any.whl", {}, "spark_udfs-1.dist-info")
+    outcome = wheelhouse_check._try(sys.executable, empty, wheelhouse.ROOT)
+    assert outcome.ran and not outcome.passed
+    assert "No module named 'spark_udfs'" in outcome.words
