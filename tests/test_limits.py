@@ -135,9 +135,7 @@ def bomb(name: str, magic: int) -> bytes:
 
 
 # zstd needs magic 2
-@pytest.mark.parametrize(
-    ("name", "magic"), [(n, m) for n in BOMBS for m in (2, 1) if m == 2 or "zstd" not in n]
-)
+@pytest.mark.parametrize(("name", "magic"), [(n, m) for n in BOMBS for m in (2, 1) if m == 2 or "zstd" not in n])
 def test_a_bomb_stops_at_the_cap(name: str, magic: int, tmp_path: Path) -> None:
     path = tmp_path / "bomb"
     path.write_bytes(bomb(name, magic))
@@ -226,6 +224,26 @@ started = time.monotonic()
 skipped = kafkarec.decode(data, errors="skip")
 assert len(skipped) == 0
 assert time.monotonic() - started < 5, time.monotonic() - started
+"""
+    )
+    subprocesses.run(code)
+
+
+def test_too_little_memory_is_a_limit_that_says_so() -> None:
+    """No MemoryError, and no damage either: the bytes are good. What follows still decodes."""
+    code = (
+        SETUP.replace("limit_memory(600 << 20)", "")
+        + """
+raw = builders.batch([builders.record(value=bytes(96 << 20))])
+limit_memory(40 << 20)
+for errors in ("raise", "skip"):
+    try:
+        kafkarec.decode(raw, errors=errors)
+    except kafkarec.LimitExceededError as error:
+        assert error.reason == "out_of_memory" and error.position == 0, error
+    else:
+        raise SystemExit("96 MB fitted into 40")
+assert len(kafkarec.decode(builders.good_batch(5))) == 5
 """
     )
     subprocesses.run(code)

@@ -74,7 +74,42 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, asked
 
 
-def test_no_address_is_misused(sanitized: tuple[Path, str]) -> None:
+LIVE = """
+import random, sys, threading, time
+import builders, kafkarec
+parts = builders.records(60, value=b"v" * 50, headers=[(b"head", b"x" * 9), (b"\\xc3(", None)])
+codecs = ["none", "none", "gzip", "snappy", "lz4", "zstd"]
+good = b"".join(builders.batch(parts, codec=c, base_offset=60 * i) for i, c in enumerate(codecs * 20))
+inner = [builders.message(offset=i) for i in range(9)]
+good += b"".join(builders.wrapper(inner, codec="lz4", offset=9 * n) for n in range(20))
+data, stop = bytearray(good), threading.Event()
+def spoil():
+    chance = random.Random(1)
+    while not stop.is_set():
+        for _ in range(50):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        at = chance.randrange(len(data) - 5000)
+        data[at : at + 5000] = good[at : at + 5000]
+sys.setswitchinterval(1e-5)
+spoiler = threading.Thread(target=spoil)
+spoiler.start()
+rows, until = 0, time.monotonic() + 6
+while time.monotonic() < until:
+    for options in ({"check_crcs": False}, {"threads": 2}, {}):
+        columns = kafkarec.decode(data, errors="skip", **options)
+        columns.__arrow_c_stream__()
+        rows += sum(len(record.headers) for record in columns[:50])
+    kafkarec.scan(data, errors="skip")
+stop.set()
+spoiler.join()
+assert rows > 0
+print("read", rows)
+"""
+
+
+@pytest.mark.parametrize("snippet", [READ, LIVE], ids=["spoiled files", "a buffer that changes meanwhile"])
+def test_no_address_is_misused(snippet: str, sanitized: tuple[Path, str]) -> None:
+    """The second: the GIL is released, so a bytearray or a live mmap may change under the engine's eyes."""
     folder, library = sanitized
     stdcxx = subprocess.run(
         [os.environ.get("CC", "gcc"), "-print-file-name=libstdc++.so.6"], capture_output=True, text=True, check=False
@@ -87,7 +122,7 @@ def test_no_address_is_misused(sanitized: tuple[Path, str]) -> None:
         PYTHONPATH=os.pathsep.join([str(folder), str(Path(__file__).parent)]),
     )
     done = subprocess.run(
-        [sys.executable, "-c", READ], cwd=folder, env=env, capture_output=True, text=True, check=False
+        [sys.executable, "-c", snippet], cwd=folder, env=env, capture_output=True, text=True, check=False
     )
     assert "AddressSanitizer" not in done.stderr, done.stderr[-6000:]
     assert done.returncode == 0, done.stderr[-3000:]
