@@ -7,14 +7,11 @@ many things and writes one JSON file; the tests read it.
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,11 +25,6 @@ import wheelhouse_pack  # noqa: E402
 import wheelhouse  # noqa: E402
 
 RUNNING = f"{sys.version_info[0]}.{sys.version_info[1]}"
-MASTER = "local-cluster[2,1,1024]"
-# A JVM that lives for seconds spends most of its time compiling: the quick compiler and the plain collector do.
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-PLAIN_CONF = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
-PLAIN_CONF |= {f"spark.{side}.extraJavaOptions": QUICK_JVM for side in ("driver", "executor")}
 
 
 @pytest.fixture(scope="session")
@@ -119,32 +111,3 @@ def environment(python: str) -> Iterator[str]:
 def version_of(python: Path) -> str:
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
     return subprocess.run([python, "-c", code], capture_output=True, text=True, check=False).stdout.strip()
-
-
-class Application:
-    """One spark-submit, started at once; `result()` waits and gives what the application wrote."""
-
-    def __init__(self, name: str, fat: Path, python: str, folder: Path, *arguments: str, **conf: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.out = folder / "result.json"
-        command = [str(Path(python).parent / "spark-submit"), "--master", MASTER, "--py-files", str(fat)]
-        for key, value in (PLAIN_CONF | conf).items():
-            command += ["--conf", f"{key}={value}"]
-        command += [str(HERE / "apps" / name), str(self.out), *arguments]
-        keep = {"PATH", "JAVA_HOME", "LANG", "TMPDIR"}
-        environ = {name: value for name, value in os.environ.items() if name in keep}
-        environ |= {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "HOME": str(folder)}
-        self.log = (folder / "log.txt").open("w+")
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT, cwd=folder, env=environ)
-
-    def result(self) -> dict[str, Any]:
-        try:
-            status = self.process.wait(timeout=300)
-        finally:
-            self.process.kill()
-        self.log.seek(0)
-        text = self.log.read()
-        self.log.close()
-        assert status == 0, text[-6000:]
-        told: dict[str, Any] = json.loads(self.out.read_text())
-        return told | {"log": text}

@@ -7,7 +7,7 @@ from typing import Any
 
 import golden
 import pytest
-from conftest import Application
+from submitting import Application
 
 import kafkarec
 

@@ -16,7 +16,7 @@ import builders
 import golden
 import pytest
 import spark_rows
-from conftest import Application
+from submitting import Application
 
 import kafkarec
 from spark_udfs import decoding, schema
