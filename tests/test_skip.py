@@ -42,15 +42,11 @@ def make_log(chance: random.Random, count: int = 30, *, nested: bytes = b"") -> 
         size = chance.choice([1, 2, 7, 40])
         codec = chance.choice(CODECS)
         if chance.random() < 0.2:
-            log.pieces.append(
-                builders.message(magic=chance.choice([0, 1]), offset=base, value=nested + b"plain")
-            )
+            log.pieces.append(builders.message(magic=chance.choice([0, 1]), offset=base, value=nested + b"plain"))
             size = 1
         else:
             value = nested or b"value %d"
-            log.pieces.append(
-                builders.batch(builders.records(size, value=value), codec=codec, base_offset=base)
-            )
+            log.pieces.append(builders.batch(builders.records(size, value=value), codec=codec, base_offset=base))
         log.offsets.append(list(range(base, base + size)))
         base += size
     return log
@@ -165,9 +161,7 @@ def cut_header(chance: random.Random, log: Log, i: int) -> None:
     log.pieces[i] = log.pieces[i][:start] + log.pieces[i][chance.randrange(start + 1, 18) :]
 
 
-@pytest.mark.parametrize(
-    "kind", [flip, zero, splice, forge_length, cut_header], ids=lambda kind: kind.__name__
-)
+@pytest.mark.parametrize("kind", [flip, zero, splice, forge_length, cut_header], ids=lambda kind: kind.__name__)
 def test_values_that_are_batches_themselves_are_no_records(kind: object) -> None:
     """Our users' second job: a topic of archived batches, with damage around them."""
     nested = builders.good_batch(2, base_offset=0)
@@ -270,6 +264,31 @@ def test_a_claim_beyond_the_end_hides_no_later_batch() -> None:
     assert raising.remaining == len(forged + good[2])
 
 
+SAME = builders.good_batch(3)
+BETWEEN = {
+    "garbage": b"garbage!!" * 3,
+    "zeros": bytes(50),
+    "a spoiled batch": SAME[:-1] + b"\xff",
+    "a short claim": builders.patched(SAME, 8, (40).to_bytes(4, "big")),
+    "a long claim": builders.patched(SAME, 8, (300).to_bytes(4, "big")),
+}
+
+
+@pytest.mark.parametrize("kind", BETWEEN)
+def test_batches_whose_offsets_start_anew_survive(kind: str) -> None:
+    """Archived producer batches all begin at offset 0: below the last good offset, but followed by another."""
+    data = SAME * 2 + BETWEEN[kind] + SAME * 3
+    skipped = kafkarec.decode(data, errors="skip")
+    assert [record.offset for record in skipped] == [0, 1, 2] * 5
+    assert sum(damage.length for damage in skipped.damage) == len(BETWEEN[kind])
+
+
+def test_the_end_of_one_log_before_another() -> None:
+    log = [builders.good_batch(3, base_offset=3 * i) for i in range(4)]
+    skipped = kafkarec.decode(b"".join([*log[:3], b"junkjunk", log[3], *log]), errors="skip")
+    assert [record.offset for record in skipped] == [*range(12), *range(12)]
+
+
 def test_only_garbage_and_only_zeros() -> None:
     for data in (b"text instead of batches, a good deal of it " * 9, bytes(4096), b"\xff" * 500):
         skipped = kafkarec.decode(data, errors="skip")
@@ -287,9 +306,7 @@ def test_batches_table_lists_every_good_batch_whatever_is_filtered() -> None:
 
 def test_scan_skips_framing_damage_and_keeps_the_rest() -> None:
     good = builders.good_batch(2)
-    table = kafkarec.scan(
-        good + b"garbage, garbage, garbage" + builders.good_batch(1, base_offset=2), errors="skip"
-    )
+    table = kafkarec.scan(good + b"garbage, garbage, garbage" + builders.good_batch(1, base_offset=2), errors="skip")
     assert [row["base_offset"] for row in reading.batch_rows(table)] == [0, 2]
     assert [damage.length for damage in table.damage] == [25]
 
@@ -306,9 +323,7 @@ def test_random_damage_in_real_segments() -> None:
         skipped = kafkarec.decode(spoiled, errors="skip")
         reading.assert_tiles(spoiled, skipped)
         got = [(r.offset, r.key, r.value) for r in skipped]
-        intact = [
-            r for r in rows if r["position"] + r["size_in_bytes"] <= start or r["position"] >= start + length
-        ]
+        intact = [r for r in rows if r["position"] + r["size_in_bytes"] <= start or r["position"] >= start + length]
         wanted = {o for row in intact for o in range(row["base_offset"], row["next_offset"])}
         assert wanted <= {row[0] for row in got}, f"seed {seed}"
         assert len(got) == len(set(got))
