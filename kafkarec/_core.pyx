@@ -15,6 +15,7 @@ from kafkarec._c.batch cimport BatchRow
 from kafkarec._c.checksum cimport checksums_install, checksums_prepare, checksums_sse42, crc32, crc32c, crc32c_own
 from kafkarec._c.columns cimport Buffer, Columns, Run, WANT_OFFSET, buffer_reserve, columns_give, columns_reserve
 from kafkarec._c.decode cimport Engine, engine_payload, engine_run
+from kafkarec._c.native cimport install_lz4, install_zstd, workbench_give
 from kafkarec._c.pages cimport pages_give, pages_kept, pages_out, pages_release
 from kafkarec._c.resync cimport damage_end, only_zeros, search_begin, search_on
 from kafkarec._c cimport status as st
@@ -47,15 +48,22 @@ def memory_in_use():
     return pages_out(), pages_kept()
 
 
-def crc32c_of(data, bint own=False):
-    """CRC-32C of a buffer by the way the engine takes (`own`: by our routine): what a test compares."""
-    cdef Source source = Source(data)
-    return crc32c_own(source.data(), source.view.len) if own else crc32c(source.data(), source.view.len)
+def install_native(str codec, addresses):
+    """From now on plain payloads of lz4 or zstd are decompressed by these functions; see codecs/native.py."""
+    cdef size_t[5] at
+    for i, address in enumerate(addresses):
+        at[<int>i] = address
+    if codec == "lz4":
+        install_lz4(at)
+    else:
+        install_zstd(at)
 
 
-def crc32_of(data):
+def checksums_of(data):
+    """(CRC-32C by the way the engine takes, CRC-32C by our routine, CRC-32) of a buffer, for doctor and tests."""
     cdef Source source = Source(data)
-    return crc32(source.data(), source.view.len)
+    cdef int64_t n = source.view.len
+    return crc32c(source.data(), n), crc32c_own(source.data(), n), crc32(source.data(), n)
 
 
 @cython.final
@@ -220,8 +228,7 @@ cdef class Chunk:
             return validity, window(self, c.buffers[1], rows * width), None
         if width < 0:                               # bits
             return validity, window(self, c.buffers[1], (rows + 7) // 8), None
-        data = None if c.buffers[2] == NULL else window(self, c.buffers[2], offsets[rows])
-        return validity, window(self, c.buffers[1], (rows + 1) * 4), data
+        return validity, window(self, c.buffers[1], (rows + 1) * 4), window(self, c.buffers[2], offsets[rows])
 
     def headers(self):
         """(key offsets, keys, value validity, value offsets, values) of all headers, as memoryviews."""
@@ -305,6 +312,8 @@ cdef class Decoder:
         columns_give(&self.e.columns)
         pages_give(self.e.rows.data, self.e.rows.capacity)
         pages_give(self.aborted.data, self.aborted.capacity)
+        pages_give(self.e.bench.out.data, self.e.bench.out.capacity)
+        workbench_give(&self.e.bench)
 
     def feed(self, data, start=0, stop=None):
         """The next input, or bytes [start, stop) of it: positions stay those of the whole."""

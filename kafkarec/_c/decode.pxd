@@ -17,6 +17,7 @@ from kafkarec._c.columns cimport (
     Buffer, Columns, WANT_OFFSET, WANT_TIMESTAMP, buffer_reserve, clear_bit, columns_truncate, run_append,
 )
 from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
+from kafkarec._c.native cimport Workbench, lz4_frame, native_lz4, native_zstd, zstd_frame
 from kafkarec._c.record cimport LEAST_RECORD, decode_records
 from kafkarec._c.resync cimport Search
 from kafkarec._c.status cimport (
@@ -29,7 +30,8 @@ cdef enum Payloads:
     ALL_PAYLOADS = 2
 
 cdef enum:
-    CHUNK_BYTES = 1 << 20        # payload bytes after which a chunk is handed over
+    LZ4 = 3
+    ZSTD = 4
 
 # One aborted transaction: batches of this producer with base offsets in [first, last] are dropped.
 cdef struct Aborted:
@@ -64,6 +66,7 @@ cdef struct Engine:
     BatchRow row                 # the batch that is being read
     const uint8_t* payload       # its compressed payload, when NEEDS_CODEC is answered
     int64_t payload_length
+    Workbench bench
 
 
 cdef inline bint was_aborted(const Options* o, const BatchRow* row) noexcept nogil:
@@ -171,6 +174,21 @@ cdef inline int engine_needs_codec(Engine* e) noexcept nogil:
     return NEEDS_CODEC
 
 
+cdef inline int engine_decompress(Engine* e) noexcept nogil:
+    """The pending payload by pointer, where there is one and the payload is plain; else NEEDS_CODEC."""
+    cdef int64_t length = 0
+    cdef int status = NEEDS_CODEC
+    if e.row.magic == 2 and e.row.record_count == 0:       # only the stream's head is looked at then
+        return NEEDS_CODEC
+    if e.row.codec == LZ4 and native_lz4():
+        status = lz4_frame(&e.bench, e.payload, e.payload_length, e.row.magic, e.options.limit, &length)
+    elif e.row.codec == ZSTD and native_zstd():
+        status = zstd_frame(&e.bench, e.payload, e.payload_length, e.options.limit, &length)
+    if status != OK:
+        return NEEDS_CODEC
+    return engine_payload(e, e.bench.out.data, length)
+
+
 cdef inline int engine_step(Engine* e) noexcept nogil:
     """One batch: OK when it was accepted."""
     cdef int status = read_batch(e.base, e.length, e.position, &e.row, &e.fault)
@@ -185,7 +203,8 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
     ):
         return engine_accept(e, e.columns.rows)
     if e.row.codec != 0:
-        return engine_needs_codec(e)
+        status = engine_needs_codec(e)
+        return engine_decompress(e) if status == NEEDS_CODEC else status
     if e.row.magic == 2:
         return engine_payload(e, e.base + e.row.position + V2_OVERHEAD, e.row.size_in_bytes - V2_OVERHEAD)
     return engine_payload(e, e.base + e.row.position, e.row.size_in_bytes)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from importlib import metadata
 from typing import Any, NamedTuple
 
-from kafkarec.codecs import gzip, lz4, snappy, zstd
-from kafkarec.codecs.failure import REASONS, CodecError, LimitReached, MissingCodec
+from kafkarec.codecs import gzip, lz4, native, snappy, zstd
+from kafkarec.codecs.failure import REASONS, CodecError, LimitReached, MissingCodec, load
 
 __all__ = [
     "BY_NAME",
@@ -83,12 +83,20 @@ def probe(codec_id: int, payload: Any, limit: int, magic: int = 2) -> None:
 
 
 def versions() -> dict[str, dict[str, str | None]]:
-    """Codec name -> library (its pip name), version (None: missing), how (its module). Imports nothing."""
+    """Codec name -> library (its pip name), version (None: missing), how payloads are decompressed. Loads them all."""
     return {
-        codec.name: {"library": codec.pip_name, "version": _version(codec.pip_name), "how": codec.module}
+        codec.name: {"library": codec.pip_name, "version": _version(codec.pip_name), "how": _way(codec)}
         for codec in CODECS
-        if codec.pip_name
+        if codec.pip_name and codec.module
     }
+
+
+def _way(codec: Codec) -> str | None:
+    try:
+        load(str(codec.module), codec.name, str(codec.pip_name))
+    except MissingCodec:
+        return None
+    return f"{codec.module}, plain payloads by pointer" if codec.name in native.in_use else codec.module
 
 
 def _version(pip_name: str) -> str | None:

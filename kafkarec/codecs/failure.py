@@ -57,11 +57,13 @@ class MissingCodec(CodecError):
 
 
 def load(module: str, codec: str, pip_name: str) -> Any:
-    """Imports a compression library at its first use."""
+    """Imports a compression library at its first use, and offers the core what C functions it has."""
     try:
-        return importlib.import_module(module)
+        library = importlib.import_module(module)
     except ImportError as error:
         raise MissingCodec(codec, pip_name) from error
+    importlib.import_module("kafkarec.codecs.native").install(codec)
+    return library
 
 
 MAX_FIRST_ROOM = 1 << 20

@@ -1,0 +1,167 @@
+"""Decompression without the GIL: lz4 and zstd by pointers into the codec libraries that are installed.
+
+    lz4   04 22 4d 18 | FLG | BD | [content size 8] | HC | blocks: size 4 LE (top bit: stored), data, [checksum 4] |
+          00 00 00 00 | [content checksum 4]
+    zstd  28 b5 2f fd | frame header descriptor | window descriptor ... : one frame that fills the payload
+
+Only the plain case is taken here, and only when every check that Kafka's streams make holds. Whatever else it is (odd
+flags, a failed check, a second frame, too large for the limit) is answered with NEEDS_CODEC: then the codec room
+decides, and says what is wrong. So the verdict is the same with and without pointers, which a test compares.
+`kafkarec/codecs/native.py` finds the addresses, proves them, and hands them over.
+"""
+from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy
+
+from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
+from kafkarec._c.status cimport NEEDS_CODEC, OK
+
+cdef extern from * nogil:
+    """
+    #include <stddef.h>
+    #include <stdint.h>
+
+    static int (*kr_lz4_block)(const char *, char *, int, int) = NULL;
+    static uint32_t (*kr_xxh32)(const void *, size_t, uint32_t) = NULL;
+    static void *(*kr_zstd_create)(void) = NULL;
+    static size_t (*kr_zstd_free)(void *) = NULL;
+    static size_t (*kr_zstd_decompress)(void *, void *, size_t, const void *, size_t) = NULL;
+    static size_t (*kr_zstd_frame_size)(const void *, size_t) = NULL;
+    static unsigned long long (*kr_zstd_bound)(const void *, size_t) = NULL;
+
+    static void install_lz4(const size_t *address) {
+        kr_xxh32 = (uint32_t (*)(const void *, size_t, uint32_t))address[0];
+        kr_lz4_block = (int (*)(const char *, char *, int, int))address[1];
+    }
+
+    static void install_zstd(const size_t *address) {
+        kr_zstd_create = (void *(*)(void))address[0];
+        kr_zstd_free = (size_t (*)(void *))address[1];
+        kr_zstd_frame_size = (size_t (*)(const void *, size_t))address[2];
+        kr_zstd_bound = (unsigned long long (*)(const void *, size_t))address[3];
+        kr_zstd_decompress = (size_t (*)(void *, void *, size_t, const void *, size_t))address[4];
+    }
+
+    static inline int native_lz4(void) { return kr_lz4_block != NULL; }
+    static inline int native_zstd(void) { return kr_zstd_decompress != NULL; }
+    """
+    void install_lz4(const size_t* address)
+    void install_zstd(const size_t* address)
+    bint native_lz4()
+    bint native_zstd()
+    int kr_lz4_block(const char* source, char* to, int size, int room)
+    uint32_t kr_xxh32(const void* data, size_t size, uint32_t seed)
+    void* kr_zstd_create()
+    size_t kr_zstd_free(void* context)
+    size_t kr_zstd_decompress(void* context, void* to, size_t room, const void* source, size_t size)
+    size_t kr_zstd_frame_size(const void* source, size_t size)
+    unsigned long long kr_zstd_bound(const void* source, size_t size)
+
+cdef extern from "<endian.h>" nogil:
+    uint32_t le32toh(uint32_t)
+
+cdef enum:
+    LZ4_MAGIC = 0x184D2204
+    LZ4_BLOCK_CHECKSUM = 0x10
+    LZ4_CONTENT_SIZE = 0x08
+    LZ4_CONTENT_CHECKSUM = 0x04
+    ZSTD_MOST_ROOM = 8 << 20     # a frame that may become larger is left to the codec room, which grows in steps
+    ZSTD_MOST_WINDOW = 27        # zstd-jni's limit, as a power of two; from there on the codec room looks closely
+
+# What one decoder keeps between batches: a place for decompressed bytes, zstd's context.
+cdef struct Workbench:
+    Buffer out
+    void* zstd
+
+
+cdef inline uint32_t load_le32(const uint8_t* p) noexcept nogil:
+    cdef uint32_t x
+    memcpy(&x, p, 4)
+    return le32toh(x)
+
+
+cdef inline void workbench_give(Workbench* bench) noexcept nogil:
+    """The zstd context back to its library; `out` belongs to the caller's page list."""
+    if bench.zstd != NULL:
+        kr_zstd_free(bench.zstd)
+    bench.zstd = NULL
+
+
+cdef inline int64_t lz4_blocks_at(const uint8_t* p, int64_t n, int8_t magic, int64_t* block_room) noexcept nogil:
+    """Where the blocks of a plain frame begin, 0 when it is not one."""
+    cdef int64_t header
+    cdef uint8_t flags, sizes
+    if n < 7 or load_le32(p) != LZ4_MAGIC:
+        return 0
+    flags, sizes = p[4], p[5]
+    if flags & 0xE3 != 0x60 or sizes & 0x8F or sizes < 0x40:
+        return 0
+    block_room[0] = <int64_t>1 << (8 + 2 * (sizes >> 4))
+    header = 10 if flags & LZ4_CONTENT_SIZE else 2
+    if n < 5 + header:
+        return 0
+    if magic > 0 and (kr_xxh32(p + 4, <size_t>header, 0) >> 8 & 0xFF) != p[4 + header]:   # magic 0: KAFKA-3160
+        return 0
+    return 5 + header
+
+
+cdef inline int lz4_frame(Workbench* bench, const uint8_t* p, int64_t n, int8_t magic, int64_t limit,
+                          int64_t* length) noexcept nogil:
+    """A plain frame to bench.out; NEEDS_CODEC for anything else."""
+    cdef int64_t block_room = 0, used = 0, room
+    cdef int64_t at = lz4_blocks_at(p, n, magic, &block_room)
+    cdef uint32_t size
+    cdef int done
+    if at == 0:
+        return NEEDS_CODEC
+    while n - at >= 4:
+        size = load_le32(p + at)
+        at += 4
+        if size == 0:
+            if p[4] & LZ4_CONTENT_CHECKSUM and n - at < 4:
+                return NEEDS_CODEC
+            length[0] = used
+            return OK
+        room = limit - used if limit - used < block_room else block_room
+        if (size & 0x7FFFFFFF) > <uint32_t>block_room or (size & 0x7FFFFFFF) > n - at or (size & 0x7FFFFFFF) == 0:
+            return NEEDS_CODEC
+        if buffer_reserve(&bench.out, <size_t>used, <size_t>(used + room + SLACK)) != OK:
+            return NEEDS_CODEC
+        if size >> 31:
+            size &= 0x7FFFFFFF
+            if size > room:
+                return NEEDS_CODEC
+            memcpy(bench.out.data + used, p + at, size)
+            used += size
+        else:
+            done = kr_lz4_block(<const char*>p + at, <char*>bench.out.data + used, <int>size, <int>room)
+            if done < 0:
+                return NEEDS_CODEC
+            used += done
+        if p[4] & LZ4_BLOCK_CHECKSUM:
+            if n - at - size < 4 or kr_xxh32(p + at, size, 0) != load_le32(p + at + size):
+                return NEEDS_CODEC
+            at += 4
+        at += size
+    return NEEDS_CODEC
+
+
+cdef inline int zstd_frame(Workbench* bench, const uint8_t* p, int64_t n, int64_t limit, int64_t* length) noexcept nogil:
+    """One frame that fills the payload, of a size that is sure to fit; NEEDS_CODEC for anything else."""
+    cdef unsigned long long bound
+    cdef size_t done
+    if n < 6 or load_le32(p) != <uint32_t>0xFD2FB528 or kr_zstd_frame_size(p, <size_t>n) != <size_t>n:
+        return NEEDS_CODEC
+    if not p[4] & 0x20 and 10 + (p[5] >> 3) >= ZSTD_MOST_WINDOW:
+        return NEEDS_CODEC
+    bound = kr_zstd_bound(p, <size_t>n)
+    if bound > <unsigned long long>limit or bound > ZSTD_MOST_ROOM:
+        return NEEDS_CODEC
+    if bench.zstd == NULL:
+        bench.zstd = kr_zstd_create()
+    if bench.zstd == NULL or buffer_reserve(&bench.out, 0, <size_t>bound + SLACK) != OK:
+        return NEEDS_CODEC
+    done = kr_zstd_decompress(bench.zstd, bench.out.data, <size_t>bound, p, <size_t>n)
+    if done > bound:                     # error codes are the largest values of size_t
+        return NEEDS_CODEC
+    length[0] = <int64_t>done
+    return OK

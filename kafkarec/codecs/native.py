@@ -1,0 +1,88 @@
+"""C functions of the installed codec libraries, for the engine to call without the GIL.
+
+The wheels document none. Where an extension module exports the functions all the same, they are put to the proof (the
+bytes must come out right through ctypes) and then handed to the core by address; anything else leaves things as they
+are: the Python calls serve every payload. `KAFKAREC_NATIVE_CODECS=0` turns this off; `doctor` says what is in use.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+from functools import cache
+from typing import Any
+
+from kafkarec import _core
+
+in_use: set[str] = set()
+"""Names of the codecs whose plain payloads the engine decompresses itself."""
+
+_SAMPLE = bytes(i * i & 0x3F for i in range(5000))
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def _lz4() -> None:
+    block = importlib.import_module("lz4.block")
+    library = ctypes.CDLL(importlib.import_module("lz4.frame._frame").__file__)
+    decompress, xxh32 = library.LZ4_decompress_safe, library.XXH32
+    xxh32.restype, xxh32.argtypes = ctypes.c_uint32, (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint32)
+    packed = block.compress(_SAMPLE, store_size=False)
+    out = ctypes.create_string_buffer(len(_SAMPLE))
+    if decompress(packed, out, len(packed), len(_SAMPLE)) != len(_SAMPLE) or out.raw != _SAMPLE:
+        return
+    if decompress(packed, out, len(packed), len(_SAMPLE) - 1) >= 0:
+        return
+    if xxh32(b"", 0, 0) != 0x02CC5D05 or xxh32(b"abc", 3, 0) != 0x32D153FF:
+        return
+    _core.install_native("lz4", [_address(xxh32), _address(decompress)])
+    in_use.add("lz4")
+
+
+def _zstd() -> None:
+    zstandard = importlib.import_module("zstandard")
+    library = ctypes.CDLL(_module_file(zstandard.__path__[0], "_cffi"))
+    names = ("createDCtx", "freeDCtx", "findFrameCompressedSize", "decompressBound", "decompressDCtx")
+    create, free, frame_size, bound, decompress = (getattr(library, f"ZSTD_{name}") for name in names)
+    create.restype, free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
+    frame_size.restype, frame_size.argtypes = ctypes.c_size_t, (ctypes.c_char_p, ctypes.c_size_t)
+    bound.restype, bound.argtypes = ctypes.c_ulonglong, (ctypes.c_char_p, ctypes.c_size_t)
+    decompress.restype = ctypes.c_size_t
+    decompress.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)
+    packed = zstandard.ZstdCompressor(write_content_size=False).compress(_SAMPLE)
+    out = ctypes.create_string_buffer(len(_SAMPLE))
+    context = create()
+    try:
+        right = decompress(context, out, len(_SAMPLE), packed, len(packed)) == len(_SAMPLE) and out.raw == _SAMPLE
+        short = decompress(context, out, len(_SAMPLE) - 1, packed, len(packed)) > len(_SAMPLE)
+    finally:
+        free(context)
+    if not right or not short or frame_size(packed, len(packed)) != len(packed):
+        return
+    if bound(packed, len(packed)) < len(_SAMPLE) or frame_size(packed[:-1], len(packed) - 1) < 1 << 62:
+        return
+    _core.install_native("zstd", [_address(f) for f in (create, free, frame_size, bound, decompress)])
+    in_use.add("zstd")
+
+
+def _module_file(folder: str, module: str) -> str:
+    """The file of an extension module that need not be importable: its cffi twin may lack cffi."""
+    found = (name for name in sorted(os.listdir(folder)) if name.startswith(module + ".") and name.endswith(".so"))
+    return os.path.join(folder, next(found))
+
+
+_FINDERS = {"lz4": _lz4, "zstd": _zstd}
+
+
+@cache
+def install(codec: str) -> None:
+    """Looks for `codec`'s functions and hands them to the core, once, when its library is first needed."""
+    if codec not in _FINDERS or os.environ.get("KAFKAREC_NATIVE_CODECS", "1") == "0":
+        return
+    try:
+        _FINDERS[codec]()
+    except (ImportError, OSError, AttributeError, StopIteration, TypeError, ValueError):
+        return

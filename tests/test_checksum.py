@@ -1,0 +1,47 @@
+"""The checksum room, every way it can take: the library's routine, our SSE4.2 one, the table."""
+
+from __future__ import annotations
+
+import random
+import zlib
+
+import crc32c as library
+import pytest
+import subprocesses
+
+from kafkarec import _core
+
+EVERY_WAY = """
+import random, zlib, crc32c
+from kafkarec import _core
+chance = random.Random(1)
+block = chance.randbytes(100_000)
+for length in [*range(700), 4095, 65_537, 100_000]:
+    for start in (0, 1, 7):
+        piece = block[start : start + length]
+        used, own, legacy = _core.checksums_of(piece)
+        assert used == own == crc32c.crc32c(piece), length
+        assert legacy == zlib.crc32(piece), length
+print(_core.CRC32C_WAY)
+"""
+
+
+@pytest.mark.parametrize("way", ["library", "own", "table"])
+def test_each_way_agrees_with_the_libraries(way: str) -> None:
+    taken = subprocesses.run(f"import os; os.environ['KAFKAREC_CRC32C'] = {way!r}\n{EVERY_WAY}").strip()
+    assert taken == way or (way != "table" and not library.hardware_based)
+
+
+def test_check_values_of_the_catalogue() -> None:
+    assert _core.checksums_of(b"123456789") == (0xE3069283, 0xE3069283, 0xCBF43926)
+
+
+def test_unaligned_places_in_a_larger_buffer() -> None:
+    data = memoryview(random.Random(2).randbytes(5000))
+    for start in range(1, 64):
+        assert _core.checksums_of(data[start:])[2] == zlib.crc32(data[start:])
+
+
+def test_an_unknown_way_is_refused_by_name() -> None:
+    code = "import os; os.environ['KAFKAREC_CRC32C'] = 'sse5'\ntry:\n    import kafkarec\nexcept ValueError as e:\n    print(e)"
+    assert "library, own, table" in subprocesses.run(code)

@@ -1,0 +1,65 @@
+"""lz4 and zstd by pointer against the Python calls: the same verdict and the same records, whatever the payload."""
+
+from __future__ import annotations
+
+import json
+
+import golden
+import pytest
+import subprocesses
+
+from kafkarec import build_info
+
+# Every golden file, and cut and changed copies of the compressed ones, as one line of JSON each.
+ANSWERS = """
+import hashlib, json, random
+import golden, kafkarec
+kafkarec.build_info()
+chance = random.Random(5)
+for folder in ("vectors", "invalid"):
+    for path in sorted((golden.VECTORS / folder).glob("*.bin")):
+        data = path.read_bytes()
+        inputs = [data]
+        if len(data) < 3000 and any(name in path.name for name in ("lz4", "zstd")):
+            for _ in range(60):
+                at = chance.randrange(61, len(data)) if len(data) > 62 else 0
+                inputs.append(data[:at] + bytes([data[at] ^ 1 << chance.randrange(8)]) + data[at + 1 :] if at else data)
+        for one in inputs:
+            try:
+                got = kafkarec.decode(one, check_crcs=False, control=True)
+                answer = hashlib.sha256(repr(list(got)).encode()).hexdigest()
+            except kafkarec.KafkaRecordError as error:
+                answer = type(error).__name__
+            print(json.dumps([path.name, answer]))
+"""
+
+
+def run(pointers: str) -> list[list[str]]:
+    lines = subprocesses.run(f"import os; os.environ['KAFKAREC_NATIVE_CODECS'] = {pointers!r}\n{ANSWERS}")
+    return [json.loads(line) for line in lines.splitlines()]
+
+
+def test_pointers_change_no_answer() -> None:
+    by_pointer, by_call = run("1"), run("0")
+    assert len(by_pointer) > 3000
+    assert by_pointer == by_call
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_the_limit_is_a_true_cap_by_pointer_too(codec: str) -> None:
+    import kafkarec
+
+    data = golden.vector(f"v2-{codec}-random-70k").bytes
+    assert len(kafkarec.decode(data, max_decompressed_bytes=80_000)) == 1
+    with pytest.raises(kafkarec.LimitExceededError):
+        kafkarec.decode(data, max_decompressed_bytes=69_999)
+
+
+def test_doctor_says_what_is_in_use() -> None:
+    how = {name: info["how"] for name, info in build_info()["codecs"].items()}
+    assert set(how) == {"gzip", "snappy", "lz4", "zstd"}
+    assert "by pointer" not in how["gzip"]
+    off = subprocesses.run(
+        "import os; os.environ['KAFKAREC_NATIVE_CODECS'] = '0'\nimport kafkarec; print(kafkarec.build_info()['codecs'])"
+    )
+    assert "by pointer" not in off
