@@ -20,7 +20,7 @@ from kafkarec._c.pages cimport pages_give, pages_kept, pages_out, pages_release
 from kafkarec._c.resync cimport damage_end, only_zeros, search_begin, search_on
 from kafkarec._c cimport status as st
 from kafkarec._desk.capsules cimport borrow_values, list_capsule, pack_shape, schema_capsule, stream_capsule
-from kafkarec._desk.wishes cimport fault_words, fill_options
+from kafkarec._desk.wishes cimport fault_words, fill_constants, fill_options
 
 cdef extern from *:
     int CYTHON_HEX "CYTHON_HEX_VERSION"
@@ -124,7 +124,6 @@ cdef class Layout:
         free(self.codes)
 
     def schema_capsule(self, bint lists=False):
-        """A new arrow_schema capsule: a struct of the columns, or a list of such structs."""
         return schema_capsule(self.shape, lists)
 
     def stream_capsule(self, list pieces):
@@ -295,11 +294,7 @@ cdef class Decoder:
         self.file_name = file or None
         self.file = None if not file else str(file).encode(errors="surrogateescape")
         self.topic = None if topic is None else topic.encode()
-        if self.file is not None:
-            self.constants.file = <const char*>self.file
-        if self.topic is not None:
-            self.constants.topic = <const char*>self.topic
-        self.constants.partition = -1 if partition is None else partition
+        fill_constants(&self.constants, self.topic, self.file, partition)
         self.damage = []
         self.guesses = {}
         self.good_next = INT64_MIN

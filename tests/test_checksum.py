@@ -43,5 +43,12 @@ def test_unaligned_places_in_a_larger_buffer() -> None:
 
 
 def test_an_unknown_way_is_refused_by_name() -> None:
-    code = "import os; os.environ['KAFKAREC_CRC32C'] = 'sse5'\ntry:\n    import kafkarec\nexcept ValueError as e:\n    print(e)"
+    code = """
+import os
+os.environ["KAFKAREC_CRC32C"] = "sse5"
+try:
+    import kafkarec
+except ValueError as error:
+    print(error)
+"""
     assert "library, own, table" in subprocesses.run(code)

@@ -145,7 +145,8 @@ cdef inline int lz4_frame(Workbench* bench, const uint8_t* p, int64_t n, int8_t 
     return NEEDS_CODEC
 
 
-cdef inline int zstd_frame(Workbench* bench, const uint8_t* p, int64_t n, int64_t limit, int64_t* length) noexcept nogil:
+cdef inline int zstd_frame(Workbench* bench, const uint8_t* p, int64_t n, int64_t limit,
+                           int64_t* length) noexcept nogil:
     """One frame that fills the payload, of a size that is sure to fit; NEEDS_CODEC for anything else."""
     cdef unsigned long long bound
     cdef size_t done

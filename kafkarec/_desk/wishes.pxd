@@ -4,6 +4,7 @@ Functions over Python objects, for the desk alone.
 """
 from libc.stdint cimport INT64_MAX, int64_t
 
+from kafkarec._c.assemble cimport Constants
 from kafkarec._c.columns cimport Buffer, MOST_BYTES, buffer_reserve
 from kafkarec._c.decode cimport Aborted, Options
 from kafkarec._c.status cimport Fault
@@ -30,6 +31,16 @@ cdef inline int fill_options(Options* o, object options, Buffer* aborted) except
         entry += 1
     o.aborted = <Aborted*>aborted.data
     o.aborted_count = len(spans)
+    return 0
+
+
+cdef inline int fill_constants(Constants* c, object topic, object file, object partition) except -1:
+    """Columns that are the same for a whole input; topic and file are bytes that the decoder keeps, or None."""
+    if topic is not None:
+        c.topic = <const char*>topic
+    if file is not None:
+        c.file = <const char*>file
+    c.partition = -1 if partition is None else partition
     return 0
 
 
