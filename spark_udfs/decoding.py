@@ -58,8 +58,17 @@ class Explode:
                 rows, parents = _outer_rows(lists) if self.outer else (None, pc.list_parent_indices(lists))
                 records = [child.take(rows) if rows else child for child in lists.values.flatten()]
                 around = [column.slice(done, len(lists)).take(parents) for column in kept]
-                yield pa.RecordBatch.from_arrays([*around, *records], names)
+                whole = pa.RecordBatch.from_arrays([*around, *records], names)
+                yield from _cut(whole, chosen.max_output_bytes)
                 done += len(lists)
+
+
+def _cut(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+    """One large value gives one large batch: cut between records, so that Spark works while the rest is sent."""
+    pieces = max(1, batch.nbytes // most)
+    rows = max(1, -(-batch.num_rows // pieces))
+    for start in range(0, max(batch.num_rows, 1), rows):
+        yield batch.slice(start, rows)
 
 
 def _outer_rows(lists: pa.ListArray) -> tuple[pa.Array | None, pa.Array]:

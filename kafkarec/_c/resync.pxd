@@ -6,8 +6,8 @@
    the whole claim is the damage and nothing inside it is looked at: a value may itself hold batches. Several damaged
    batches in a row are followed claim by claim, as long as their offsets go up, until one checks out.
 2. Else byte by byte, always with CRC. A candidate whose base offset is below the last good next offset (a batch inside
-   of a value, most likely) counts only when a batch checks out behind it too. None counts whose offsets reach into
-   those of the batch behind it: no checksum covers a base offset, and a cut may have left half of one.
+   of a value, most likely) counts only when a batch checks out behind it too. None counts whose base offset is far
+   above both its neighbours': no checksum covers a base offset, and a cut may have left half of one.
 
 Before its CRC is computed a candidate must look like what somebody writes, or be followed by another frame: in a
 gigabyte of compressed bytes every 300th place holds a size and a magic by chance.
@@ -27,6 +27,12 @@ from kafkarec._c.status cimport Fault, OK
 cdef enum:
     CRC_BUDGET = 8               # bytes of CRC work per byte of input
     MOST_CLAIMS = 64             # damaged batches in a row that are followed by their claims
+
+cdef extern from * nogil:
+    """
+    #define KR_OFFSET_JUMP ((int64_t)1 << 31)
+    """
+    int64_t OFFSET_JUMP "KR_OFFSET_JUMP"
 
 cdef struct Search:
     int64_t crc_left             # bytes of CRC work that are left
@@ -81,6 +87,11 @@ cdef inline bint frame_behind(const uint8_t* base, int64_t length, int64_t posit
     return position == length or frame(base, length, position, &size, &fault) == OK
 
 
+cdef inline bint far_above(int64_t offset, int64_t other) noexcept nogil:
+    """More than 2^31 records further on: no log jumps so far, half a base offset does."""
+    return offset > OFFSET_JUMP and other < offset - OFFSET_JUMP
+
+
 cdef inline bint acceptable(const uint8_t* base, int64_t length, int64_t position, Search* search) noexcept nogil:
     cdef BatchRow row, behind
     cdef Fault fault
@@ -92,7 +103,7 @@ cdef inline bint acceptable(const uint8_t* base, int64_t length, int64_t positio
     if not checks_out(base, length, position, search, &row):
         return False
     followed = checks_out(base, length, position + row.size_in_bytes, search, &behind)
-    if followed and behind.base_offset < row.next_offset:
+    if followed and far_above(row.base_offset, behind.base_offset) and far_above(row.base_offset, search.good_next):
         return False
     return followed or row.base_offset >= search.good_next
 
@@ -110,7 +121,7 @@ cdef inline bint claims_lead_on(const uint8_t* base, int64_t length, int64_t pos
             return False
         if acceptable(base, length, position, search):
             return True
-        if row.base_offset < offset or not looks_written(base + position, &row):
+        if row.base_offset < offset or far_above(row.base_offset, offset) or not looks_written(base + position, &row):
             return False
         offset = row.base_offset + 1 if row.base_offset < row.last_offset else row.last_offset
         position += row.size_in_bytes
