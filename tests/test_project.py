@@ -159,6 +159,12 @@ def test_the_page_of_columns_has_every_column_and_its_type(title: str, fields: d
     assert told == {name: field.type for name, field in fields.items()}
 
 
+def test_figures_in_the_readme_are_those_of_the_last_benchmark() -> None:
+    results = (ROOT / "benchmarks" / "RESULTS.md").read_text().splitlines()
+    rows = re.findall(r"^\| (?:kafkarec|aiokafka) \|.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(rows) == 2 and set(rows) <= set(results), "README.md quotes two rows of benchmarks/RESULTS.md"
+
+
 def test_links_in_texts_lead_somewhere() -> None:
     broken = []
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]:
