@@ -20,7 +20,7 @@ _BLOCK = 4096
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record. A field whose column was not decoded is None.
+    """One record. A field whose column was left out of `columns` is None (headers: empty).
 
     timestamp: int    milliseconds since 1970-01-01 UTC, None for -1
     headers           list of (key, value or None), in order, repeats kept

@@ -107,6 +107,8 @@ class Table:
         return self._same(self._cut(start, max(start, stop)))
 
     def _row(self, index: int) -> int:
+        if not isinstance(index, int):
+            raise TypeError(f"an index is an int or a slice, not {index!r}; .column(name) gives a column")
         row = index + self._length if index < 0 else index
         if not 0 <= row < self._length:
             raise IndexError(f"row {index} of {self._length}")
