@@ -3,8 +3,7 @@
 usage: run.py [--rounds N] [--slow] [--only NAME ...]
 
 --slow adds kafka-python (minutes). Each round runs every contestant once on every file, so a slow moment
-of the machine hits all of them; the figure is the best round. Peers in other languages are run by hand,
-see README.md here.
+of the machine hits all of them; the figure is the best round.
 """
 
 from __future__ import annotations

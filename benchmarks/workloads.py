@@ -96,9 +96,7 @@ CLIENT: dict[int, Packer] = {
 JAVA: dict[int, Packer] = {
     **CLIENT,
     3: lambda payload: bytes(
-        lz4.frame.compress(
-            payload, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
-        )
+        lz4.frame.compress(payload, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False)
     ),
     4: zstd_streamed,
 }
@@ -134,9 +132,7 @@ def payload_of(work: Workload, rng: random.Random) -> bytes:
     for delta in range(work.records):
         key = varint(8) + b"%08d" % rng.randrange(10**8) if work.keys else varint(-1)
         value = json_like(rng, work.value_bytes)
-        body = b"".join(
-            (b"\x00", SMALL_VARINTS[delta], SMALL_VARINTS[delta], key, varint(len(value)), value, headers)
-        )
+        body = b"".join((b"\x00", SMALL_VARINTS[delta], SMALL_VARINTS[delta], key, varint(len(value)), value, headers))
         out += [varint(len(body)), body]
     return b"".join(out)
 
