@@ -70,7 +70,7 @@ def kafka_decode(
     mode: FAILFAST or PERMISSIVE, see the head of this module
     check_crcs: verify checksums
     max_decompressed_bytes: budget of one compressed payload; beyond it the reason is limit_exceeded
-    max_output_bytes: the size of what a task holds at once, cut at value borders
+    max_output_bytes: a task sends its output in pieces of about this size, cut between values
     control: also the records of control batches (transaction markers)
 
     >>> df.select(kafka_decode("value")[0]["offset"])                               # doctest: +SKIP
@@ -117,7 +117,7 @@ def kafka_explode(
 
     keep: columns of `df` to repeat beside each record; none by default
     outer: also one row for a NULL or empty value, with nulls in place of a record
-    The other arguments are those of `kafka_decode`.
+    The other arguments are those of `kafka_decode`; pieces of output are cut between records.
 
     >>> kafka_explode(df, "value", "PERMISSIVE", keep=["file"]).where("offset > 7")  # doctest: +SKIP
     """

@@ -21,14 +21,14 @@ class Options:
     mode: FAILFAST raises at the first damage, PERMISSIVE keeps everything else and a row with the reason
     check_crcs: verify the checksum of every batch
     max_decompressed_bytes: budget of one compressed payload; more is limit_exceeded
-    max_output_bytes: an output array ends at a row border before this many bytes
+    max_output_bytes: a piece of output ends at the value (kafka_explode: the record) that reaches this size
     control: also return the records of control batches
     """
 
     mode: str = "FAILFAST"
     check_crcs: bool = True
     max_decompressed_bytes: int = 128 << 20
-    max_output_bytes: int = 64 << 20
+    max_output_bytes: int = 8 << 20  # measured: 4 to 16 MiB let Spark work while the next piece is decoded
     control: bool = False
 
     @property

@@ -149,6 +149,15 @@ def test_output_is_cut_at_value_borders() -> None:
     assert [len(piece) for piece in pieces] == [1] * 5
 
 
+def test_explode_cuts_a_large_value_between_records() -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array(["a"]), pa.array([GOOD * 50])], ["name", "value"])
+    literal = options.to_literal(options.make(max_output_bytes=4 * len(GOOD)))
+    pieces = list(decoding.Explode(literal, outer=False)(iter([batch])))
+    whole = list(decoding.Explode("FAILFAST", outer=False)(iter([batch])))
+    assert len(whole) == 1 and len(pieces) > 5
+    assert pa.Table.from_batches(pieces).equals(pa.Table.from_batches(whole))
+
+
 def test_limit_of_one_payload_is_an_error_or_a_reason() -> None:
     raw = golden.vector(next(case.name for case in golden.vectors() if case.name.startswith("v2-zstd"))).bytes
     with pytest.raises(kafkarec.LimitExceededError, match="max_decompressed_bytes"):
