@@ -145,7 +145,7 @@ def test_a_bomb_stops_at_the_cap(name: str, magic: int, tmp_path: Path) -> None:
 data = open({str(path)!r}, "rb").read()
 cap = 4 << 20
 begin()
-started = time.monotonic()
+started = time.process_time()
 for _ in range(2):
     try:
         kafkarec.decode(data, max_decompressed_bytes=cap)
@@ -157,7 +157,7 @@ for _ in range(2):
 skipped = kafkarec.decode(data, max_decompressed_bytes=cap, errors="skip")
 assert [damage.reason for damage in skipped.damage] == ["limit_exceeded"]
 assert peak() < 2 * cap + (20 << 20), peak()
-assert time.monotonic() - started < 10
+assert time.process_time() - started < 10
 """
     )
     subprocesses.run(code)
@@ -198,12 +198,12 @@ def test_many_empty_frames_take_linear_time(codec: str, piece: bytes, tmp_path: 
         + f"""
 data = open({str(path)!r}, "rb").read()
 begin()
-started = time.monotonic()
+started = time.process_time()
 try:
     kafkarec.decode(data)
 except kafkarec.KafkaRecordError:
     pass
-assert time.monotonic() - started < 5, time.monotonic() - started
+assert time.process_time() - started < 8, time.process_time() - started
 assert peak() < 40 << 20, peak()
 """
     )
@@ -220,10 +220,10 @@ n = 30_000
 data = b"".join(
     struct.pack(">qi", i, (n - i) * 61 - 12) + head[12:] for i in range(n)
 ) + b"x" * 61
-started = time.monotonic()
+started = time.process_time()
 skipped = kafkarec.decode(data, errors="skip")
 assert len(skipped) == 0
-assert time.monotonic() - started < 5, time.monotonic() - started
+assert time.process_time() - started < 8, time.process_time() - started
 """
     )
     subprocesses.run(code)
