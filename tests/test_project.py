@@ -165,6 +165,18 @@ def test_figures_in_the_readme_are_those_of_the_last_benchmark() -> None:
     assert len(rows) == 2 and set(rows) <= set(results), "README.md quotes two rows of benchmarks/RESULTS.md"
 
 
+def test_python_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "README.md").read_text().split("## In Python")[1]
+    code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]
+    shutil.copy(SEGMENT, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, object] = {}
+    exec(code, scope)
+    columns = scope["columns"]
+    assert isinstance(columns, kafkarec.RecordColumns) and len(columns) == 865
+    assert repr(columns[0].value) in code and ", ".join(columns.schema.names) in code
+
+
 def test_links_in_texts_lead_somewhere() -> None:
     broken = []
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]:
