@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -18,6 +19,8 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from . import bootstrap, options, schema
 from .schema import Column
 
+# `_corrupt_record` has these, in this order, behind `path` where there is a file.
+REASON_FIELDS = ("position", "length", "lost_from", "lost_to", "next_position", "reason", "detail")
 # What Spark hands over: one array, or a tuple of arrays where the function was called with two arguments.
 Batches = Iterator[pa.Array]
 
@@ -33,11 +36,8 @@ def kafka_scan(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The body of `kafka_scan(value[, mode])`: one struct per batch, headers only."""
     kafkarec = bootstrap.load()
     for values, chosen in _arguments(batches):
-        if not len(values):
-            yield pa.array([], schema.arrow_result(schema.BATCH_COLUMNS))
-            continue
-        pieces = kafkarec.scan_each(values, errors=chosen.errors)
-        yield from _pieces(kafkarec, pieces, values, schema.BATCH_COLUMNS)
+        each = partial(kafkarec.scan_each, errors=chosen.errors)
+        yield from _pieces(kafkarec, each, values, chosen, schema.BATCH_COLUMNS)
 
 
 class Explode:
@@ -91,31 +91,57 @@ def decode_values(
     columns: tuple[Column, ...] = schema.RECORD_COLUMNS,
 ) -> Iterator[pa.ListArray]:
     """`values` (binary or large_binary) to array<struct>, cut at value borders before max_output_bytes."""
-    if not len(values):
-        yield pa.array([], schema.arrow_result(columns))
-        return
-    pieces = kafkarec.decode_each(
-        values,
-        columns=schema.sources(columns),
-        errors=chosen.errors,
-        check_crcs=chosen.check_crcs,
-        max_decompressed_bytes=chosen.max_decompressed_bytes,
-        timestamp_unit="us",
-        control=chosen.control,
-        max_output_bytes=chosen.max_output_bytes,
-    )
-    yield from _pieces(kafkarec, pieces, values, columns)
+
+    def each(some: pa.Array) -> Iterable[Any]:
+        pieces: Iterable[Any] = kafkarec.decode_each(
+            some,
+            columns=schema.sources(columns),
+            errors=chosen.errors,
+            check_crcs=chosen.check_crcs,
+            max_decompressed_bytes=chosen.max_decompressed_bytes,
+            timestamp_unit="us",
+            control=chosen.control,
+            max_output_bytes=chosen.max_output_bytes,
+        )
+        return pieces
+
+    yield from _pieces(kafkarec, each, values, chosen, columns)
 
 
 def _pieces(
-    kafkarec: Any, pieces: Iterable[Any], values: pa.Array, columns: tuple[Column, ...]
+    kafkarec: Any,
+    each: Callable[[pa.Array], Iterable[Any]],
+    values: pa.Array,
+    chosen: options.Options,
+    columns: tuple[Column, ...],
 ) -> Iterator[pa.ListArray]:
-    try:
-        for piece in [pieces] if hasattr(pieces, "__arrow_c_array__") else pieces:
-            yield reassemble(piece, columns)
-    except kafkarec.KafkaRecordError as error:
-        _explain(error, values)
-        raise
+    """Every piece of `each(values)`, reassembled; in PERMISSIVE mode no value can make it raise."""
+    if not len(values):
+        yield pa.array([], schema.arrow_result(columns))
+    done = 0
+    while done < len(values):
+        begin = done
+        try:
+            for piece in each(values.slice(begin)):
+                done += piece.stop - piece.start
+                yield reassemble(piece, columns)
+        except kafkarec.KafkaRecordError as error:
+            if chosen.mode != "PERMISSIVE" or error.value_index is None:
+                _explain(error, values.slice(begin))
+                raise
+            # "skip" raises only where a whole value cannot be held: more records than one array can have
+            bad = begin + error.value_index
+            if bad > done:
+                yield from _pieces(kafkarec, each, values.slice(done, bad - done), chosen, columns)
+            yield _lost_value(error, len(values[bad].as_buffer()), columns)
+            done = bad + 1
+
+
+def _lost_value(error: Any, size: int, columns: tuple[Column, ...]) -> pa.ListArray:
+    """One value of which nothing could be kept: a list of one element, the reason."""
+    told = dict.fromkeys(REASON_FIELDS) | {"position": 0, "length": size, "next_position": size}
+    told |= {"reason": error.reason, "detail": str(error)}
+    return pa.array([[{schema.CORRUPT: json.dumps(told)}]], schema.arrow_result(columns))
 
 
 def _explain(error: Any, values: pa.Array) -> None:
@@ -207,7 +233,7 @@ def _range(count: int) -> pa.Array:
 def corrupt_text(damage: Any) -> str:
     """`_corrupt_record`: why a range of bytes gave no records, as JSON."""
     told = {"path": damage.file} if damage.file else {}
-    for name in ("position", "length", "lost_from", "lost_to", "next_position", "reason", "detail"):
+    for name in REASON_FIELDS:
         told[name] = getattr(damage, name)
     return json.dumps(told)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import golden
@@ -164,6 +165,35 @@ def test_limit_of_one_payload_is_an_error_or_a_reason() -> None:
         decode([raw], max_decompressed_bytes=1)
     (rows,) = decode([raw], "PERMISSIVE", max_decompressed_bytes=1).to_pylist()
     assert json.loads(rows[0]["_corrupt_record"])["reason"] == "limit_exceeded"
+
+
+def test_value_that_no_array_can_hold_is_a_reason_too() -> None:
+    """The engine itself raises, also under "skip", where one value decodes to more than 2 GiB; a real one takes
+    half a minute (20 payloads of 120 MiB in 80 kB of zstd), so here the engine is told to find that."""
+    huge = b"decodes to more than an array can hold"
+
+    def decode_each(values: pa.Array, **given: Any) -> Any:
+        for index, value in enumerate(values.to_pylist()):
+            if value == huge:
+                raise kafkarec.LimitExceededError("too much", reason="out_of_memory", value_index=index)
+        return kafkarec.decode_each(values, **given)
+
+    engine = SimpleNamespace(decode_each=decode_each, KafkaRecordError=kafkarec.KafkaRecordError)
+    values = pa.array([GOOD, None, huge, b"", huge, GOOD])
+    with pytest.raises(kafkarec.LimitExceededError, match="too much"):
+        list(decoding.decode_values(engine, values, options.Options()))
+    pieces = decoding.decode_values(engine, values, options.make(mode="PERMISSIVE"))
+    found = pa.concat_arrays(pieces).to_pylist()
+    assert [None if row is None else len(row) for row in found] == [5, None, 1, 0, 1, 5]
+    assert json.loads(found[2][0]["_corrupt_record"]) == {
+        "position": 0,
+        "length": len(huge),
+        "lost_from": None,
+        "lost_to": None,
+        "next_position": len(huge),
+        "reason": "out_of_memory",
+        "detail": "too much",
+    }
 
 
 def test_timestamp_beyond_microseconds_is_null() -> None:
