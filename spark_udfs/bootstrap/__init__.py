@@ -15,6 +15,7 @@ forks).
 | wheels | the manifest, and reading a wheel without trusting it |
 | roots | which folder may hold the unpacked files |
 | cache | one unpacked copy per node: lock, rename, seal |
+| __main__ | `python -m spark_udfs.bootstrap [--prune]`: the copies on this node |
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def _provide_in(folder: str, key: str, open_wheels: Opener) -> str:
     target = os.path.join(folder, key)
     try:
         if not os.path.lexists(target):
-            with _locked(os.path.join(folder, f"{key}.lock")):
+            with locked(os.path.join(folder, f"{key}.lock")):
                 _sweep(folder, key)
                 if not os.path.lexists(target):  # not made by another process while we waited
                     _unpack(folder, key, open_wheels)
@@ -82,7 +82,7 @@ def _provide_in(folder: str, key: str, open_wheels: Opener) -> str:
 
 
 @contextmanager
-def _locked(path: str) -> Iterator[None]:
+def locked(path: str) -> Iterator[None]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -182,7 +182,7 @@ def _check_seal(target: str, rehash: bool) -> str | None:
     if hashlib.sha256(body.encode()).hexdigest() != seal:
         raise RootRefused(f"{target}: its seal is broken")
     sealed: dict[str, list[int | str]] = json.loads(body)["files"]
-    found = set(_walk(target))
+    found = set(files_below(target))
     differing = found ^ (set(sealed) | {SEAL})
     if differing:
         raise RootRefused(f"{target}: {sorted(differing)[0]!r} was added or removed after it was sealed")
@@ -199,12 +199,12 @@ def _check_seal(target: str, rehash: bool) -> str | None:
     return os.path.join(target, min(libraries)[1]) if libraries else None
 
 
-def _walk(folder: str, prefix: str = "") -> Iterator[str]:
+def files_below(folder: str, prefix: str = "") -> Iterator[str]:
     """Every file below `folder`; anything but plain files and folders is reported under its own name."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                yield from _walk(entry.path, f"{prefix}{entry.name}/")
+                yield from files_below(entry.path, f"{prefix}{entry.name}/")
             elif entry.is_file(follow_symlinks=False):
                 yield prefix + entry.name
             else:

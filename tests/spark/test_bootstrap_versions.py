@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import fat_wheels
@@ -109,3 +110,29 @@ def test_source_checkout_without_wheels_needs_an_installed_kafkarec(tmp_path: Pa
     shutil.copytree(fat_wheels.ROOT / "spark_udfs", tmp_path / "checkout" / "spark_udfs")
     told = fat_wheels.activate(tmp_path / "checkout", tmp_path / "root")
     assert "carries no wheels, and kafkarec is not installed here" in told["error"]
+
+
+LISTING = """
+import runpy, sys
+sys.path.insert(0, sys.argv.pop(1))
+runpy.run_module("spark_udfs.bootstrap", run_name="__main__")
+"""
+
+
+def listed(fat: Path, root: Path, *arguments: str) -> list[list[str]]:
+    """(word, path) of each line that `python -m spark_udfs.bootstrap` prints about this root."""
+    command = [*fat_wheels.command(fat, LISTING), *arguments]
+    done = subprocess.run(command, **fat_wheels.settings(root, cwd=root))
+    assert done.returncode == 0, done.stderr
+    return [line.split()[:2] for line in done.stdout.splitlines() if str(root) in line]
+
+
+def test_caches_are_listed_and_pruned_by_hand_only(fat: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    other = fat_wheels.fat_wheel(tmp_path / "other", "9.8.8")
+    ours, theirs = (fat_wheels.activate(each, root)["path"] for each in (fat, other))
+    assert sorted(listed(fat, root)) == [["other", theirs], ["ours", ours]]
+    assert sorted(listed(fat, root, "--prune")) == [["ours", ours], ["removed", theirs]]
+    assert listed(fat, root) == [["ours", ours]]
+    assert fat_wheels.activate(fat, root)["notes"] == []
+    assert fat_wheels.activate(other, root)["path"] == theirs
