@@ -18,9 +18,7 @@ MEDIUM = [case for case in golden.vectors() + golden.invalid() if 0 < case.bin_p
 ROUNDS = 400 if LONG else 8
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
 # zstd needs magic 2: every such wrapper is refused for its codec alone.
-PAYLOADS = [
-    (codec, legacy) for codec in CODECS for legacy in (None, 0, 1) if codec != "zstd" or legacy is None
-]
+PAYLOADS = [(codec, legacy) for codec in CODECS for legacy in (None, 0, 1) if codec != "zstd" or legacy is None]
 
 
 def covered(case: golden.Case) -> list[int]:
@@ -117,15 +115,27 @@ def payload_of(codec: str, legacy: int | None):
         parts = builders.records(6, value=b"a value that repeats, a value that repeats %d")
         payload = builders.compress(codec, b"".join(parts))
         return payload, len(parts), lambda data, count: builders.batch(codec=codec, payload=data, count=count)
-    inner = b"".join(
-        builders.message(magic=legacy, offset=i, value=b"repeats, repeats %d" % i) for i in range(4)
-    )
+    inner = b"".join(builders.message(magic=legacy, offset=i, value=b"repeats, repeats %d" % i) for i in range(4))
     payload = builders.compress(codec, inner, legacy)
     return (
         payload,
         4,
         lambda data, _: builders.wrapper(b"", magic=legacy, codec=codec, payload=data, offset=9),
     )
+
+
+def test_zstd_window_that_is_too_small() -> None:
+    """A frame may not reach back further than its window: one-shot decompression would let it pass, streams do not."""
+    chance = random.Random(7)
+    refused = 0
+    for _ in range(200):
+        values = [chance.choice([chance.randbytes(chance.randrange(200)), bytes(70_000)]) for _ in range(30)]
+        parts = [builders.record(offset_delta=i, value=value) for i, value in enumerate(values)]
+        frame = bytearray(builders.zstd_frame(b"".join(parts)))
+        frame[5] = chance.randrange(0x40)  # there is no content size, so the window descriptor is here
+        verdict = assert_agree(builders.batch(codec="zstd", payload=bytes(frame), count=30), deep=False)
+        refused += verdict.error is not None
+    assert refused > 10
 
 
 def test_no_bytes_of_an_earlier_batch_show_up() -> None:
