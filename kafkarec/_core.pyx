@@ -14,7 +14,7 @@ from kafkarec._c.assemble cimport Constants, storage_fill, storage_new
 from kafkarec._c.batch cimport BatchRow
 from kafkarec._c.checksum cimport checksums_install, checksums_prepare, checksums_sse42, crc32, crc32c, crc32c_own
 from kafkarec._c.columns cimport Buffer, Columns, Run, WANT_OFFSET, buffer_reserve, columns_give, columns_reserve
-from kafkarec._c.decode cimport Engine, engine_payload, engine_run
+from kafkarec._c.decode cimport Engine, engine_begin_chunk, engine_payload, engine_run
 from kafkarec._c.native cimport install_lz4, install_zstd, workbench_give
 from kafkarec._c.pages cimport pages_give, pages_kept, pages_out, pages_release
 from kafkarec._c.resync cimport damage_end, only_zeros, search_begin, search_on
@@ -436,8 +436,8 @@ cdef class Decoder:
         self.remember_good()
         rows.buffer, rows.count = self.e.rows, self.e.row_count
         memset(&self.e.rows, 0, sizeof(Buffer))
-        self.e.row_count = self.first_row = 0
-        self.e.chunk_used = 0
+        engine_begin_chunk(&self.e)
+        self.first_row = 0
         if empty and columns_reserve(&self.e.columns, 1, 0) != st.OK:
             raise MemoryError
         if empty or self.e.columns.rows > 0:

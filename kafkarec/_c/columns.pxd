@@ -64,6 +64,14 @@ cdef struct Columns:
     int64_t run_count
     int64_t out_of_range                # timestamps that do not fit their unit
 
+cdef struct Expected:                   # sizes of a chunk to come: rows, bytes, headers
+    int64_t rows
+    int64_t key
+    int64_t value
+    int64_t headers
+    int64_t header_key
+    int64_t header_value
+
 
 cdef inline int buffer_grow(Buffer* buffer, size_t used, size_t needed) noexcept nogil:
     """Room for `needed` bytes; the first `used` move along. Growth by half keeps appending linear."""
@@ -173,6 +181,28 @@ cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_byte
         if status == OK:
             status = headers_reserve(c, 0, 0)
     return status
+
+
+cdef inline int columns_expect(Columns* c, const Expected* e) noexcept nogil:
+    """Room for a chunk like the last one, at once: growing from batch to batch copies it two times over."""
+    cdef int status = columns_reserve(c, e.rows, 0)
+    if status == OK and c.want & WANT_KEY:
+        status = bytes_grow(&c.key, e.key)
+    if status == OK and c.want & WANT_VALUE:
+        status = bytes_grow(&c.value, e.value)
+    if status == OK and c.want & WANT_HEADERS and e.headers > 0:
+        status = headers_reserve(c, e.headers, e.header_key if e.header_key > e.header_value else e.header_value)
+    return status
+
+
+cdef inline void columns_measure(const Columns* c, Expected* e) noexcept nogil:
+    """What the next chunk may need: this one's sizes and a sixteenth more."""
+    e.rows = c.rows + c.rows // 16
+    e.key = c.key.used + c.key.used // 16
+    e.value = c.value.used + c.value.used // 16
+    e.headers = c.headers + c.headers // 16
+    e.header_key = c.header_key.used + c.header_key.used // 16
+    e.header_value = c.header_value.used + c.header_value.used // 16
 
 
 cdef inline void bytes_truncate(Bytes* column, int64_t rows, int64_t touched) noexcept nogil:

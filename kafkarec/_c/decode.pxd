@@ -14,7 +14,8 @@ from kafkarec._c.batch cimport (
     BatchRow, LATEST_CODEC, V2_OVERHEAD, check_crc, is_control, is_transactional, is_wrapper, read_batch,
 )
 from kafkarec._c.columns cimport (
-    Buffer, Columns, WANT_OFFSET, WANT_TIMESTAMP, buffer_reserve, clear_bit, columns_truncate, run_append,
+    Buffer, Columns, Expected, WANT_OFFSET, WANT_TIMESTAMP, buffer_reserve, clear_bit, columns_expect,
+    columns_measure, columns_truncate, run_append,
 )
 from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
 from kafkarec._c.native cimport Workbench, lz4_frame, native_lz4, native_zstd, zstd_frame
@@ -61,6 +62,7 @@ cdef struct Engine:
     Buffer rows                  # BatchRow[row_count]
     int64_t row_count
     int64_t chunk_used           # payload bytes in the chunk so far
+    Expected expected            # sizes of the last chunk
     Search search
     Fault fault
     BatchRow row                 # the batch that is being read
@@ -137,7 +139,11 @@ cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length) noex
     """Decodes the pending batch from its payload (decompressed, where it was compressed) and accepts it."""
     cdef Columns* c = &e.columns
     cdef int64_t start = c.rows
-    cdef int status
+    cdef int status = OK
+    if c.rows == 0 and e.expected.rows > 0 and c.runs.data == NULL:
+        status = columns_expect(c, &e.expected)
+        if status != OK:
+            return refuse(&e.fault, status, e.expected.value, 0)
     if e.row.magic == 2:
         status = decode_records(c, &e.row, p, p + length, e.options.binary_header_keys, &e.fault)
     elif e.row.codec != 0:
@@ -208,6 +214,13 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
     if e.row.magic == 2:
         return engine_payload(e, e.base + e.row.position + V2_OVERHEAD, e.row.size_in_bytes - V2_OVERHEAD)
     return engine_payload(e, e.base + e.row.position, e.row.size_in_bytes)
+
+
+cdef inline void engine_begin_chunk(Engine* e) noexcept nogil:
+    """The table and the columns are about to be taken: the next ones begin, with room for as much."""
+    columns_measure(&e.columns, &e.expected)
+    e.row_count = 0
+    e.chunk_used = 0
 
 
 cdef inline int engine_run(Engine* e) noexcept nogil:
