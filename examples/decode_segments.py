@@ -31,9 +31,9 @@ FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
 spark = SparkSession.builder.appName("kafkarec").getOrCreate()
 
 SEGMENT = F.regexp_extract("path", "[^/]+/[^/]+$", 0).alias("segment")
-LOST = F.from_json(
-    "_corrupt_record", "position long, length long, lost_from long, lost_to long, reason string"
-).alias("lost")
+LOST = F.from_json("_corrupt_record", "position long, length long, lost_from long, lost_to long, reason string").alias(
+    "lost"
+)
 
 
 # ---- the steps, each printed before it runs --------------------------------------------------------------
@@ -82,7 +82,9 @@ def speed():
     for warm_up in pass_through(a_tenth), kafka_explode(a_tenth, "content"):
         warm_up.write.format("noop").mode("overwrite").save()
     best, began = {"Spark alone": 1e9, "decode + explode": 1e9}, time.monotonic()
-    while time.monotonic() - began < 40:
+    for turn in range(4):  # the best of two, or of more where there is time
+        if turn >= 2 and time.monotonic() - began > 40:
+            break
         for name, records in zip(best, (pass_through(gib), kafka_explode(gib, "content")), strict=True):
             best[name] = min(best[name], timed(name, records, DEMO / "gib"))
     print(f"decode + explode at {best['Spark alone'] / best['decode + explode']:.0%} of the ceiling")
@@ -170,9 +172,7 @@ def contents(folder: Path) -> DataFrame:
     """path, start, content: pieces of some MB, cut at batch borders: any segment fits into executors."""
     rows = log_pieces(folder)
     plan = spark.createDataFrame(rows, "path string, start long, stop long")
-    return plan.repartition(min(len(rows), 64)).mapInArrow(
-        read_pieces, "path string, start long, content binary"
-    )
+    return plan.repartition(min(len(rows), 64)).mapInArrow(read_pieces, "path string, start long, content binary")
 
 
 def read_pieces(batches):
