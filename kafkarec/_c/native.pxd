@@ -145,6 +145,14 @@ cdef inline int lz4_frame(Workbench* bench, const uint8_t* p, int64_t n, int8_t 
     return NEEDS_CODEC
 
 
+cdef inline unsigned long long zstd_window(uint8_t descriptor) noexcept nogil:
+    """The window of a frame that declares one, RFC 8878 3.1.1.1.2; 0 where zstd-jni refuses it for its size."""
+    cdef unsigned long long base = <unsigned long long>1 << (10 + (descriptor >> 3))
+    if 10 + (descriptor >> 3) >= ZSTD_MOST_WINDOW:
+        return 0
+    return base + (base >> 3) * (descriptor & 7)
+
+
 cdef inline int zstd_frame(Workbench* bench, const uint8_t* p, int64_t n, int64_t limit,
                            int64_t* length) noexcept nogil:
     """One frame that fills the payload, of a size that is sure to fit; NEEDS_CODEC for anything else."""
@@ -152,9 +160,9 @@ cdef inline int zstd_frame(Workbench* bench, const uint8_t* p, int64_t n, int64_
     cdef size_t done
     if n < 6 or load_le32(p) != <uint32_t>0xFD2FB528 or kr_zstd_frame_size(p, <size_t>n) != <size_t>n:
         return NEEDS_CODEC
-    if not p[4] & 0x20 and 10 + (p[5] >> 3) >= ZSTD_MOST_WINDOW:
-        return NEEDS_CODEC
     bound = kr_zstd_bound(p, <size_t>n)
+    if not p[4] & 0x20 and zstd_window(p[5]) < bound:      # one call decodes what a stream with this window would not
+        return NEEDS_CODEC
     if bound > <unsigned long long>limit or bound > ZSTD_MOST_ROOM:
         return NEEDS_CODEC
     if bench.zstd == NULL:
