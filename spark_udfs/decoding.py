@@ -133,7 +133,7 @@ def _pieces(
             bad = begin + error.value_index
             if bad > done:
                 yield from _pieces(kafkarec, each, values.slice(done, bad - done), chosen, columns)
-            yield _lost_value(error, len(values[bad].as_buffer()), columns)
+            yield _lost_value(error, _size(values, bad), columns)
             done = bad + 1
 
 
@@ -148,9 +148,13 @@ def _explain(error: Any, values: pa.Array) -> None:
     """Notes go below the message: its first line keeps byte and offset."""
     row = getattr(error, "value_index", None)
     if row is not None and row < len(values):
-        size = len(values[row].as_buffer() or b"")
-        error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {size} bytes")
+        error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {_size(values, row)} bytes")
     error.add_note("mode PERMISSIVE keeps everything else, with a row that tells the reason")
+
+
+def _size(values: pa.Array, row: int) -> int:
+    """Of one value, without touching it: a pyarrow scalar would copy the bytes, and memory may have run out."""
+    return int(pc.binary_length(values.slice(row, 1))[0].as_py() or 0)
 
 
 def _arguments(batches: Iterator[pa.Array]) -> Iterator[tuple[pa.Array, options.Options]]:
