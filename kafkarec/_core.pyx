@@ -14,7 +14,7 @@ from kafkarec._c.assemble cimport Constants, storage_fill, storage_new
 from kafkarec._c.batch cimport BatchRow
 from kafkarec._c.checksum cimport checksums_install, checksums_prepare, checksums_sse42, crc32, crc32c, crc32c_own
 from kafkarec._c.columns cimport Buffer, Columns, Run, WANT_OFFSET, buffer_reserve, columns_give, columns_reserve
-from kafkarec._c.decode cimport Engine, engine_begin_chunk, engine_payload, engine_run
+from kafkarec._c.decode cimport Engine, engine_begin_chunk, engine_limit, engine_payload, engine_run
 from kafkarec._c.native cimport install_lz4, install_zstd, workbench_give
 from kafkarec._c.pages cimport pages_give, pages_kept, pages_out, pages_release
 from kafkarec._c.resync cimport damage_end, only_zeros, search_begin, search_on
@@ -316,7 +316,7 @@ cdef class Decoder:
         self.begin(self.source.data(), self.source.view.len if stop is None else stop, start)
 
     cdef void begin(self, const uint8_t* data, int64_t length, int64_t position) noexcept:
-        self.e.base, self.e.length, self.e.position = data, length, position
+        self.e.base, self.e.length, self.e.position, self.e.decompressed = data, length, position, 0
         self.good_next = INT64_MIN
         self.first_row = self.e.row_count
         search_begin(&self.e.search, length)
@@ -356,18 +356,18 @@ cdef class Decoder:
         cdef Py_buffer view
         cdef int status
         cdef int codec = self.e.row.codec
+        cdef int64_t limit = engine_limit(&self.e)
         payload = PyMemoryView_FromMemory(<char*>self.e.payload, self.e.payload_length, PyBUF_READ)
         try:
             if self.e.row.magic == 2 and self.e.row.record_count == 0:
-                self.codecs.probe(codec, payload, self.e.options.limit, self.e.row.magic)
+                self.codecs.probe(codec, payload, limit, self.e.row.magic)
                 out = b""
             else:
-                out = self.codecs.decompress(codec, payload, self.e.options.limit, self.guesses.get(codec, 0),
-                                             self.e.row.magic)
+                out = self.codecs.decompress(codec, payload, limit, self.guesses.get(codec, 0), self.e.row.magic)
         except self.codecs.MissingCodec as missing:
             raise self.faults.error("missing_codec", fault_words(&self.e.fault, self.file_name, str(missing))) from None
         except self.codecs.LimitReached as reached:
-            self.e.fault.expected = self.e.fault.found = self.e.options.limit
+            self.e.fault.expected = self.e.fault.found = limit
             return st.LIMIT_EXCEEDED, f"max_decompressed_bytes={self.e.options.limit} can be raised ({reached.detail})"
         except self.codecs.CodecError as error:
             return st.PAYLOAD_CORRUPT, f"{self.codecs.CODECS[codec].name}: {error.detail}"

@@ -134,6 +134,7 @@ def decode_each(
     """decode() for a column: each value is an input of its own, its positions count from its first byte.
 
     values: an Arrow binary array (`__arrow_c_array__`), or a sequence of buffers and None
+    max_decompressed_bytes: cap per value, all its compressed payloads together
     max_output_bytes: a piece ends behind the value that reaches it, so 32-bit offsets hold
 
     A null value is a null list, an empty one an empty list. Under errors="raise" the exception has `value_index`.
@@ -147,7 +148,7 @@ def decode_each(
 
 
 def _decode_each(values: Any, asked: Request, most: int) -> Iterator[RecordLists]:
-    options = replace(asked.options, chunk_bytes=None)
+    options = replace(asked.options, chunk_bytes=None, input_limit=asked.options.limit)
 
     def make(decoder: Decoder) -> RecordColumns:
         chunk, rows = decoder.take(empty=True)

@@ -31,6 +31,7 @@ class Options:
     control: bool = False
     binary_header_keys: bool = False
     limit: int = 128 << 20
+    input_limit: int | None = None
     stable_offset: int | None = None
     aborted: tuple[tuple[int, int, int], ...] = ()
     ticks: int = 1

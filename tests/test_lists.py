@@ -160,3 +160,22 @@ def test_each_equals_one_by_one(values: list[bytes | None], most: int) -> None:
         if value is not None
         for found in kafkarec.decode(value, errors="skip").damage
     ]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_value_has_one_budget_for_all_its_payloads(codec: str) -> None:
+    """Twenty bombs of a payload's size each are one bomb: a task holds a whole value."""
+    one = builders.batch([builders.record(value=bytes(50_000))], codec=codec)
+    values = [one * 2, one * 3, None, one]
+    with pytest.raises(kafkarec.LimitExceededError) as caught:
+        list(kafkarec.decode_each(values, max_decompressed_bytes=120_000))
+    assert (caught.value.value_index, caught.value.position) == (1, 2 * len(one))
+    [piece] = kafkarec.decode_each(values, max_decompressed_bytes=120_000, errors="skip")
+    assert list(piece.offsets) == [0, 2, 4, 4, 5]
+    assert [(value, row, damage.reason) for value, row, damage in piece.damage] == [(1, 4, "limit_exceeded")]
+
+
+def test_uncompressed_bytes_do_not_count_against_the_budget() -> None:
+    one = builders.batch([builders.record(value=bytes(50_000))])
+    [piece] = kafkarec.decode_each([one * 4], max_decompressed_bytes=100_000)
+    assert len(piece.records) == 4

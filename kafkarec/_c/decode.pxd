@@ -47,6 +47,7 @@ cdef struct Options:
     bint control                 # keep the records of control batches
     bint binary_header_keys
     int64_t limit                # decompressed bytes per payload
+    int64_t input_limit          # decompressed bytes per input, all its payloads together
     int64_t stable_offset        # records from here on are left out; INT64_MAX: none
     int64_t ticks                # timestamp units per millisecond: 1, 1000, 1000000
     int64_t chunk_bytes
@@ -62,6 +63,7 @@ cdef struct Engine:
     Buffer rows                  # BatchRow[row_count]
     int64_t row_count
     int64_t chunk_used           # payload bytes in the chunk so far
+    int64_t decompressed         # bytes of this input's payloads so far
     Expected expected            # sizes of the last chunk
     Search search
     Fault fault
@@ -155,6 +157,8 @@ cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length) noex
         columns_truncate(c, start, (c.rows if e.row.magic < 2 else start + length // LEAST_RECORD) + 1)
         return status
     e.chunk_used += length
+    if e.row.codec != 0:
+        e.decompressed += length
     if is_control(&e.row) and not e.options.control:
         columns_truncate(c, start, c.rows)
     elif e.options.stable_offset < INT64_MAX and c.want & WANT_OFFSET:
@@ -162,6 +166,12 @@ cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length) noex
     if e.options.ticks > 1 and c.want & WANT_TIMESTAMP:
         scale_timestamps(c, start, e.options.ticks)
     return engine_accept(e, start)
+
+
+cdef inline int64_t engine_limit(const Engine* e) noexcept nogil:
+    """How many bytes the pending payload may become."""
+    cdef int64_t left = e.options.input_limit - e.decompressed
+    return left if left < e.options.limit else e.options.limit
 
 
 cdef inline int engine_needs_codec(Engine* e) noexcept nogil:
@@ -187,9 +197,9 @@ cdef inline int engine_decompress(Engine* e) noexcept nogil:
     if e.row.magic == 2 and e.row.record_count == 0:       # only the stream's head is looked at then
         return NEEDS_CODEC
     if e.row.codec == LZ4 and native_lz4():
-        status = lz4_frame(&e.bench, e.payload, e.payload_length, e.row.magic, e.options.limit, &length)
+        status = lz4_frame(&e.bench, e.payload, e.payload_length, e.row.magic, engine_limit(e), &length)
     elif e.row.codec == ZSTD and native_zstd():
-        status = zstd_frame(&e.bench, e.payload, e.payload_length, e.options.limit, &length)
+        status = zstd_frame(&e.bench, e.payload, e.payload_length, engine_limit(e), &length)
     if status != OK:
         return NEEDS_CODEC
     return engine_payload(e, e.bench.out.data, length)

@@ -20,6 +20,7 @@ cdef inline int fill_options(Options* o, object options, Buffer* aborted) except
     o.control = options.control
     o.binary_header_keys = options.binary_header_keys
     o.limit = min(options.limit, MOST_BYTES)
+    o.input_limit = INT64_MAX if options.input_limit is None else options.input_limit
     o.stable_offset = INT64_MAX if options.stable_offset is None else options.stable_offset
     o.ticks = options.ticks
     o.chunk_bytes = INT64_MAX if options.chunk_bytes is None else options.chunk_bytes
