@@ -64,39 +64,37 @@ cdef inline int next_varlong(const uint8_t** cursor, const uint8_t* end, bint ex
 
 
 # The columns' hot ends as scalars: a store through a byte pointer may alias any struct in memory, not these.
+cdef struct HotBytes:
+    int32_t* ends                # of row i: ends[i]
+    uint8_t* data
+    int64_t used
+    int64_t room                 # bytes that fit, the slack of a wide copy left over
+
 cdef struct Hot:
     int64_t* offset
     int64_t* timestamp
-    int32_t* key_ends
-    uint8_t* key
-    int64_t key_used
-    int64_t key_room
-    int32_t* value_ends
-    uint8_t* value
-    int64_t value_used
-    int64_t value_room
+    HotBytes key
+    HotBytes value
     int32_t* header_ends
+
+
+cdef inline HotBytes hot_bytes(const Bytes* column) noexcept nogil:
+    cdef HotBytes h
+    h.ends = <int32_t*>column.offsets.data + 1
+    h.data = column.data.data
+    h.used = column.used
+    h.room = <int64_t>column.data.capacity - SLACK
+    return h
 
 
 cdef inline Hot hot_load(Columns* c) noexcept nogil:
     cdef Hot h
     h.offset = <int64_t*>c.offset.data
     h.timestamp = <int64_t*>c.timestamp.data
-    h.key_ends = <int32_t*>c.key.offsets.data + 1
-    h.key = c.key.data.data
-    h.key_used = c.key.used
-    h.key_room = <int64_t>c.key.data.capacity - SLACK
-    h.value_ends = <int32_t*>c.value.offsets.data + 1
-    h.value = c.value.data.data
-    h.value_used = c.value.used
-    h.value_room = <int64_t>c.value.data.capacity - SLACK
+    h.key = hot_bytes(&c.key)
+    h.value = hot_bytes(&c.value)
     h.header_ends = <int32_t*>c.header_offsets.data + 1
     return h
-
-
-cdef inline int grow(Columns* c, Bytes* column, int64_t used, int64_t more) noexcept nogil:
-    column.used = used
-    return bytes_grow(column, more)
 
 
 cdef inline void copy(uint8_t* to, const uint8_t* source, int32_t n, bint exact) noexcept nogil:
@@ -104,6 +102,35 @@ cdef inline void copy(uint8_t* to, const uint8_t* source, int32_t n, bint exact)
         memcpy(to, source, <size_t>n)
     else:
         copy_wide(to, source, n)
+
+
+cdef inline int take_field(Bytes* column, HotBytes* h, int64_t row, const uint8_t** cursor, const uint8_t* end,
+                           bint want, int too_long, bint exact, Fault* fault) noexcept nogil:
+    """A key or a value: its length, and its bytes to the column when that is wanted."""
+    cdef int32_t length = 0
+    cdef int status = next_varint(cursor, end, exact, &length)
+    if status != OK:
+        return refuse(fault, status, 0, 0)
+    if length > end - cursor[0]:
+        return refuse(fault, too_long, end - cursor[0], length)
+    if want:
+        if length < 0:
+            clear_bit(column.validity.data, row)
+            column.nulls += 1
+        else:
+            if length > h.room - h.used:
+                column.used = h.used
+                status = bytes_grow(column, length)
+                if status != OK:
+                    return refuse(fault, status, length, 0)
+                h.data = column.data.data
+                h.room = <int64_t>column.data.capacity - SLACK
+            copy(h.data + h.used, cursor[0], length, exact)
+            h.used += length
+        h.ends[row] = <int32_t>h.used
+    if length > 0:
+        cursor[0] += length
+    return OK
 
 
 cdef inline int append_header_key(Columns* c, const uint8_t* p, int32_t length, bint exact, bint binary) noexcept nogil:
@@ -193,49 +220,12 @@ cdef inline int decode_one(Columns* c, Hot* h, int64_t row, const BatchRow* batc
     if want & WANT_OFFSET:
         h.offset[row] = wrapping_add(batch.base_offset, length)
 
-    status = next_varint(&p, end, exact, &length)
+    status = take_field(&c.key, &h.key, row, &p, end, want & WANT_KEY, KEY_LENGTH_INVALID, exact, fault)
     if status != OK:
-        return refuse(fault, status, 0, 0)
-    if length > end - p:
-        return refuse(fault, KEY_LENGTH_INVALID, end - p, length)
-    if want & WANT_KEY:
-        if length < 0:
-            clear_bit(c.key.validity.data, row)
-            c.key.nulls += 1
-        else:
-            if length > h.key_room - h.key_used:
-                status = grow(c, &c.key, h.key_used, length)
-                if status != OK:
-                    return refuse(fault, status, length, 0)
-                h.key = c.key.data.data
-                h.key_room = <int64_t>c.key.data.capacity - SLACK
-            copy(h.key + h.key_used, p, length, exact)
-            h.key_used += length
-        h.key_ends[row] = <int32_t>h.key_used
-    if length > 0:
-        p += length
-
-    status = next_varint(&p, end, exact, &length)
+        return status
+    status = take_field(&c.value, &h.value, row, &p, end, want & WANT_VALUE, VALUE_LENGTH_INVALID, exact, fault)
     if status != OK:
-        return refuse(fault, status, 0, 0)
-    if length > end - p:
-        return refuse(fault, VALUE_LENGTH_INVALID, end - p, length)
-    if want & WANT_VALUE:
-        if length < 0:
-            clear_bit(c.value.validity.data, row)
-            c.value.nulls += 1
-        else:
-            if length > h.value_room - h.value_used:
-                status = grow(c, &c.value, h.value_used, length)
-                if status != OK:
-                    return refuse(fault, status, length, 0)
-                h.value = c.value.data.data
-                h.value_room = <int64_t>c.value.data.capacity - SLACK
-            copy(h.value + h.value_used, p, length, exact)
-            h.value_used += length
-        h.value_ends[row] = <int32_t>h.value_used
-    if length > 0:
-        p += length
+        return status
 
     status = next_varint(&p, end, exact, &length)
     if status != OK:
@@ -284,8 +274,8 @@ cdef inline int decode_rows(Columns* c, const BatchRow* batch, const uint8_t* p,
         row += 1
     if p != end:
         return refuse(fault, RECORDS_LEFT_OVER, batch.record_count, end - p)
-    c.key.used = h.key_used
-    c.value.used = h.value_used
+    c.key.used = h.key.used
+    c.value.used = h.value.used
     c.rows = stop
     return OK
 
