@@ -272,7 +272,7 @@ def arrow_values(schema, array):
 cdef class Decoder:
     """One engine over one input after another. Belongs to one thread at a time.
 
-    `options`: see reader.Options. `file` names the input and turns on the rules for files.
+    `options`: see request.Options. `file` names the input and turns on the rules for files.
     """
     cdef Engine e
     cdef Source source

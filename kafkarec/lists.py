@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from ._core import Decoder, arrow_values
 from .errors import KafkaRecordError
 from .faults import Damage
-from .reader import NO_COLUMNS, NO_PAYLOADS, Options, Request, request
 from .records import BatchTable, RecordColumns
+from .request import NO_COLUMNS, NO_PAYLOADS, Options, Request, request
 from .table import Table
 
 _BATCH_ROW_BYTES = 128

@@ -4,99 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from . import transactions
-from ._core import Decoder, Layout, Rows, Source
+from ._core import Rows, Source
 from .enums import Isolation
 from .errors import KafkaRecordError
 from .faults import Damage
 from .records import BatchTable, RecordBatch, RecordColumns
-from .schema import UNITS, record_schema
-
-NO_PAYLOADS, CONTROL_PAYLOADS, ALL_PAYLOADS = range(3)
-CHUNK_BYTES = 1 << 20
-NO_COLUMNS = Layout(record_schema((), "ms"))
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the engine is told; see `_c/decode.pxd`."""
-
-    payloads: int = ALL_PAYLOADS
-    check_crc: bool = True
-    check_inner_crc: bool = False
-    control: bool = False
-    binary_header_keys: bool = False
-    limit: int = 128 << 20
-    input_limit: int | None = None
-    stable_offset: int | None = None
-    aborted: tuple[tuple[int, int, int], ...] = ()
-    ticks: int = 1
-    chunk_bytes: int | None = CHUNK_BYTES
-
-
-class Request(NamedTuple):
-    """A caller's wishes, checked once: layout, engine options, and what concerns the whole input."""
-
-    layout: Layout
-    options: Options
-    skip: bool
-    named: dict[str, Any]
-    """file, topic, partition: what the input is called"""
-
-    def decoder(self, options: Options | None = None, layout: Layout | None = None) -> Decoder:
-        return Decoder(layout or self.layout, options or self.options, skip=self.skip, **self.named)
-
-
-def _choice(name: str, value: object, choices: tuple[str, ...]) -> str:
-    if value not in choices:
-        raise ValueError(f"{name} {value!r}: one of {', '.join(choices)}")
-    return str(value)
-
-
-@lru_cache(64)
-def _layout(columns: tuple[str, ...] | None, timestamp_unit: str, binary_header_keys: bool) -> Layout:
-    return Layout(record_schema(columns, timestamp_unit), binary_header_keys)
-
-
-def request(
-    *,
-    columns: Iterable[str] | None = None,
-    control: bool = False,
-    check_crcs: bool | str = True,
-    errors: str = "raise",
-    max_decompressed_bytes: int = 128 << 20,
-    timestamp_unit: str = "ms",
-    header_keys: str = "utf8",
-    layout: str = "copy",
-    _file: object = None,
-    _topic: str | None = None,
-    _partition: int | None = None,
-) -> Request:
-    """Checks decode's options; ValueError says what there is."""
-    if check_crcs not in (True, False, "all"):
-        raise ValueError(f"check_crcs {check_crcs!r}: True, False, or 'all' (inner messages of magic 0 and 1 too)")
-    if not isinstance(max_decompressed_bytes, int) or max_decompressed_bytes < 0:
-        raise ValueError(f"max_decompressed_bytes {max_decompressed_bytes!r}: bytes, 0 or more")
-    _choice("layout", layout, ("copy",))
-    binary = _choice("header_keys", header_keys, ("utf8", "binary")) == "binary"
-    if isinstance(columns, str):
-        raise ValueError(f"columns is a list of names, not the string {columns!r}")
-    wanted = _layout(None if columns is None else tuple(columns), timestamp_unit, binary)
-    options = Options(
-        check_crc=bool(check_crcs),
-        check_inner_crc=check_crcs == "all",
-        control=bool(control),
-        binary_header_keys=binary,
-        limit=min(max_decompressed_bytes, 2**62),
-        ticks=UNITS[timestamp_unit][1],
-    )
-    skip = _choice("errors", errors, ("raise", "skip")) == "skip"
-    named = {"file": _file, "topic": _topic, "partition": _partition}
-    return Request(wanted, options, skip, named)
+from .request import CHUNK_BYTES, NO_COLUMNS, NO_PAYLOADS, Options, Request, request
 
 
 class _Part(NamedTuple):

@@ -12,20 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from . import control
 from ._core import Layout, Source
 from .errors import InvalidRecordError
 from .faults import error
+from .records import BatchTable, RecordColumns
+from .request import CONTROL_PAYLOADS, Request
 from .schema import record_schema
-
-if TYPE_CHECKING:
-    from .reader import Request
 
 _NEVER = 2**63 - 1
 _MARKER_COLUMNS = Layout(record_schema(("batch_position", "key"), "ms"))
-_CONTROL_PAYLOADS = 1
 
 
 class Transaction(NamedTuple):
@@ -47,14 +45,12 @@ class Hidden(NamedTuple):
 
 def _read_headers(asked: Request, source: Source) -> tuple[dict[int, bytes | None], list[dict[str, Any]]]:
     """(position of a control batch -> its first record's key, the rows of transactional and control batches)."""
-    options = replace(asked.options, payloads=_CONTROL_PAYLOADS, control=True, chunk_bytes=None)
+    options = replace(asked.options, payloads=CONTROL_PAYLOADS, control=True, chunk_bytes=None)
     decoder = asked._replace(skip=True).decoder(options, _MARKER_COLUMNS)
     decoder.feed(source)
     decoder.run()
     decoder.pop_damage()
     chunk, rows = decoder.take()
-    from .records import BatchTable, RecordColumns
-
     keys: dict[int, bytes | None] = {}
     if chunk is not None:
         markers = RecordColumns(_MARKER_COLUMNS, [(chunk, 0, len(chunk))])

@@ -11,7 +11,7 @@ from kafkarec._c.status cimport Fault
 
 
 cdef inline int fill_options(Options* o, object options, Buffer* aborted) except -1:
-    """From reader.Options; the aborted transactions, sorted by producer id and first offset, go to `aborted`."""
+    """From request.Options; the aborted transactions, sorted by producer id and first offset, go to `aborted`."""
     cdef list spans = sorted(options.aborted)
     cdef Aborted* entry
     o.payloads = options.payloads
