@@ -7,7 +7,7 @@
    batches in a row are followed claim by claim, as long as their offsets go up, until one checks out.
 2. Else byte by byte, always with CRC. A candidate whose base offset is below the last good next offset (a batch inside
    of a value, most likely) counts only when a batch checks out behind it too. None counts whose base offset is far
-   above both its neighbours': no checksum covers a base offset, and a cut may have left half of one.
+   above its neighbours': no checksum covers a base offset, and a cut may have left half of one.
 
 Before its CRC is computed a candidate must look like what somebody writes, or be followed by another frame: in a
 gigabyte of compressed bytes every 300th place holds a size and a magic by chance.
@@ -103,8 +103,9 @@ cdef inline bint acceptable(const uint8_t* base, int64_t length, int64_t positio
     if not checks_out(base, length, position, search, &row):
         return False
     followed = checks_out(base, length, position + row.size_in_bytes, search, &behind)
-    if followed and far_above(row.base_offset, behind.base_offset) and far_above(row.base_offset, search.good_next):
-        return False
+    if far_above(row.base_offset, search.good_next):
+        if far_above(row.base_offset, behind.base_offset) if followed else search.good_next != INT64_MIN:
+            return False
     return followed or row.base_offset >= search.good_next
 
 
