@@ -43,8 +43,12 @@ class Hidden(NamedTuple):
     last_stable_offset: int | None
 
 
-def _read_headers(asked: Request, source: Source) -> tuple[dict[int, bytes | None], list[dict[str, Any]]]:
-    """(position of a control batch -> its first record's key, the rows of transactional and control batches)."""
+_Headers = tuple[dict[int, bytes | None], list[dict[str, Any]], int | None]
+
+
+def _read_headers(asked: Request, source: Source) -> _Headers:
+    """(position of a control batch -> its first record's key, the rows of transactional and control batches, the offset
+    behind the last batch of all)."""
     options = replace(asked.options, payloads=CONTROL_PAYLOADS, control=True, chunk_bytes=None)
     decoder = asked._replace(skip=True).decoder(options, _MARKER_COLUMNS)
     decoder.feed(source)
@@ -58,11 +62,11 @@ def _read_headers(asked: Request, source: Source) -> tuple[dict[int, bytes | Non
             keys.setdefault(position, key)
     table = BatchTable.of([rows])
     names = (
-        "position", "size_in_bytes", "producer_id", "base_offset", "last_offset", "next_offset",
-        "is_transactional", "is_control",
+        "is_transactional", "is_control", "position", "size_in_bytes", "producer_id", "base_offset", "last_offset",
     )  # fmt: skip
     columns = [table.column(name) for name in names]
-    return keys, [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    matter = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True) if row[0] or row[1]]
+    return keys, matter, table[-1]["next_offset"] if len(table) else None
 
 
 def _ended_by(key: bytes | None, row: dict[str, Any], file: object) -> control.ControlRecordType | None:
@@ -90,7 +94,7 @@ class Findings(NamedTuple):
 
 def find(asked: Request, source: Source) -> Findings:
     """Matches markers to what they end, by producer id."""
-    keys, rows = _read_headers(asked, source)
+    keys, rows, end = _read_headers(asked, source)
     open_since: dict[int, int] = {}
     found: list[Transaction] = []
     markers: dict[int, list[int]] = {}
@@ -108,7 +112,7 @@ def find(asked: Request, source: Source) -> Findings:
         elif row["is_transactional"] and producer is not None:
             open_since.setdefault(producer, row["base_offset"])
     found += [Transaction(producer, first, None, False) for producer, first in open_since.items()]
-    return Findings(found, markers, rows[-1]["next_offset"] if rows else None)
+    return Findings(found, markers, end)
 
 
 def hidden(

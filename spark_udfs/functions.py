@@ -69,7 +69,7 @@ def kafka_decode(
     col: binary; each value one or many batches, magics 0, 1, 2 mixed, any codec
     mode: FAILFAST or PERMISSIVE, see the head of this module
     check_crcs: verify checksums
-    max_decompressed_bytes: budget of one compressed payload; beyond it the reason is limit_exceeded
+    max_decompressed_bytes: budget of one value, all its compressed payloads together; beyond it: limit_exceeded
     max_output_bytes: a task sends its output in pieces of about this size, cut between values
     control: also the records of control batches (transaction markers)
 

@@ -20,7 +20,7 @@ class Options:
 
     mode: FAILFAST raises at the first damage, PERMISSIVE keeps everything else and a row with the reason
     check_crcs: verify the checksum of every batch
-    max_decompressed_bytes: budget of one compressed payload; more is limit_exceeded
+    max_decompressed_bytes: budget of one value, all its compressed payloads together; more is limit_exceeded
     max_output_bytes: a piece of output ends at the value (kafka_explode: the record) that reaches this size
     control: also return the records of control batches
     """
