@@ -16,7 +16,7 @@ from kafkarec._c.checksum cimport checksums_install, checksums_prepare, checksum
 from kafkarec._c.columns cimport Buffer, Columns, Run, WANT_OFFSET, buffer_reserve, columns_give, columns_reserve
 from kafkarec._c.decode cimport Engine, engine_begin_chunk, engine_limit, engine_payload, engine_run
 from kafkarec._c.native cimport install_lz4, install_zstd, workbench_give
-from kafkarec._c.pages cimport pages_give, pages_kept, pages_out, pages_release
+from kafkarec._c.pages cimport pages_give, pages_release
 from kafkarec._c.resync cimport damage_end, only_zeros, search_begin, search_on
 from kafkarec._c cimport status as st
 from kafkarec._desk.capsules cimport borrow_values, list_capsule, pack_shape, schema_capsule, stream_capsule
@@ -41,11 +41,6 @@ _REASONS = tuple(REASONS)        # in the order of the C enum Status, from SIZE_
 def release_memory():
     """Gives the recycled column buffers back to the system; answers how many bytes. Columns in use stay."""
     return pages_release()
-
-
-def memory_in_use():
-    """(bytes that columns hold, bytes kept for reuse)."""
-    return pages_out(), pages_kept()
 
 
 def install_native(str codec, addresses):

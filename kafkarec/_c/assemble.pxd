@@ -17,8 +17,8 @@ from kafkarec._c.columns cimport (
     bits_reserve, buffer_reserve, clear_bit, offsets_reserve,
 )
 from kafkarec._c.derive cimport (
-    NEVER_NULL, NULL_IF_ABSENT, NULL_IF_UNKNOWN_CODEC, NULL_IF_WRAPPER, NULL_UNLESS_HORIZON, spread_control_type,
-    spread_field, spread_flag, spread_sequence,
+    NEVER_NULL, NULL_IF_ABSENT, NULL_IF_WRAPPER, NULL_UNLESS_HORIZON, spread_control_type, spread_field,
+    spread_flag, spread_sequence,
 )
 from kafkarec._c.status cimport LIMIT_EXCEEDED, OK, OUT_OF_MEMORY
 

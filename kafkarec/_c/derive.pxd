@@ -8,7 +8,7 @@ BatchRow, how wide it is, when it is null.
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from kafkarec._c.batch cimport ABSENT, BatchRow, DELETE_HORIZON, LATEST_CODEC, increment_sequence, is_wrapper
+from kafkarec._c.batch cimport ABSENT, BatchRow, DELETE_HORIZON, increment_sequence, is_wrapper
 from kafkarec._c.columns cimport Run, clear_bit
 
 cdef enum NullRule:
@@ -16,7 +16,6 @@ cdef enum NullRule:
     NULL_IF_ABSENT = 1           # -1, where Kafka's accessor gives -1
     NULL_IF_WRAPPER = 2          # a wrapper's base offset takes decompressing to know
     NULL_UNLESS_HORIZON = 3
-    NULL_IF_UNKNOWN_CODEC = 4
 
 
 cdef inline int64_t field_value(const BatchRow* row, size_t at, int width) noexcept nogil:
@@ -43,8 +42,6 @@ cdef inline bint field_is_null(const BatchRow* row, int64_t value, int rule) noe
         return is_wrapper(row)
     if rule == NULL_UNLESS_HORIZON:
         return row.magic < 2 or not (row.attributes & DELETE_HORIZON)
-    if rule == NULL_IF_UNKNOWN_CODEC:
-        return row.codec > LATEST_CODEC
     return False
 
 

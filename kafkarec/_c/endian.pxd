@@ -2,7 +2,7 @@
 
 memcpy is how C says "unaligned load": it compiles to one instruction and promises nothing about alignment.
 """
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 cdef extern from "<endian.h>" nogil:
@@ -10,12 +10,6 @@ cdef extern from "<endian.h>" nogil:
     uint32_t be32toh(uint32_t)
     uint64_t be64toh(uint64_t)
     uint64_t le64toh(uint64_t)
-
-
-cdef inline int16_t load_i16(const uint8_t* p) noexcept nogil:
-    cdef uint16_t x
-    memcpy(&x, p, 2)
-    return <int16_t>be16toh(x)
 
 
 cdef inline uint32_t load_u32(const uint8_t* p) noexcept nogil:

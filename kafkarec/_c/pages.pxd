@@ -22,7 +22,6 @@ cdef extern from * nogil:
     static kr_page *kr_free_pages[KR_PAGE_CLASSES];
     static int64_t kr_pages_kept = 0;
     static int64_t kr_pages_limit = (int64_t)128 << 20;
-    static int64_t kr_pages_out = 0;          /* bytes that columns hold now: what a leak test reads */
     static pthread_mutex_t kr_pages_lock = PTHREAD_MUTEX_INITIALIZER;
 
     static inline size_t kr_class_size(int k) { return (size_t)(4 + (k & 3)) << (10 + (k >> 2)); }
@@ -54,14 +53,12 @@ cdef extern from * nogil:
             pthread_mutex_unlock(&kr_pages_lock);
         }
         if (p == NULL && posix_memalign(&p, 64, *capacity) != 0) { *capacity = 0; return NULL; }
-        __atomic_fetch_add(&kr_pages_out, (int64_t)*capacity, __ATOMIC_RELAXED);
         return (uint8_t *)p;
     }
 
     static void pages_give(uint8_t *p, size_t capacity) {
         int k;
         if (p == NULL) return;
-        __atomic_fetch_sub(&kr_pages_out, (int64_t)capacity, __ATOMIC_RELAXED);
         k = kr_class_of(capacity);
         if (k >= 0) {
             pthread_mutex_lock(&kr_pages_lock);
@@ -93,11 +90,7 @@ cdef extern from * nogil:
         return given;
     }
 
-    static int64_t pages_out(void) { return __atomic_load_n(&kr_pages_out, __ATOMIC_RELAXED); }
-    static int64_t pages_kept(void) { return kr_pages_kept; }
     """
     uint8_t* pages_take(size_t n, size_t* capacity)
     void pages_give(uint8_t* p, size_t capacity)
     int64_t pages_release()
-    int64_t pages_out()
-    int64_t pages_kept()
