@@ -5,6 +5,7 @@ It knows no format. It keeps buffers alive, calls codecs, turns statuses into fa
 cimport cython
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.errno cimport EIO
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
@@ -13,8 +14,11 @@ from kafkarec._c.arrow cimport Column, Shape, Storage, StreamState, shape_drop, 
 from kafkarec._c.assemble cimport Constants, storage_fill, storage_new
 from kafkarec._c.batch cimport BatchRow
 from kafkarec._c.checksum cimport checksums_install, checksums_prepare, checksums_sse42, crc32, crc32c, crc32c_own
-from kafkarec._c.columns cimport Buffer, Columns, Run, WANT_OFFSET, buffer_reserve, columns_give, columns_reserve
+from kafkarec._c.columns cimport (
+    Buffer, Columns, Run, WANT_OFFSET, WANT_TIMESTAMP, buffer_reserve, columns_give, columns_reserve,
+)
 from kafkarec._c.decode cimport Engine, engine_begin_chunk, engine_limit, engine_payload, engine_run
+from kafkarec._c.input cimport FAILS, Medium, REFUSES, bad_until, fetch_pread, input_give, input_medium, input_memory
 from kafkarec._c.native cimport install_lz4, install_zstd, workbench_give
 from kafkarec._c.pages cimport pages_give, pages_release
 from kafkarec._c.resync cimport damage_end, only_zeros, search_begin, search_on
@@ -63,11 +67,27 @@ def checksums_of(data):
 
 @cython.final
 cdef class Source:
-    """A buffer of the caller's, held as long as this object lives."""
-    cdef Py_buffer view
+    """A buffer of the caller's, or a file, held as long as this object lives.
 
-    def __cinit__(self, data):
-        PyObject_GetBuffer(data, &self.view, PyBUF_SIMPLE)
+    A file is anything with `size`, `descriptor` (None: bytes come by `read_at(position, length)`), `window_bytes`
+    and `skip_bytes` (see `_c/input.pxd`).
+    """
+    cdef Py_buffer view
+    cdef Medium medium
+    cdef readonly object file
+    cdef readonly int64_t size
+    cdef object refusal
+
+    def __cinit__(self, data=None, *, file=None):
+        if file is None:
+            PyObject_GetBuffer(data, &self.view, PyBUF_SIMPLE)
+            self.size = self.view.len
+            return
+        self.file, self.size = file, file.size
+        self.medium.reader = <void*>self
+        self.medium.worth_skipping, self.medium.window = file.skip_bytes, file.window_bytes
+        self.medium.descriptor = -1 if file.descriptor is None else file.descriptor
+        self.medium.fetch = fetch_python if file.descriptor is None else fetch_pread
 
     def __dealloc__(self):
         PyBuffer_Release(&self.view)
@@ -75,9 +95,26 @@ cdef class Source:
     cdef const uint8_t* data(self) noexcept:
         return <const uint8_t*>self.view.buf
 
-    @property
-    def size(self):
-        return self.view.len
+
+cdef int64_t fetch_python(Medium* medium, int64_t position, uint8_t* to, int64_t n) noexcept with gil:
+    """Through read_at. An OSError of the medium loses a page; anything else ends the reading, and is raised."""
+    cdef Source source = <Source>medium.reader
+    cdef Source got
+    medium.why = 0
+    try:
+        got = Source(source.file.read_at(position, n))
+        if got.size > n:
+            raise ValueError(f"read_at({position}, {n}) gave {got.size} bytes")
+        memcpy(to, got.data(), <size_t>got.size)
+        return got.size
+    except OSError as error:
+        if source.file.is_damage(error):
+            medium.why = error.errno or EIO
+            return FAILS
+        source.refusal = error
+    except BaseException as error:
+        source.refusal = error
+    return REFUSES
 
 
 @cython.final
@@ -295,23 +332,30 @@ cdef class Decoder:
         self.good_next = INT64_MIN
         self.e.columns.want = layout.want
         fill_options(&self.e.options, options, &self.aborted)
-        if options.stable_offset is not None:
+        if options.stable_offset is not None or self.e.options.ranged:
             self.e.columns.want |= WANT_OFFSET
+        if self.e.options.timed:
+            self.e.columns.want |= WANT_TIMESTAMP
 
     def __dealloc__(self):
         columns_give(&self.e.columns)
         pages_give(self.e.rows.data, self.e.rows.capacity)
         pages_give(self.aborted.data, self.aborted.capacity)
         pages_give(self.e.bench.out.data, self.e.bench.out.capacity)
+        pages_give(self.e.keep.data, self.e.keep.capacity)
+        input_give(&self.e.input)
         workbench_give(&self.e.bench)
 
     def feed(self, data, start=0, stop=None):
         """The next input, or bytes [start, stop) of it: positions stay those of the whole."""
+        cdef int64_t length
         self.source = data if isinstance(data, Source) else Source(data)
-        self.begin(self.source.data(), self.source.view.len if stop is None else stop, start)
-
-    cdef void begin(self, const uint8_t* data, int64_t length, int64_t position) noexcept:
-        self.e.base, self.e.length, self.e.position, self.e.decompressed = data, length, position, 0
+        length = self.source.size if stop is None else stop
+        if self.source.file is None:
+            input_memory(&self.e.input, self.source.data(), length)
+        else:
+            input_medium(&self.e.input, &self.source.medium, length)
+        self.e.position, self.e.decompressed, self.e.reached, self.e.finished = start, 0, 0, False
         self.good_next = INT64_MIN
         self.first_row = self.e.row_count
         search_begin(&self.e.search, length)
@@ -325,7 +369,7 @@ cdef class Decoder:
 
     @property
     def remaining(self):
-        return self.e.length - self.e.position
+        return 0 if self.e.finished else self.e.input.length - self.e.position
 
     def run(self):
         """Reads until a chunk is full (True) or the input ends (False). Raises, or records damage under skip."""
@@ -340,6 +384,8 @@ cdef class Decoder:
                 status, detail = self.decompress()
             if status == st.OK:
                 continue
+            if self.source.refusal is not None:
+                raise self.source.refusal
             if status == st.OUT_OF_MEMORY:
                 raise self.faults.error("out_of_memory", fault_words(&self.e.fault, self.file_name, ""))
             if self.ended(&status):
@@ -376,19 +422,23 @@ cdef class Decoder:
     cdef bint ended(self, int* status):
         """The input ends here. Kafka takes a frame that is cut for the end; a file is searched behind it first."""
         cdef int64_t found
+        if self.e.input.bad_count > 0 and bad_until(&self.e.input, self.e.position, self.e.input.length) > 0:
+            if status[0] == st.END or status[0] == st.CUT:
+                status[0] = st.UNREADABLE
+            return False
         if status[0] == st.END:
             return True
         if status[0] == st.SIZE_TOO_SMALL:          # preallocated: zeros from a border to the end of a file
-            return self.file_rules and only_zeros(self.e.base, self.e.length, self.e.position)
+            return self.file_rules and only_zeros(&self.e.input, self.e.position)
         if status[0] != st.CUT:
             return False
         if not self.skip and not self.file_rules:
             return True
         self.remember_good()
         with nogil:
-            found = search_on(self.e.base, self.e.length, self.e.position + 1, &self.e.search)
+            found = search_on(&self.e.input, self.e.position + 1, &self.e.search)
         status[0] = st.LENGTH_BEYOND_END
-        return found >= self.e.length
+        return found >= self.e.input.length and self.e.input.bad_count == 0
 
     cdef void remember_good(self) noexcept:
         if self.e.row_count > self.first_row:
@@ -398,21 +448,32 @@ cdef class Decoder:
     cdef int damaged(self, int status, detail) except -1:
         """Raises the fault, or records it and goes on behind it."""
         cdef int64_t end
-        reason = _REASONS[status - st.SIZE_TOO_SMALL]
         fault = fault_words(&self.e.fault, self.file_name, detail)
         if not self.skip:
-            raise self.faults.error(reason, fault)
+            raise self.faults.error(self.reason_of(&status, self.e.position + 1, fault), fault)
         self.remember_good()
-        if status > st.CRC_MISMATCH and self.e.options.check_crc:
+        if st.CRC_MISMATCH < status < st.UNREADABLE and self.e.options.check_crc:
             end = self.e.fault.next_position         # the checksum vouches for the length
         else:
             with nogil:
-                end = damage_end(self.e.base, self.e.length, &self.e.fault, &self.e.search)
+                end = damage_end(&self.e.input, &self.e.fault, &self.e.search)
+        if self.source.refusal is not None:
+            raise self.source.refusal
+        reason = self.reason_of(&status, end, fault)
         good_next = None if self.good_next == INT64_MIN else self.good_next
         self.damage.append((fault["position"], end - fault["position"], reason, fault, good_next, self.e.row_count,
                             self.e.columns.rows))
         self.e.position = end
         return 0
+
+    cdef object reason_of(self, int* status, int64_t end, dict fault):
+        """The word for a refusal; where bytes up to `end` could not be read, that is the reason, not what zeros say."""
+        if self.e.input.bad_count > 0 and bad_until(&self.e.input, self.e.position, end) > 0:
+            status[0] = st.UNREADABLE
+        if status[0] == st.UNREADABLE:
+            why = self.source.medium.why
+            fault["detail"] = self.faults.why_unreadable(why)
+        return _REASONS[status[0] - st.SIZE_TOO_SMALL]
 
     def pop_damage(self, bint final=True):
         """Damage so far, as faults.resolve gives it; one behind the last batch waits for the next unless `final`."""

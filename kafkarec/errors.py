@@ -122,8 +122,8 @@ REASONS: dict[str, Reason] = {
     "message_truncated": Reason(_I, "message ends inside a field", "needed", "left"),
     # this machine
     "out_of_memory": Reason(LimitExceededError, "the records do not fit in memory", "bytes asked for", "given"),
-    # control records: ControlRecordType.parse, ControlRecordUtils
-    "control_record_invalid": Reason(_I, "control record cannot be read"),
     # files
     "unreadable": Reason(_C, "the file could not be read here"),
+    # control records: ControlRecordType.parse, ControlRecordUtils
+    "control_record_invalid": Reason(_I, "control record cannot be read"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
 
 from .errors import REASONS, KafkaRecordError
@@ -52,6 +53,11 @@ def sentence(reason: str, fault: dict[str, Any]) -> str:
     if fault.get("detail"):
         sides.append(fault["detail"])
     return f"{text}: {', '.join(sides)}" if sides else text
+
+
+def why_unreadable(code: int) -> str:
+    """What the system said of bytes that could not be read; 0: the file ended before the size it had when opened."""
+    return os.strerror(code).lower() if code else "the file is shorter now than when it was opened"
 
 
 def error(reason: str, fault: dict[str, Any]) -> KafkaRecordError:

@@ -27,6 +27,8 @@ class Options:
     limit: int = 128 << 20
     input_limit: int | None = None
     stable_offset: int | None = None
+    offsets: tuple[int | None, int | None] | None = None
+    times: tuple[int | None, int | None] | None = None
     aborted: tuple[tuple[int, int, int], ...] = ()
     ticks: int = 1
     chunk_bytes: int | None = CHUNK_BYTES

@@ -25,10 +25,12 @@ Base offset, partition leader epoch, length and magic lie outside of the checksu
 from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
-from kafkarec._c.checksum cimport crc32, crc32c
+from kafkarec._c.checksum cimport crc32, crc32_on, crc32c, crc32c_on
 from kafkarec._c.endian cimport be16toh, be32toh, be64toh, load_i32, load_i64, load_u32
+from kafkarec._c.input cimport Input, LARGE_WINDOWS, bad_until, peek, piece, reach, reach_header
 from kafkarec._c.status cimport (
-    BATCH_TOO_SMALL, CRC_MISMATCH, CUT, END, Fault, OK, SIZE_OVERFLOW, SIZE_TOO_SMALL, UNSUPPORTED_MAGIC, refuse,
+    BATCH_TOO_SMALL, CRC_MISMATCH, CUT, END, Fault, OK, OUT_OF_MEMORY, SIZE_OVERFLOW, SIZE_TOO_SMALL, UNREADABLE,
+    UNSUPPORTED_MAGIC, refuse,
 )
 
 cdef packed struct BatchHeader:
@@ -105,10 +107,9 @@ cdef inline int64_t wrapping_add(int64_t a, int64_t b) noexcept nogil:
     return <int64_t>(<unsigned long long>a + <unsigned long long>b)
 
 
-cdef inline int frame(const uint8_t* base, int64_t length, int64_t position, int64_t* size,
-                      Fault* fault) noexcept nogil:
-    """Where the batch at `position` ends: ByteBufferLogInputStream.nextBatchSize, with its order of checks."""
-    cdef int64_t left = length - position
+cdef inline int frame(const uint8_t* p, int64_t left, int64_t position, int64_t* size, Fault* fault) noexcept nogil:
+    """Where the batch at `position` ends: ByteBufferLogInputStream.nextBatchSize, with its order of checks. `p` is its
+    first byte, `left` what the input has from there on; up to 17 of them are looked at."""
     cdef int64_t claimed
     cdef int8_t magic
     fault.position = position
@@ -117,15 +118,15 @@ cdef inline int frame(const uint8_t* base, int64_t length, int64_t position, int
     fault.record = -1
     if left < LOG_OVERHEAD:
         return END
-    claimed = load_i32(base + position + 8)
-    fault.base_offset = load_i64(base + position)
+    claimed = load_i32(p + 8)
+    fault.base_offset = load_i64(p)
     if claimed < V0_OVERHEAD:
         return refuse(fault, SIZE_TOO_SMALL, V0_OVERHEAD, claimed)
     if claimed > INT32_MAX - LOG_OVERHEAD:
         return refuse(fault, SIZE_OVERFLOW, INT32_MAX - LOG_OVERHEAD, claimed)
     if left < UP_TO_MAGIC:
         return END
-    magic = <int8_t>base[position + MAGIC_OFFSET]
+    magic = <int8_t>p[MAGIC_OFFSET]
     if magic < 0 or magic > LATEST_MAGIC:
         return refuse(fault, UNSUPPORTED_MAGIC, LATEST_MAGIC, magic)
     size[0] = LOG_OVERHEAD + claimed
@@ -191,12 +192,29 @@ cdef inline int32_t least_size(int8_t magic) noexcept nogil:
     return LOG_OVERHEAD + (V1_OVERHEAD if magic == 1 else V0_OVERHEAD)
 
 
-cdef inline int read_batch(const uint8_t* base, int64_t length, int64_t position, BatchRow* row,
-                           Fault* fault) noexcept nogil:
+cdef enum Manner:
+    TO_READ                      # the payload is wanted next: the window moves here
+    TO_SKIP                      # the next header is wanted next
+    TO_LOOK                      # somewhere else is read on: the window stays
+
+cdef inline int read_batch(Input* source, int64_t position, Manner manner, BatchRow* row, Fault* fault) noexcept nogil:
     """Frames the batch at `position` and fills its row. No checksum yet, no payload byte looked at."""
-    cdef const uint8_t* p = base + position
+    cdef const uint8_t* p = NULL
+    cdef int64_t left = source.length - position
+    cdef int64_t head = left if left < V2_OVERHEAD else V2_OVERHEAD
     cdef int64_t size = 0
-    cdef int status = frame(base, length, position, &size, fault)
+    cdef int status
+    if left < LOG_OVERHEAD:
+        return frame(p, left, position, &size, fault)
+    if manner == TO_READ:
+        p = reach(source, position, head)
+    elif manner == TO_SKIP:
+        p = reach_header(source, position, head)
+    else:
+        p = peek(source, position, head)
+    if p == NULL:
+        return refuse(fault, OUT_OF_MEMORY, head, 0)
+    status = frame(p, left, position, &size, fault)
     if status != OK:
         return status
     row.position = position
@@ -216,14 +234,42 @@ cdef inline int read_batch(const uint8_t* base, int64_t length, int64_t position
     return OK
 
 
-cdef inline int check_crc(const uint8_t* base, const BatchRow* row, Fault* fault) noexcept nogil:
+cdef inline int crc_in_pieces(Input* source, const BatchRow* row, uint32_t* crc, Fault* fault) noexcept nogil:
+    """The checksum of a batch too large to be held before it is known to be one."""
+    cdef int64_t at = row.position + (V2_ATTRIBUTES_OFFSET if row.magic == 2 else MAGIC_OFFSET)
+    cdef int64_t stop = row.position + row.size_in_bytes
+    cdef int64_t n
+    cdef const uint8_t* p
+    crc[0] = 0
+    while at < stop:
+        n = piece(source, stop - at)
+        p = reach(source, at, n)
+        if p == NULL:
+            return refuse(fault, OUT_OF_MEMORY, n, 0)
+        crc[0] = crc32c_on(crc[0], p, <size_t>n) if row.magic == 2 else crc32_on(crc[0], p, <size_t>n)
+        at += n
+    return OK
+
+
+cdef inline int check_crc(Input* source, const BatchRow* row, Fault* fault) noexcept nogil:
     """DefaultRecordBatch.ensureValid and LegacyRecord.ensureValid."""
-    cdef const uint8_t* p = base + row.position
-    cdef uint32_t computed
-    if row.magic == 2:
-        computed = crc32c(p + V2_ATTRIBUTES_OFFSET, row.size_in_bytes - V2_ATTRIBUTES_OFFSET)
+    cdef const uint8_t* p
+    cdef uint32_t computed = 0
+    cdef int status
+    if source.medium != NULL and row.size_in_bytes // LARGE_WINDOWS > source.medium.window:
+        status = crc_in_pieces(source, row, &computed, fault)
+        if status != OK:
+            return status
     else:
-        computed = crc32(p + MAGIC_OFFSET, row.size_in_bytes - MAGIC_OFFSET)
+        p = reach(source, row.position, row.size_in_bytes)
+        if p == NULL:
+            return refuse(fault, OUT_OF_MEMORY, row.size_in_bytes, 0)
+        if row.magic == 2:
+            computed = crc32c(p + V2_ATTRIBUTES_OFFSET, row.size_in_bytes - V2_ATTRIBUTES_OFFSET)
+        else:
+            computed = crc32(p + MAGIC_OFFSET, row.size_in_bytes - MAGIC_OFFSET)
+    if source.bad_count > 0 and bad_until(source, row.position, row.position + row.size_in_bytes) > 0:
+        return refuse(fault, UNREADABLE, row.size_in_bytes, 0)
     if computed != row.crc:
         return refuse(fault, CRC_MISMATCH, row.crc, computed)
     return OK

@@ -79,16 +79,23 @@ cdef extern from * nogil:
     static void checksums_install(size_t address) { kr_library_crc32c = (kr_crc_fn)address; }
     static int checksums_sse42(void) { return kr_sse42; }
 
-    static inline uint32_t crc32c(const uint8_t *p, size_t n) {
-        if (kr_library_crc32c != NULL && n >= 256) return ~kr_library_crc32c(0xFFFFFFFFu, p, (unsigned long)n);
-        return kr_sse42 ? kr_crc32c_sse42(0, p, n) : kr_sliced(kr_table_32c, 0, p, n);
+    /* of what gave `crc` so far (0: nothing) and these bytes behind it */
+    static inline uint32_t crc32c_on(uint32_t crc, const uint8_t *p, size_t n) {
+        if (kr_library_crc32c != NULL && n >= 256) return ~kr_library_crc32c(~crc, p, (unsigned long)n);
+        return kr_sse42 ? kr_crc32c_sse42(crc, p, n) : kr_sliced(kr_table_32c, crc, p, n);
     }
+
+    static inline uint32_t crc32_on(uint32_t crc, const uint8_t *p, size_t n) {
+        return kr_sliced(kr_table_32, crc, p, n);
+    }
+
+    static inline uint32_t crc32c(const uint8_t *p, size_t n) { return crc32c_on(0, p, n); }
 
     static inline uint32_t crc32c_own(const uint8_t *p, size_t n) {
         return kr_sse42 ? kr_crc32c_sse42(0, p, n) : kr_sliced(kr_table_32c, 0, p, n);
     }
 
-    static inline uint32_t crc32(const uint8_t *p, size_t n) { return kr_sliced(kr_table_32, 0, p, n); }
+    static inline uint32_t crc32(const uint8_t *p, size_t n) { return crc32_on(0, p, n); }
     """
     void checksums_prepare(int hardware)
     void checksums_install(size_t address)
@@ -96,3 +103,5 @@ cdef extern from * nogil:
     uint32_t crc32c(const uint8_t* p, size_t n)
     uint32_t crc32c_own(const uint8_t* p, size_t n)
     uint32_t crc32(const uint8_t* p, size_t n)
+    uint32_t crc32c_on(uint32_t crc, const uint8_t* p, size_t n)
+    uint32_t crc32_on(uint32_t crc, const uint8_t* p, size_t n)

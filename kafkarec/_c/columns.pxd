@@ -13,7 +13,7 @@ a row without nulls touches none. Data buffers keep SLACK bytes behind what is u
 Chunks end at batch borders and before 2^31-1 bytes, so every offset is 32-bit (Spark takes no others).
 """
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy, memmove, memset
 
 from kafkarec._c.pages cimport pages_give, pages_take
 from kafkarec._c.status cimport LIMIT_EXCEEDED, OK, OUT_OF_MEMORY
@@ -227,6 +227,89 @@ cdef inline void columns_truncate(Columns* c, int64_t rows, int64_t touched) noe
         bytes_truncate(&c.header_value, headers, c.headers + 1)
         c.headers = headers
     c.rows = rows
+
+
+cdef inline bint take_bit(uint8_t* bits, int64_t i) noexcept nogil:
+    """The bit as it was; it is set now."""
+    cdef bint was = bits[i >> 3] >> (i & 7) & 1
+    bits[i >> 3] |= <uint8_t>(1 << (i & 7))
+    return was
+
+
+cdef inline void bytes_move(Bytes* column, int64_t row, int64_t to, bint keep) noexcept nogil:
+    """The cell of `row` becomes that of `to`, at or before it, or goes. `used` is the end of the cell before `to`."""
+    cdef int32_t* ends = <int32_t*>column.offsets.data
+    cdef int32_t start = ends[row]
+    cdef int32_t length = ends[row + 1] - start
+    cdef bint known = take_bit(column.validity.data, row)
+    column.nulls -= not known
+    if not keep:
+        return
+    memmove(column.data.data + column.used, column.data.data + start, <size_t>length)
+    column.used += length
+    if not known:
+        clear_bit(column.validity.data, to)
+        column.nulls += 1
+
+
+cdef inline void row_move(Columns* c, int64_t row, int64_t to, bint keep) noexcept nogil:
+    cdef bint known
+    if c.want & WANT_OFFSET:
+        (<int64_t*>c.offset.data)[to] = (<int64_t*>c.offset.data)[row]
+    if c.want & WANT_TIMESTAMP:
+        (<int64_t*>c.timestamp.data)[to] = (<int64_t*>c.timestamp.data)[row]
+        known = take_bit(c.timestamp_validity.data, row)
+        c.timestamp_nulls -= not known
+        if keep and not known:
+            clear_bit(c.timestamp_validity.data, to)
+            c.timestamp_nulls += 1
+    if c.want & WANT_TYPE:
+        (<int8_t*>c.type.data)[to] = (<int8_t*>c.type.data)[row]
+        c.type_nulls -= not keep and (<int8_t*>c.type.data)[row] < 0
+    if c.want & WANT_KEY:
+        bytes_move(&c.key, row, to, keep)
+    if c.want & WANT_VALUE:
+        bytes_move(&c.value, row, to, keep)
+
+
+cdef inline void columns_select(Columns* c, int64_t start, const uint8_t* keep) noexcept nogil:
+    """Of the rows from `start` on those stay whose byte in `keep` is 1, in their order."""
+    cdef int64_t rows = c.rows, to = start, header_to = 0, row, header
+    cdef int32_t* header_ends = <int32_t*>c.header_offsets.data
+    cdef int32_t first = 0, last = 0
+    cdef bint stays
+    c.key.used = (<int32_t*>c.key.offsets.data)[start] if c.want & WANT_KEY else 0
+    c.value.used = (<int32_t*>c.value.offsets.data)[start] if c.want & WANT_VALUE else 0
+    if c.want & WANT_HEADERS:
+        last = header_ends[start]
+        header_to = last
+        if c.headers > header_to:
+            c.header_key.used = (<int32_t*>c.header_key.offsets.data)[header_to]
+            c.header_value.used = (<int32_t*>c.header_value.offsets.data)[header_to]
+    for row in range(start, rows):
+        stays = keep[row - start] != 0
+        row_move(c, row, to, stays)
+        if c.want & WANT_HEADERS:
+            first = last
+            last = header_ends[row + 1]
+            for header in range(first, last):
+                bytes_move(&c.header_key, header, header_to, stays)
+                bytes_move(&c.header_value, header, header_to, stays)
+                if stays:
+                    header_to += 1
+                    (<int32_t*>c.header_key.offsets.data)[header_to] = <int32_t>c.header_key.used
+                    (<int32_t*>c.header_value.offsets.data)[header_to] = <int32_t>c.header_value.used
+        if stays:
+            to += 1
+            if c.want & WANT_KEY:
+                (<int32_t*>c.key.offsets.data)[to] = <int32_t>c.key.used
+            if c.want & WANT_VALUE:
+                (<int32_t*>c.value.offsets.data)[to] = <int32_t>c.value.used
+            if c.want & WANT_HEADERS:
+                header_ends[to] = <int32_t>header_to
+    if c.want & WANT_HEADERS:
+        c.headers = header_to
+    c.rows = to
 
 
 cdef inline int run_append(Columns* c, int64_t batch, int64_t rows) noexcept nogil:

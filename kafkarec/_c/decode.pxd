@@ -11,18 +11,20 @@ from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from kafkarec._c.batch cimport (
-    BatchRow, LATEST_CODEC, V2_OVERHEAD, check_crc, is_control, is_transactional, is_wrapper, read_batch,
+    BatchRow, LATEST_CODEC, Manner, TO_READ, TO_SKIP, V2_OVERHEAD, check_crc, is_control, is_transactional, is_wrapper,
+    read_batch,
 )
 from kafkarec._c.columns cimport (
     Buffer, Columns, Expected, WANT_OFFSET, WANT_TIMESTAMP, buffer_reserve, clear_bit, columns_expect,
-    columns_measure, columns_truncate, run_append,
+    columns_measure, columns_select, columns_truncate, run_append,
 )
+from kafkarec._c.input cimport Input, bad_until, reach
 from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
 from kafkarec._c.native cimport Workbench, lz4_frame, native_lz4, native_zstd, zstd_frame
 from kafkarec._c.record cimport LEAST_RECORD, decode_records
-from kafkarec._c.resync cimport Search
+from kafkarec._c.resync cimport Search, far_above
 from kafkarec._c.status cimport (
-    CHUNK_FULL, END, Fault, LIMIT_EXCEEDED, NEEDS_CODEC, OK, OUT_OF_MEMORY, UNSUPPORTED_CODEC, refuse,
+    CHUNK_FULL, END, Fault, LIMIT_EXCEEDED, NEEDS_CODEC, OK, OUT_OF_MEMORY, UNREADABLE, UNSUPPORTED_CODEC, refuse,
 )
 
 cdef enum Payloads:
@@ -49,15 +51,22 @@ cdef struct Options:
     int64_t limit                # decompressed bytes per payload
     int64_t input_limit          # decompressed bytes per input, all its payloads together
     int64_t stable_offset        # records from here on are left out; INT64_MAX: none
+    bint ranged                  # only records with offset and timestamp in these ranges
+    int64_t from_offset
+    int64_t to_offset            # exclusive, as to_time
+    bint timed
+    int64_t from_time            # milliseconds
+    int64_t to_time
     int64_t ticks                # timestamp units per millisecond: 1, 1000, 1000000
     int64_t chunk_bytes
     const Aborted* aborted       # sorted by producer id, first offset
     int64_t aborted_count
 
 cdef struct Engine:
-    const uint8_t* base
-    int64_t length
+    Input input
     int64_t position
+    int64_t reached              # next offset of the last batch that was framed; 0 before the first
+    bint finished                # nothing that is wanted can follow
     Options options
     Columns columns
     Buffer rows                  # BatchRow[row_count]
@@ -71,6 +80,7 @@ cdef struct Engine:
     const uint8_t* payload       # its compressed payload, when NEEDS_CODEC is answered
     int64_t payload_length
     Workbench bench
+    Buffer keep                  # of select_rows: a byte a row
 
 
 cdef inline bint was_aborted(const Options* o, const BatchRow* row) noexcept nogil:
@@ -137,6 +147,52 @@ cdef inline void cut_unstable(Columns* c, int64_t start, int64_t stable_offset) 
     columns_truncate(c, rows, c.rows)
 
 
+cdef inline bint outside(Engine* e, const BatchRow* row) noexcept nogil:
+    """Nothing of this batch is wanted, by its header. A wrapper's first offset and what CreateTime batches hold below
+    their max timestamp is inside."""
+    cdef const Options* o = &e.options
+    if o.timed and row.max_timestamp < o.from_time:
+        return True
+    if o.timed and row.timestamp_type == 1 and row.max_timestamp >= o.to_time:
+        return True
+    return row.last_offset < o.from_offset or (not is_wrapper(row) and row.base_offset >= o.to_offset)
+
+
+cdef inline bint beyond(const Engine* e, const BatchRow* row) noexcept nogil:
+    """Offsets go up from batch to batch: nothing wanted follows this one. No checksum covers a base offset, so one that
+    is absurd ends nothing."""
+    if e.reached >= e.options.to_offset:
+        return True
+    return not is_wrapper(row) and row.base_offset >= e.options.to_offset and not far_above(row.base_offset, e.reached)
+
+
+cdef inline int select_rows(Engine* e, int64_t start) noexcept nogil:
+    """Drops the batch's records outside of the ranges; one without a timestamp is in no range of time."""
+    cdef Columns* c = &e.columns
+    cdef const Options* o = &e.options
+    cdef int64_t n = c.rows - start, i
+    cdef const int64_t* offsets = <const int64_t*>c.offset.data + start
+    cdef const int64_t* times = <const int64_t*>c.timestamp.data + start
+    cdef const uint8_t* known = c.timestamp_validity.data
+    cdef uint8_t* keep
+    cdef bint stays, all_stay = True
+    if n == 0:
+        return OK
+    if buffer_reserve(&e.keep, 0, <size_t>n) != OK:
+        return refuse(&e.fault, OUT_OF_MEMORY, n, 0)
+    keep = e.keep.data
+    for i in range(n):
+        stays = offsets[i] >= o.from_offset and offsets[i] < o.to_offset
+        if stays and o.timed:
+            stays = times[i] >= o.from_time and times[i] < o.to_time
+            stays = stays and (known[(start + i) >> 3] >> ((start + i) & 7) & 1) != 0
+        keep[i] = stays
+        all_stay = all_stay and stays
+    if not all_stay:
+        columns_select(c, start, keep)
+    return OK
+
+
 cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length) noexcept nogil:
     """Decodes the pending batch from its payload (decompressed, where it was compressed) and accepts it."""
     cdef Columns* c = &e.columns
@@ -163,6 +219,10 @@ cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length) noex
         columns_truncate(c, start, c.rows)
     elif e.options.stable_offset < INT64_MAX and c.want & WANT_OFFSET:
         cut_unstable(c, start, e.options.stable_offset)
+    if e.options.ranged:
+        status = select_rows(e, start)
+        if status != OK:
+            return status
     if e.options.ticks > 1 and c.want & WANT_TIMESTAMP:
         scale_timestamps(c, start, e.options.ticks)
     return engine_accept(e, start)
@@ -176,7 +236,7 @@ cdef inline int64_t engine_limit(const Engine* e) noexcept nogil:
 
 cdef inline int engine_needs_codec(Engine* e) noexcept nogil:
     """The pending batch is compressed: where its payload lies."""
-    cdef const uint8_t* p = e.base + e.row.position
+    cdef const uint8_t* p = e.input.base + e.row.position
     cdef int status
     if e.row.codec > LATEST_CODEC or (e.row.magic < 2 and e.row.codec == LATEST_CODEC):
         return refuse(&e.fault, UNSUPPORTED_CODEC, LATEST_CODEC if e.row.magic == 2 else LATEST_CODEC - 1, e.row.codec)
@@ -207,23 +267,38 @@ cdef inline int engine_decompress(Engine* e) noexcept nogil:
 
 cdef inline int engine_step(Engine* e) noexcept nogil:
     """One batch: OK when it was accepted."""
-    cdef int status = read_batch(e.base, e.length, e.position, &e.row, &e.fault)
+    cdef Manner manner = TO_READ if e.options.check_crc or e.options.payloads == ALL_PAYLOADS else TO_SKIP
+    cdef const uint8_t* p
+    cdef int status = read_batch(&e.input, e.position, manner, &e.row, &e.fault)
     if status != OK:
         return status
+    if e.options.ranged:
+        if beyond(e, &e.row):
+            e.finished = True
+            return END
+        e.reached = e.row.next_offset
+        if outside(e, &e.row):
+            e.position += e.row.size_in_bytes
+            return OK
     if e.options.check_crc:
-        status = check_crc(e.base, &e.row, &e.fault)
+        status = check_crc(&e.input, &e.row, &e.fault)
         if status != OK:
             return status
     if e.options.payloads == NO_PAYLOADS or left_out(&e.options, &e.row) or (
         e.options.payloads == CONTROL_PAYLOADS and not is_control(&e.row)
     ):
         return engine_accept(e, e.columns.rows)
+    p = reach(&e.input, e.row.position, e.row.size_in_bytes)
+    if p == NULL:
+        return refuse(&e.fault, OUT_OF_MEMORY, e.row.size_in_bytes, 0)
+    if e.input.bad_count > 0 and bad_until(&e.input, e.row.position, e.row.position + e.row.size_in_bytes) > 0:
+        return refuse(&e.fault, UNREADABLE, e.row.size_in_bytes, 0)
     if e.row.codec != 0:
         status = engine_needs_codec(e)
         return engine_decompress(e) if status == NEEDS_CODEC else status
     if e.row.magic == 2:
-        return engine_payload(e, e.base + e.row.position + V2_OVERHEAD, e.row.size_in_bytes - V2_OVERHEAD)
-    return engine_payload(e, e.base + e.row.position, e.row.size_in_bytes)
+        return engine_payload(e, p + V2_OVERHEAD, e.row.size_in_bytes - V2_OVERHEAD)
+    return engine_payload(e, p, e.row.size_in_bytes)
 
 
 cdef inline void engine_begin_chunk(Engine* e) noexcept nogil:

@@ -18,9 +18,10 @@ make it quadratic; and what one search found empty is not searched again.
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t
 
 from kafkarec._c.batch cimport (
-    ABSENT, BatchRow, LATEST_CODEC, LATEST_MAGIC, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V0_OVERHEAD, V1_OVERHEAD,
-    check_crc, frame, read_batch,
+    ABSENT, BatchRow, LATEST_CODEC, LATEST_MAGIC, LOG_OVERHEAD, MAGIC_OFFSET, TO_LOOK, UP_TO_MAGIC, V0_OVERHEAD,
+    V1_OVERHEAD, check_crc, frame, read_batch,
 )
+from kafkarec._c.input cimport Input, bad_until, peek, piece, reach
 from kafkarec._c.message cimport Message, read_message
 from kafkarec._c.status cimport Fault, OK
 
@@ -48,32 +49,35 @@ cdef inline void search_begin(Search* search, int64_t length) noexcept nogil:
     search.good_next = INT64_MIN
 
 
-cdef inline bint checks_out(const uint8_t* base, int64_t length, int64_t position, Search* search,
-                            BatchRow* row) noexcept nogil:
+cdef inline bint checks_out(Input* source, int64_t position, Search* search, BatchRow* row) noexcept nogil:
     """A whole batch begins here and its checksum holds."""
     cdef Fault fault
-    if read_batch(base, length, position, row, &fault) != OK:
+    if read_batch(source, position, TO_LOOK, row, &fault) != OK:
         return False
     if row.size_in_bytes > search.crc_left:
         return False
     search.crc_left -= row.size_in_bytes
-    return check_crc(base, row, &fault) == OK
+    return check_crc(source, row, &fault) == OK
 
 
-cdef inline bint ends_at(int64_t length, int64_t position) noexcept nogil:
-    return length - position < LOG_OVERHEAD
+cdef inline bint ends_at(const Input* source, int64_t position) noexcept nogil:
+    return source.length - position < LOG_OVERHEAD
 
 
-cdef inline bint looks_written(const uint8_t* p, const BatchRow* row) noexcept nogil:
+cdef inline bint looks_written(Input* source, const BatchRow* row) noexcept nogil:
     """Fields as every known writer leaves them. Odd ones are legal: then a frame behind must speak for the batch."""
     cdef Message m
     cdef Fault fault
     cdef int32_t least
+    cdef const uint8_t* p
     if row.magic == 2:
         return (row.attributes >> 7 == 0 and row.codec <= LATEST_CODEC and row.last_offset >= row.base_offset
                 and row.record_count >= 0
                 and row.base_sequence >= ABSENT and row.producer_epoch >= ABSENT and row.producer_id >= ABSENT)
-    if row.attributes & 0xF0 or read_message(p, row.size_in_bytes, &m, &fault) != OK:
+    if row.attributes & 0xF0 or (source.medium != NULL and row.size_in_bytes > source.medium.window):
+        return False
+    p = reach(source, row.position, row.size_in_bytes)
+    if p == NULL or read_message(p, row.size_in_bytes, &m, &fault) != OK:
         return False
     least = V0_OVERHEAD if row.magic == 0 else V1_OVERHEAD
     return row.batch_length == least + (m.key_length if m.key_length > 0 else 0) + (
@@ -81,10 +85,15 @@ cdef inline bint looks_written(const uint8_t* p, const BatchRow* row) noexcept n
     )
 
 
-cdef inline bint frame_behind(const uint8_t* base, int64_t length, int64_t position) noexcept nogil:
+cdef inline bint frame_behind(Input* source, int64_t position) noexcept nogil:
     cdef Fault fault
     cdef int64_t size = 0
-    return position == length or frame(base, length, position, &size, &fault) == OK
+    cdef int64_t left = source.length - position
+    cdef const uint8_t* p
+    if left <= 0:
+        return left == 0
+    p = peek(source, position, left if left < UP_TO_MAGIC else UP_TO_MAGIC)
+    return p != NULL and frame(p, left, position, &size, &fault) == OK
 
 
 cdef inline bint far_above(int64_t offset, int64_t other) noexcept nogil:
@@ -92,54 +101,64 @@ cdef inline bint far_above(int64_t offset, int64_t other) noexcept nogil:
     return offset > OFFSET_JUMP and other < offset - OFFSET_JUMP
 
 
-cdef inline bint acceptable(const uint8_t* base, int64_t length, int64_t position, Search* search) noexcept nogil:
+cdef inline bint acceptable(Input* source, int64_t position, Search* search) noexcept nogil:
     cdef BatchRow row, behind
     cdef Fault fault
     cdef bint followed
-    if read_batch(base, length, position, &row, &fault) != OK:
+    if read_batch(source, position, TO_LOOK, &row, &fault) != OK:
         return False
-    if not looks_written(base + position, &row) and not frame_behind(base, length, position + row.size_in_bytes):
+    if not looks_written(source, &row) and not frame_behind(source, position + row.size_in_bytes):
         return False
-    if not checks_out(base, length, position, search, &row):
+    if not checks_out(source, position, search, &row):
         return False
-    followed = checks_out(base, length, position + row.size_in_bytes, search, &behind)
+    followed = checks_out(source, position + row.size_in_bytes, search, &behind)
     if far_above(row.base_offset, search.good_next):
         if far_above(row.base_offset, behind.base_offset) if followed else search.good_next != INT64_MIN:
             return False
     return followed or row.base_offset >= search.good_next
 
 
-cdef inline bint claims_lead_on(const uint8_t* base, int64_t length, int64_t position, int64_t offset,
+cdef inline bint claims_lead_on(Input* source, int64_t position, int64_t offset,
                                 Search* search) noexcept nogil:
     """From `position`, claim after claim with rising offsets, to a batch that counts or to the end."""
     cdef BatchRow row
     cdef Fault fault
     cdef int _hop
     for _hop in range(MOST_CLAIMS):
-        if ends_at(length, position):
+        if ends_at(source, position):
             return True
-        if read_batch(base, length, position, &row, &fault) != OK:
+        if read_batch(source, position, TO_LOOK, &row, &fault) != OK:
             return False
-        if acceptable(base, length, position, search):
+        if acceptable(source, position, search):
             return True
-        if row.base_offset < offset or far_above(row.base_offset, offset) or not looks_written(base + position, &row):
+        if row.base_offset < offset or far_above(row.base_offset, offset) or not looks_written(source, &row):
             return False
         offset = row.base_offset + 1 if row.base_offset < row.last_offset else row.last_offset
         position += row.size_in_bytes
     return False
 
 
-cdef inline int64_t search_on(const uint8_t* base, int64_t length, int64_t position, Search* search) noexcept nogil:
-    """The first byte from `position` on where a batch begins that counts; `length` when there is none."""
+cdef inline int64_t search_on(Input* source, int64_t position, Search* search) noexcept nogil:
+    """The first byte from `position` on where a batch begins that counts; the input's length when there is none."""
     cdef int64_t start = position
-    cdef uint8_t high
+    cdef int64_t length = source.length
+    cdef int64_t readable
+    cdef const uint8_t* p
     if search.barren_from <= position < search.barren_to:
         position = search.barren_to
+    if source.medium != NULL:
+        source.step = source.medium.window
     while length - position >= UP_TO_MAGIC and search.crc_left > 0:
+        p = reach(source, position, UP_TO_MAGIC)
+        if p == NULL:
+            break
         # the two cheapest looks first: magic 0 to 2, a size whose first byte is no sign bit
-        high = base[position + 8]
-        if base[position + MAGIC_OFFSET] <= LATEST_MAGIC and high < 0x80:
-            if acceptable(base, length, position, search):
+        if p[MAGIC_OFFSET] <= LATEST_MAGIC and p[8] < 0x80:
+            readable = bad_until(source, position, position + 1) if source.bad_count > 0 else 0
+            if readable > 0:
+                position = readable
+                continue
+            if acceptable(source, position, search):
                 search.barren_from = start
                 search.barren_to = position
                 return position
@@ -149,21 +168,29 @@ cdef inline int64_t search_on(const uint8_t* base, int64_t length, int64_t posit
     return length
 
 
-cdef inline int64_t damage_end(const uint8_t* base, int64_t length, const Fault* fault, Search* search) noexcept nogil:
+cdef inline int64_t damage_end(Input* source, const Fault* fault, Search* search) noexcept nogil:
     """Where the damage that begins at fault.position ends: the next batch, or the end of the input."""
     cdef int64_t claimed = fault.next_position
     cdef int64_t found
-    if claimed > fault.position and claims_lead_on(base, length, claimed, fault.base_offset, search):
+    if claimed > fault.position and claims_lead_on(source, claimed, fault.base_offset, search):
         return claimed
-    found = search_on(base, length, fault.position + 1, search)
-    if found < length or claimed < 0:
+    found = search_on(source, fault.position + 1, search)
+    if found < source.length or claimed < 0:
         return found
     return claimed               # nothing follows: the claim alone is damage, what is behind it is judged by itself
 
 
-cdef inline bint only_zeros(const uint8_t* base, int64_t length, int64_t position) noexcept nogil:
-    while position < length:
-        if base[position] != 0:
+cdef inline bint only_zeros(Input* source, int64_t position) noexcept nogil:
+    """Nothing but zeros from here to the end, all of them read."""
+    cdef int64_t n, i
+    cdef const uint8_t* p
+    while position < source.length:
+        n = piece(source, source.length - position)
+        p = reach(source, position, n)
+        if p == NULL or (source.bad_count > 0 and bad_until(source, position, position + n) > 0):
             return False
-        position += 1
+        for i in range(n):
+            if p[i] != 0:
+                return False
+        position += n
     return True

@@ -42,6 +42,7 @@ cdef enum Status:
     INNER_CRC_MISMATCH
     MESSAGE_TRUNCATED
     OUT_OF_MEMORY
+    UNREADABLE
 
 cdef struct Fault:
     int status

@@ -2,12 +2,18 @@
 
 Functions over Python objects, for the desk alone.
 """
-from libc.stdint cimport INT64_MAX, int64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t
 
 from kafkarec._c.assemble cimport Constants
 from kafkarec._c.columns cimport Buffer, MOST_BYTES, buffer_reserve
 from kafkarec._c.decode cimport Aborted, Options
 from kafkarec._c.status cimport Fault
+
+
+cdef inline tuple bounds(object wanted):
+    """(first, exclusive last) of a range whose ends may be None."""
+    first, stop = (None, None) if wanted is None else wanted
+    return INT64_MIN if first is None else first, INT64_MAX if stop is None else stop
 
 
 cdef inline int fill_options(Options* o, object options, Buffer* aborted) except -1:
@@ -22,6 +28,10 @@ cdef inline int fill_options(Options* o, object options, Buffer* aborted) except
     o.limit = min(options.limit, MOST_BYTES)
     o.input_limit = INT64_MAX if options.input_limit is None else options.input_limit
     o.stable_offset = INT64_MAX if options.stable_offset is None else options.stable_offset
+    o.ranged = options.offsets is not None or options.times is not None
+    o.from_offset, o.to_offset = bounds(options.offsets)
+    o.timed = options.times is not None
+    o.from_time, o.to_time = bounds(options.times)
     o.ticks = options.ticks
     o.chunk_bytes = INT64_MAX if options.chunk_bytes is None else options.chunk_bytes
     if buffer_reserve(aborted, 0, <size_t>(len(spans) + 1) * sizeof(Aborted)) != 0:

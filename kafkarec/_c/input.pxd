@@ -1,0 +1,209 @@
+"""What is read: bytes in memory, or a window on something that is not.
+
+    0 ........ low ======== window ======== high ........ length
+                 base + position is the byte at `position`, for low <= position < high
+
+In memory the window is everything, and `reach` is two comparisons. Otherwise bytes come by `fetch` (pread, or a Python
+object) into a recycled buffer: no map, because a bad sector or a file that shrinks under one kills the process.
+
+Whoever looks at bytes asks first: `reach` for a stretch (the window moves there), `peek` for up to 64 bytes somewhere
+else (the window stays). What a medium cannot give reads as zeros and is noted in `bad`, page by page: a batch that
+overlaps such a span is damage, whatever its checksum says of the zeros.
+"""
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memcpy, memmove, memset
+
+from kafkarec._c.columns cimport Buffer, buffer_reserve
+from kafkarec._c.pages cimport pages_give, pages_take
+
+cdef extern from * nogil:
+    """
+    #include <errno.h>
+    #include <unistd.h>
+
+    /* Bytes read, 0 at the end, -1: the medium fails (its errno in `why`). */
+    static int64_t kr_pread(int descriptor, uint8_t *to, int64_t n, int64_t position, int *why) {
+        ssize_t got;
+        do got = pread(descriptor, to, (size_t)(n > (1 << 30) ? (1 << 30) : n), (off_t)position);
+        while (got < 0 && errno == EINTR);
+        if (got < 0) *why = errno;
+        return got;
+    }
+    """
+    int64_t kr_pread(int descriptor, uint8_t* to, int64_t n, int64_t position, int* why)
+
+cdef enum:
+    HEADER_WINDOW = 64           # and in a scan of headers that lie far apart
+    PEEK = 64
+    PAGE = 4096                  # the grain of what a failing medium loses
+    LARGE_WINDOWS = 64           # a batch of more windows is checked piece by piece before it is held at once
+
+cdef enum:
+    ENDS = 0
+    FAILS = -1                   # the medium: noted as unreadable
+    REFUSES = -2                 # the reader itself: nothing more is asked, the desk raises what it said
+
+# A medium: `fetch` gives bytes read (above 0) or one of the answers above.
+cdef struct Medium:
+    int64_t (*fetch)(Medium* medium, int64_t position, uint8_t* to, int64_t n) noexcept nogil
+    int descriptor
+    void* reader                 # a borrowed Python object, for the desk's fetch
+    int why                      # errno of the last failure; 0: the file is shorter than it was
+    int64_t window               # bytes a window takes at once
+    int64_t worth_skipping       # a scan rather reads than skips fewer bytes than this
+
+cdef struct Span:
+    int64_t start
+    int64_t stop
+
+cdef struct Input:
+    const uint8_t* base
+    int64_t low
+    int64_t high
+    int64_t length
+    Medium* medium               # NULL: in memory
+    int64_t step                 # bytes a window takes next
+    bint failed                  # out of memory, or the reader refused
+    Buffer room
+    uint8_t[64] side             # of peek
+    Buffer bad                   # Span[bad_count], ascending where reading ascends
+    int64_t bad_count
+
+
+cdef inline int64_t fetch_pread(Medium* medium, int64_t position, uint8_t* to, int64_t n) noexcept nogil:
+    medium.why = 0
+    return kr_pread(medium.descriptor, to, n, position, &medium.why)
+
+
+cdef inline void input_memory(Input* i, const uint8_t* base, int64_t length) noexcept nogil:
+    i.base, i.low, i.high, i.length, i.medium, i.bad_count, i.failed = base, 0, length, length, NULL, 0, False
+
+
+cdef inline void input_medium(Input* i, Medium* medium, int64_t length) noexcept nogil:
+    i.base, i.low, i.high, i.length, i.medium, i.bad_count, i.failed = i.room.data, 0, 0, length, medium, 0, False
+    i.step = medium.window
+
+
+cdef inline int64_t piece(const Input* i, int64_t n) noexcept nogil:
+    """How much of n bytes to reach for at once when they are only passed over."""
+    return n if i.medium == NULL or n < i.medium.window else i.medium.window
+
+
+cdef inline void input_give(Input* i) noexcept nogil:
+    pages_give(i.room.data, i.room.capacity)
+    pages_give(i.bad.data, i.bad.capacity)
+
+
+cdef inline void note_bad(Input* i, int64_t start, int64_t stop) noexcept nogil:
+    """[start, stop) cannot be read; a window that comes by again notes it once."""
+    cdef Span* spans = <Span*>i.bad.data
+    cdef size_t used = <size_t>i.bad_count * sizeof(Span)
+    cdef int64_t k
+    for k in range(i.bad_count - 1, -1, -1):
+        if spans[k].start <= start <= spans[k].stop:
+            if stop > spans[k].stop:
+                spans[k].stop = stop
+            return
+    if buffer_reserve(&i.bad, used, used + sizeof(Span)) != 0:
+        i.failed = True
+        return
+    spans = <Span*>i.bad.data
+    spans[i.bad_count].start, spans[i.bad_count].stop = start, stop
+    i.bad_count += 1
+
+
+cdef inline int64_t bad_until(const Input* i, int64_t start, int64_t stop) noexcept nogil:
+    """The end of an unreadable span that overlaps [start, stop); 0: there is none."""
+    cdef const Span* spans = <const Span*>i.bad.data
+    cdef int64_t k
+    for k in range(i.bad_count):
+        if spans[k].start < stop and start < spans[k].stop:
+            return spans[k].stop
+    return 0
+
+
+cdef inline void fill(Input* i, int64_t position, uint8_t* to, int64_t n) noexcept nogil:
+    """n bytes from `position`; after a failure page by page, unreadable ones as zeros."""
+    cdef int64_t done = 0, got, wish
+    cdef bint small = False
+    while done < n:
+        wish = n - done
+        if small and wish > PAGE - (position + done) % PAGE:
+            wish = PAGE - (position + done) % PAGE
+        got = i.medium.fetch(i.medium, position + done, to + done, wish)
+        if got > 0:
+            done += got
+            continue
+        if got == REFUSES:
+            i.failed = True
+        if got == ENDS:
+            note_bad(i, position + done, i.length)
+        if got != FAILS:
+            memset(to + done, 0, <size_t>(n - done))
+            return
+        if not small and wish > PAGE - (position + done) % PAGE:
+            small = True
+            continue
+        memset(to + done, 0, <size_t>wish)
+        note_bad(i, position + done, position + done + wish)
+        done += wish
+
+
+cdef inline const uint8_t* move_window(Input* i, int64_t position, int64_t n) noexcept nogil:
+    """The window begins at `position` and holds n bytes at least; NULL: out of memory, or the reader refused."""
+    cdef int64_t size = n if n > i.step else i.step
+    cdef int64_t kept = 0
+    cdef uint8_t* old = i.room.data
+    cdef size_t old_capacity = i.room.capacity
+    if i.failed or i.medium == NULL:
+        return NULL
+    if size > i.length - position:
+        size = i.length - position
+    if i.low <= position < i.high:
+        kept = i.high - position
+        if kept > size:
+            kept = size
+    if <size_t>size > old_capacity:
+        i.room.data = pages_take(<size_t>size, &i.room.capacity)
+        if i.room.data == NULL:
+            i.room.data, i.room.capacity, i.failed = old, old_capacity, True
+            return NULL
+        if kept > 0:
+            memcpy(i.room.data, old + (position - i.low), <size_t>kept)
+        pages_give(old, old_capacity)
+    elif kept > 0:
+        memmove(old, old + (position - i.low), <size_t>kept)
+    fill(i, position + kept, i.room.data + kept, size - kept)
+    i.base = i.room.data - position
+    i.low = position
+    i.high = position + size
+    return NULL if i.failed else i.room.data
+
+
+cdef inline const uint8_t* reach(Input* i, int64_t position, int64_t n) noexcept nogil:
+    """The byte at `position`, n bytes in memory from there on (there are as many in the input); NULL: see above."""
+    if position >= i.low and n <= i.high - position:
+        return i.base + position
+    return move_window(i, position, n)
+
+
+cdef inline const uint8_t* peek(Input* i, int64_t position, int64_t n) noexcept nogil:
+    """As reach, for up to 64 bytes, and the window stays; good until the next peek."""
+    if position >= i.low and n <= i.high - position:
+        return i.base + position
+    if i.medium == NULL:
+        return NULL
+    fill(i, position, i.side, n)
+    return i.side
+
+
+cdef inline const uint8_t* reach_header(Input* i, int64_t position, int64_t n) noexcept nogil:
+    """As reach, for a scan: far apart, headers are read alone; close together, a window at a time."""
+    if position >= i.low and n <= i.high - position:
+        return i.base + position
+    if i.medium != NULL:
+        if i.high > 0 and position - i.high > i.medium.worth_skipping:
+            i.step = HEADER_WINDOW
+        elif i.high > 0 and i.step < i.medium.window:
+            i.step = i.step * 8 if i.step * 8 < i.medium.window else i.medium.window
+    return move_window(i, position, n)
