@@ -1,0 +1,332 @@
+"""What names tell: folders of partitions, segments and everything else that lies beside them. No I/O.
+
+    a broker's data folder (log.dirs)            what a broker renames a partition folder to
+      orders-7/                                    orders-7.<32 hex digits>-delete   (-stray, -future)
+        00000000000000000030.log                 what it renames a file to
+        00000000000000000030.index                 00000000000000000030.log.deleted  (.cleaned, .swap)
+        00000000000000000120-0000000003.checkpoint   a KRaft snapshot: next offset, epoch
+
+    tiered storage (KIP-405), as its plugins lay it out; a uuid is 22 characters of base64url
+      <prefix>orders-<topic uuid>/7/00000000000000000030-<segment uuid>.log      Aiven's plugin
+      orders-7-<topic uuid>/00000000000000000030-<segment uuid>.log              Kafka's LocalTieredStorage
+    flat copies
+      orders-7-00000000000000000030.log          (or _ or . in front of the offset)
+    and each of these inside of a file: 00000000000000000030.log.gz, .zst
+
+Rules of LocalLog.parseTopicPartitionName, LogFileUtils, Snapshots and LogLoader (Kafka 4.3), and of
+ObjectKeyFactory of Aiven's plugin. Names are matched more strictly than a broker does: `backup-2024-01` is no
+partition, as no broker writes a leading zero, and a topic has the characters and the length that Kafka allows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+_LONG_MAX, _INT_MAX = (1 << 63) - 1, (1 << 31) - 1
+_TOPIC_MAX = 249
+# A file system's limit: a longer name with its suffix makes the broker cut the topic (not for -future).
+_NAME_MAX = 255
+
+_TOPIC = r"[a-zA-Z0-9._-]+"
+_NUMBER = r"0|[1-9][0-9]{0,9}"
+# 128 bits in 22 characters of 6 leave 4 bits of the last one zero. So no uuid ends like a partition.
+_UUID = r"[a-zA-Z0-9_-]{21}[AQgw]"
+_WIDE_UUID = rf"{_UUID}|[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}"
+
+_FOLDER = re.compile(rf"(?P<topic>{_TOPIC})-(?P<partition>{_NUMBER})(?:\.[^.\s]+-(?P<state>delete|future|stray))?")
+_TIERED_TOPIC = re.compile(rf"(?P<topic>{_TOPIC})-(?P<topic_id>{_UUID})")
+_TIERED_PARTITION = re.compile(rf"(?P<topic>{_TOPIC})-(?P<partition>{_NUMBER})-(?P<topic_id>{_UUID})")
+_PARTITION = re.compile(_NUMBER)
+_SEGMENT = re.compile(
+    rf"(?:(?P<topic>{_TOPIC})-(?P<partition>{_NUMBER})[-_.])?"
+    rf"(?P<offset>[0-9]{{20}})(?:-(?:(?P<epoch>[0-9]{{10}})|(?P<segment_id>{_WIDE_UUID})))?"
+    r"(?:-[0-9]+)?"  # Files.createTempFile's number in a .checkpoint.part
+    r"(?P<suffix>\.[a-z_-]+)(?P<wrapper>\.gz|\.zst)?(?P<state>\.deleted|\.cleaned|\.swap|\.part)?"
+)
+
+SIDECARS: dict[str, tuple[str, str]] = {
+    ".index": ("index", "an offset index: where in the .log beside it an offset is"),
+    ".timeindex": ("timeindex", "a time index: from which offset on a time is reached"),
+    ".txnindex": ("txnindex", "a transaction index: the aborted transactions that end in the .log beside it"),
+    ".snapshot": ("snapshot", "a producer snapshot: the producers' epochs and sequences in front of this offset"),
+    ".indexes": ("indexes", "the indexes of a tiered segment in one object, as Aiven's plugin writes them"),
+    ".rsm-manifest": ("manifest", "the manifest of a tiered segment: how its .log object is chunked and encoded"),
+}
+"""Suffix of a file beside a segment -> (kind, sentence)."""
+
+WRAPPERS: dict[str, str] = {".gz": "gzip", ".zst": "zstd"}
+"""Suffix of a file that holds a segment compressed as a whole -> codec."""
+
+_STATES: dict[str, tuple[str, str]] = {
+    ".deleted": (
+        "deleted",
+        "a segment's file that the broker has given up (retention, compaction, truncation) and removes a minute "
+        "later; left out, as what is still valid of it is in the .log files; where those are lost it may be the "
+        "last copy: name the file itself to read it",
+    ),
+    ".cleaned": (
+        "cleaned",
+        "what the log cleaner (or a split) was writing when it was interrupted; left out, as it may end anywhere "
+        "and the .log files that it is made from are still complete; a broker deletes it when it starts",
+    ),
+    ".swap": (
+        "swap",
+        "a complete replacement whose renaming was interrupted; left out, as the .log files that it replaces hold "
+        "the same offsets uncompacted; a broker that starts removes those and renames this to .log (unless a "
+        ".cleaned file of the same or a lower offset lies beside it: then it deletes the .swap); where those are "
+        "gone, this is their content: name the file itself to read it",
+    ),
+    ".part": (
+        "part",
+        "a KRaft snapshot that was being written; left out, as it may end anywhere; the controller deletes it when "
+        "it starts",
+    ),
+}
+_CHECKPOINT_DELETED = (
+    "deleted",
+    "a KRaft snapshot that a later one has replaced and that the controller is about to remove; left out; "
+    "name the file itself to read it",
+)
+
+FOLDER_STATES: dict[str, str] = {
+    "delete": "a partition that was deleted (its topic too, or it moved to another disk or broker); its files are "
+    "removed a minute later, so copy them first; left out, name the folder itself to read it",
+    "stray": "a partition that, as the cluster's metadata says, this broker should not have; it is renamed and then "
+    "deleted, so copy it first if nobody else holds it; left out, name the folder itself to read it",
+    "future": "a partition on its way to this disk from another disk of the same broker; until the copy has caught "
+    "up the other folder is the partition, so this one is left out; name the folder itself to read it",
+}
+
+FILES: dict[str, str] = {
+    "leader-epoch-checkpoint": "at which offset each leader epoch began (KIP-101)",
+    "partition.metadata": "the topic's id",
+    "quorum-state": "which leader and epoch this KRaft voter or observer knows, and whom it voted for",
+    "meta.properties": "the ids of cluster, node and data folder",
+    "recovery-point-offset-checkpoint": "up to which offset each partition is known to be flushed to the disk",
+    "log-start-offset-checkpoint": "the first valid offset of each partition, where DeleteRecords has moved it",
+    "replication-offset-checkpoint": "the high watermark of each partition",
+    "cleaner-offset-checkpoint": "up to which offset each compacted partition is cleaned",
+    ".lock": "locked by the process that uses this data folder",
+    ".kafka_cleanshutdown": "the broker stopped in order; where it is missing, it recovers the logs when it starts",
+    "bootstrap.checkpoint": "the records with which the cluster's metadata began; kafkarec reads it like a segment",
+    "remote-log-index-cache": "indexes of tiered segments that the broker fetched; a cache",
+}
+"""Known names in a partition folder or a data folder -> what is in there."""
+
+
+class Folder(NamedTuple):
+    """A partition folder. state: "" or a key of FOLDER_STATES. cut: the topic's end was cut off by the broker."""
+
+    topic: str
+    partition: int
+    state: str = ""
+    topic_id: str | None = None
+    cut: bool = False
+
+
+class SegmentName(NamedTuple):
+    """The name of a segment or of a file beside it.
+
+    base_offset   the number in the name: the base offset; of a .checkpoint and .snapshot the next offset
+    suffix        ".log", ".checkpoint", or a key of SIDECARS
+    state         "" or ".deleted", ".cleaned", ".swap", ".part"
+    wrapper       "" or a key of WRAPPERS
+    stem          what files of the same segment have in common
+    epoch         of a .checkpoint
+    segment_id    of a tiered segment
+    topic, partition   where a flat name tells them
+    """
+
+    base_offset: int
+    suffix: str
+    state: str
+    wrapper: str
+    stem: str
+    epoch: int | None
+    segment_id: str | None
+    topic: str | None
+    partition: int | None
+
+    @property
+    def readable(self) -> bool:
+        """Whether it holds record batches and is part of its log."""
+        return self.suffix in (".log", ".checkpoint") and not self.state
+
+
+class Explained(NamedTuple):
+    """kind: one word, for programs. sentence: for people."""
+
+    kind: str
+    sentence: str
+
+
+class Place(NamedTuple):
+    """To whom a segment belongs, as far as its path tells. log: what segments of one partition have in common."""
+
+    topic: str | None
+    partition: int | None
+    base_offset: int | None
+    topic_id: str | None
+    log: str
+
+
+def folder(name: str) -> Folder | None:
+    """A partition folder's name; None where it is none. `orders-7`, `orders-7.<id>-delete`, `orders-7-<uuid>`."""
+    tiered = _TIERED_PARTITION.fullmatch(name)
+    if tiered and _plausible(tiered):
+        return Folder(tiered["topic"], int(tiered["partition"]), topic_id=tiered["topic_id"])
+    match = _FOLDER.fullmatch(name)
+    if match is None or not _plausible(match):
+        return None
+    state = match["state"] or ""
+    return Folder(match["topic"], int(match["partition"]), state, cut=bool(state) and len(name) == _NAME_MAX)
+
+
+def tiered_topic(name: str) -> tuple[str, str] | None:
+    """(topic, topic uuid) of `orders-<topic uuid>`, the folder over the partitions in tiered storage."""
+    match = _TIERED_TOPIC.fullmatch(name)
+    return (match["topic"], match["topic_id"]) if match and _plausible(match) else None
+
+
+def tiered_partition(name: str) -> int | None:
+    """The partition of a folder that is named by its number alone, as it is below a tiered topic."""
+    return int(name) if _PARTITION.fullmatch(name) and int(name) <= _INT_MAX else None
+
+
+def segment(name: str) -> SegmentName | None:
+    """A segment's file name, or one of a file beside it; None where it is neither."""
+    match = _SEGMENT.fullmatch(name)
+    if match is None or int(match["offset"]) > _LONG_MAX or not _plausible(match):
+        return None
+    suffix, epoch = match["suffix"], match["epoch"]
+    if suffix not in (".log", ".checkpoint", *SIDECARS) or (suffix == ".checkpoint") != (epoch is not None):
+        return None
+    return SegmentName(
+        int(match["offset"]),
+        suffix,
+        match["state"] or "",
+        match["wrapper"] or "",
+        name[: match.start("suffix")],
+        int(epoch) if epoch else None,
+        match["segment_id"],
+        match["topic"],
+        int(match["partition"]) if match["partition"] else None,
+    )
+
+
+def base_offset(name: str) -> int | None:
+    """The base offset that the name of a .log gives (of a .checkpoint: the offset that it stands for)."""
+    found = segment(name)
+    return found.base_offset if found and found.suffix in (".log", ".checkpoint") else None
+
+
+def is_segment(name: str) -> bool:
+    """Whether a file of this name holds batches and belongs to the log of its folder (wrapped ones included)."""
+    found = segment(name)
+    return found is not None and found.readable and not (found.suffix == ".checkpoint" and found.wrapper)
+
+
+def sidecar(name: str, suffix: str) -> str:
+    """The name of the file beside the segment `name`: sidecar("0030.log.gz", ".index") is "0030.index"."""
+    found = segment(name)
+    if found:
+        return found.stem + suffix
+    for wrapper in WRAPPERS:
+        name = name.removesuffix(wrapper)
+    return name.rpartition(".")[0] + suffix if "." in name else name + suffix
+
+
+def place(path: str) -> Place:
+    """What a path or URL of a segment tells of its partition; unknown pieces are None.
+
+    Only Kafka's own file names let a folder speak for them: backup-2024/x.bin is no partition 2024.
+    """
+    parts = [part for part in re.split(r"[/\\]+", path.split("?", 1)[0]) if part]
+    name = parts[-1] if parts else path
+    above = path[: len(path) - len(name)].rstrip("/\\") if path.endswith(name) else path
+    found = segment(name)
+    if found is None:
+        return Place(None, None, None, None, path)
+    if found.topic is not None:
+        return Place(found.topic, found.partition, found.base_offset, None, f"{above}/{found.topic}-{found.partition}")
+    topic, partition, topic_id = folder_place(parts[:-1])
+    return Place(topic, partition, found.base_offset, topic_id, above)
+
+
+def folder_place(parts: list[str]) -> tuple[str | None, int | None, str | None]:
+    """(topic, partition, topic uuid) that the last one or two folder names tell."""
+    last = parts[-1] if parts else ""
+    number = tiered_partition(last)
+    above = tiered_topic(parts[-2]) if number is not None and len(parts) > 1 else None
+    if above:
+        return above[0], number, above[1]
+    named = folder(last)
+    return (named.topic, named.partition, named.topic_id) if named else (None, None, None)
+
+
+def explain(name: str, is_dir: bool = False) -> Explained:
+    """What a file or folder is, in a word and in a sentence that says why it is read or left out."""
+    if name.removesuffix(".tmp") in FILES:
+        if name.endswith(".tmp"):
+            return Explained("temporary", f"a new {name[:-4]} that was being written when the broker stopped; left out")
+        return Explained("file", FILES[name])
+    if is_dir:
+        return _explain_folder(name)
+    found = segment(name)
+    if found is None:
+        return Explained("foreign", "not a name that Kafka gives; left out, name the file itself to read it")
+    if found.state:
+        checkpoint = found.suffix == ".checkpoint" and found.state == ".deleted"
+        kind, sentence = _CHECKPOINT_DELETED if checkpoint else _STATES[found.state]
+        if found.suffix in SIDECARS:
+            sentence = f"{SIDECARS[found.suffix][1].partition(':')[0]} of {sentence.partition(';')[0]}; left out"
+        return Explained(kind, sentence)
+    if found.wrapper:
+        codec = WRAPPERS[found.wrapper]
+        return Explained("wrapped", f"{_explain_plain(found).sentence}, packed as a whole with {codec}")
+    return _explain_plain(found)
+
+
+def swaps_to_take(names: Iterable[str]) -> list[str]:
+    """The .log.swap files that a broker starting on a folder with these names would put into service.
+
+    The others it deletes: a .cleaned file with the same or a lower offset tells of a split that did not get
+    to its end (LogLoader.removeTempFilesAndCollectSwapFiles, KAFKA-6264).
+    """
+    found = [(name, one) for name in names if (one := segment(name))]
+    border = min((one.base_offset for _, one in found if one.state == ".cleaned"), default=_LONG_MAX)
+    chosen = [(one.base_offset, name) for name, one in found if one.state == ".swap" and one.suffix == ".log"]
+    return [name for offset, name in sorted(chosen) if offset < border]
+
+
+def _explain_folder(name: str) -> Explained:
+    named = folder(name)
+    if named is None:
+        tiered = tiered_topic(name)
+        if tiered:
+            return Explained("tiered_topic", f"the partitions of topic {tiered[0]} in tiered storage")
+        return Explained("foreign", "no partition folder: it is not named topic-partition; left out")
+    if named.state:
+        cut = " (the topic's name is cut: it was too long with the suffix)" if named.cut else ""
+        return Explained(named.state, FOLDER_STATES[named.state] + cut)
+    return Explained("partition", f"partition {named.partition} of topic {named.topic}")
+
+
+def _explain_plain(found: SegmentName) -> Explained:
+    if found.suffix in SIDECARS:
+        return Explained(*SIDECARS[found.suffix])
+    if found.suffix == ".checkpoint":
+        return Explained("checkpoint", f"a KRaft snapshot of everything before offset {found.base_offset}")
+    tiered = " in tiered storage" if found.segment_id else ""
+    return Explained("segment", f"a log segment{tiered} from offset {found.base_offset} on")
+
+
+def _plausible(match: re.Match[str]) -> bool:
+    """Whether topic and partition are such as Kafka allows (Topic.validate, Integer.parseInt)."""
+    groups = match.groupdict()
+    topic, partition = groups.get("topic"), groups.get("partition")
+    if topic is not None and (len(topic) > _TOPIC_MAX or topic in (".", "..")):
+        return False
+    return partition is None or int(partition) <= _INT_MAX
