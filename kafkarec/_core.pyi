@@ -14,9 +14,9 @@ def arrow_values(
 
 @final
 class Source:
-    def __new__(cls, data: Any) -> Source: ...
-    @property
-    def size(self) -> int: ...
+    file: Any
+    size: int
+    def __new__(cls, data: Any = None, *, file: Any = None) -> Source: ...
 
 @final
 class Window: ...
@@ -57,6 +57,7 @@ class Decoder:
         file: object = None,
         topic: str | None = None,
         partition: int | None = None,
+        followed: bool = False,
     ) -> None: ...
     def feed(self, data: Any, start: int = 0, stop: int | None = None) -> None: ...
     @property

@@ -304,7 +304,8 @@ def arrow_values(schema, array):
 cdef class Decoder:
     """One engine over one input after another. Belongs to one thread at a time.
 
-    `options`: see request.Options. `file` names the input and turns on the rules for files.
+    `options`: see request.Options. `file` names the input and turns on the rules for files; `followed`: a later
+    segment exists, so this one's log does not end here.
     """
     cdef Engine e
     cdef Source source
@@ -312,16 +313,17 @@ cdef class Decoder:
     cdef Constants constants
     cdef Buffer aborted
     cdef object codecs, faults, topic, file, file_name
-    cdef bint skip, file_rules
+    cdef bint skip, file_rules, followed
     cdef list damage
     cdef dict guesses
     cdef int64_t good_next, first_row
 
-    def __init__(self, Layout layout, options, *, bint skip=False, file=None, topic=None, partition=None):
+    def __init__(self, Layout layout, options, *, bint skip=False, file=None, topic=None, partition=None,
+                 bint followed=False):
         from kafkarec import codecs, faults
         self.layout = layout
         self.codecs, self.faults = codecs, faults
-        self.skip = skip
+        self.skip, self.followed = skip, followed
         self.file_rules = file is not None
         self.file_name = file or None
         self.file = None if not file else str(file).encode(errors="surrogateescape")
@@ -426,10 +428,13 @@ cdef class Decoder:
             if status[0] == st.END or status[0] == st.CUT:
                 status[0] = st.UNREADABLE
             return False
-        if status[0] == st.END:
+        if status[0] == st.END and (not self.followed or self.remaining == 0):
             return True
-        if status[0] == st.SIZE_TOO_SMALL:          # preallocated: zeros from a border to the end of a file
-            return self.file_rules and only_zeros(&self.e.input, self.e.position)
+        if status[0] == st.SIZE_TOO_SMALL or status[0] == st.END:          # preallocated: zeros from a border to the end of a file
+            if self.file_rules and only_zeros(&self.e.input, self.e.position):
+                return True
+        if status[0] == st.END:
+            status[0] = st.LENGTH_BEYOND_END
         if status[0] != st.CUT:
             return False
         if not self.skip and not self.file_rules:
@@ -438,7 +443,7 @@ cdef class Decoder:
         with nogil:
             found = search_on(&self.e.input, self.e.position + 1, &self.e.search)
         status[0] = st.LENGTH_BEYOND_END
-        return found >= self.e.input.length and self.e.input.bad_count == 0
+        return found >= self.e.input.length and self.e.input.bad_count == 0 and not self.followed
 
     cdef void remember_good(self) noexcept:
         if self.e.row_count > self.first_row:

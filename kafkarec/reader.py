@@ -1,74 +1,18 @@
-"""decode, stream, scan, batches: one engine, several ways to take its columns."""
+"""decode, stream, scan, batches of bytes in memory: one engine, several ways to take its columns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import transactions
-from ._core import Rows, Source
+from ._core import Source
 from .enums import Isolation
 from .errors import KafkaRecordError
-from .faults import Damage
+from .passes import as_columns, read_part, read_pieces, scan_pieces
 from .records import BatchTable, RecordBatch, RecordColumns
-from .request import CHUNK_BYTES, NO_COLUMNS, NO_PAYLOADS, Options, Request, request
-
-
-class _Part(NamedTuple):
-    """A stretch of one input: its chunks, batch tables and damage."""
-
-    chunks: list[Any]
-    tables: list[Rows]
-    damage: list[Damage]
-    remaining: int
-
-
-def _read_part(asked: Request, source: Source, start: int = 0, stop: int | None = None) -> _Part:
-    decoder = asked.decoder()
-    decoder.feed(source, start, stop)
-    part = _Part([], [], [], 0)
-    more = True
-    while more:
-        more = decoder.run()
-        part.damage.extend(damage for _, _, damage in decoder.pop_damage(not more))
-        chunk, rows = decoder.take()
-        part.tables.append(rows)
-        if chunk is not None:
-            part.chunks.append(chunk)
-    return part._replace(remaining=decoder.remaining)
-
-
-def _read_parallel(asked: Request, source: Source, threads: int) -> _Part | None:
-    """Stretches of about a chunk each on a pool; None when one is damaged: that needs what came before it."""
-    table, _ = _headers(source, "raise", None)
-    borders = [0]
-    for position in table.column("position"):
-        if position - borders[-1] >= CHUNK_BYTES:
-            borders.append(position)
-    stretches = list(zip(borders, [*borders[1:], None], strict=True))
-    with ThreadPoolExecutor(threads, "kafkarec") as pool:
-        try:
-            parts = list(pool.map(lambda ends: _read_part(asked, source, *ends), stretches))
-        except KafkaRecordError:
-            return None
-    if any(part.damage for part in parts):
-        return None
-    return _Part(
-        [chunk for part in parts for chunk in part.chunks],
-        [table for part in parts for table in part.tables],
-        [],
-        parts[-1].remaining,
-    )
-
-
-def _columns(asked: Request, part: _Part, stable: int | None) -> RecordColumns:
-    pieces = [(chunk, 0, len(chunk)) for chunk in part.chunks]
-    return RecordColumns(
-        asked.layout, pieces, part.tables, tuple(part.damage), part.remaining, stable,
-        asked.options.ticks, asked.options.binary_header_keys,
-    )  # fmt: skip
+from .request import Request, request
 
 
 def _isolated(
@@ -124,10 +68,7 @@ def decode(
         _file=_file, _topic=_topic, _partition=_partition,
     )  # fmt: skip
     asked, stable = _isolated(asked, source, isolation, aborted, last_stable_offset)
-    part = None
-    if threads > 1 and source.size > CHUNK_BYTES:
-        part = _read_parallel(asked, source, threads)
-    return _columns(asked, part or _read_part(asked, source), stable)
+    return as_columns(asked, read_part(asked, source, threads=threads), stable)
 
 
 def stream(
@@ -159,38 +100,7 @@ def stream(
         _file=_file, _topic=_topic, _partition=_partition,
     )  # fmt: skip
     asked, stable = _isolated(asked, source, isolation, aborted, last_stable_offset)
-    return _stream(asked, source, stable)
-
-
-def _stream(asked: Request, source: Source, stable: int | None) -> Iterator[RecordColumns]:
-    decoder = asked.decoder()
-    decoder.feed(source)
-    more, fault = True, None
-    while more:
-        try:
-            more = decoder.run()
-        except KafkaRecordError as error:
-            more, fault = False, error
-        damage = [damage for _, _, damage in decoder.pop_damage(not more)]
-        chunk, rows = decoder.take()
-        remaining = 0 if more or fault else decoder.remaining
-        yield _columns(asked, _Part([] if chunk is None else [chunk], [rows], damage, remaining), stable)
-    if fault is not None:
-        raise fault
-
-
-def _headers(data: Any, errors: str, file: object) -> tuple[BatchTable, KafkaRecordError | None]:
-    """The batch table as far as frames and headers hold, and what stopped it."""
-    asked = request(errors=errors, _file=file)
-    decoder = asked.decoder(Options(payloads=NO_PAYLOADS, check_crc=False, chunk_bytes=None), NO_COLUMNS)
-    decoder.feed(data)
-    fault = None
-    try:
-        decoder.run()
-    except KafkaRecordError as error:
-        fault = error
-    damage = tuple(damage for _, _, damage in decoder.pop_damage())
-    return BatchTable.of([decoder.take()[1]], damage, decoder.remaining), fault
+    return (as_columns(asked, part, stable) for part in read_pieces(asked, source))
 
 
 def scan(data: Any, *, errors: str = "raise", _file: object = None) -> BatchTable:
@@ -198,10 +108,21 @@ def scan(data: Any, *, errors: str = "raise", _file: object = None) -> BatchTabl
 
     Refuses what cannot be framed, and a batch too small for its header. errors="skip" goes on behind such damage.
     """
-    table, fault = _headers(data, errors, _file)
+    table, fault = whole_scan(request(errors=errors, _file=_file), Source(data))
     if fault is not None:
         raise fault
     return table
+
+
+def whole_scan(asked: Request, source: Source) -> tuple[BatchTable, KafkaRecordError | None]:
+    """The batch table as far as frames and headers hold, and what stopped it."""
+    pieces = scan_pieces(asked, source, whole=True)
+    table = next(pieces)
+    try:
+        next(pieces, None)
+    except KafkaRecordError as fault:
+        return table, fault
+    return table, None
 
 
 def batches(data: Any, *, errors: str = "raise", _file: object = None, **wishes: Any) -> Iterator[RecordBatch]:
@@ -209,20 +130,21 @@ def batches(data: Any, *, errors: str = "raise", _file: object = None, **wishes:
 
     Takes decode's options for the records; control records are included unless control=False is said.
     """
-    asked = request(**{"control": True, **wishes}, _file=_file)
-    return _batches(data, errors, asked)
+    asked = request(**{"control": True, **wishes}, errors=errors, _file=_file)
+    return _batches(data, asked)
 
 
-def _batches(data: Any, errors: str, asked: Request) -> Iterator[RecordBatch]:
+def _batches(data: Any, asked: Request) -> Iterator[RecordBatch]:
     source = Source(data)
-    view = memoryview(data).cast("B") if memoryview(data).nbytes else memoryview(b"")
-    table, fault = _headers(source, errors, asked.named["file"])
+    view = memoryview(data).cast("B") if source.size else memoryview(b"")
+    table, fault = whole_scan(asked, source)
+    one = asked._replace(skip=False)
     for fields in table:
         start = fields["position"]
         stop = start + fields["size_in_bytes"]
 
         def read(start: int = start, stop: int = stop) -> RecordColumns:
-            return _columns(asked, _read_part(asked, source, start, stop), None)
+            return as_columns(one, read_part(one, source, start, stop))
 
         yield RecordBatch(fields, view[start:stop], read)
     if fault is not None:
