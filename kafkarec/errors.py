@@ -126,4 +126,9 @@ REASONS: dict[str, Reason] = {
     "unreadable": Reason(_C, "the file could not be read here"),
     # control records: ControlRecordType.parse, ControlRecordUtils
     "control_record_invalid": Reason(_I, "control record cannot be read"),
+    # the small files beside the segments: CorruptIndexException, CorruptSnapshotException, CheckpointFile
+    "index_invalid": Reason(_C, "the index file does not follow its format"),
+    "snapshot_invalid": Reason(_C, "the producer snapshot does not follow its format"),
+    "checkpoint_invalid": Reason(_C, "the checkpoint file does not follow its format"),
+    "metadata_invalid": Reason(_C, "the metadata file does not follow its format"),
 }
