@@ -1,0 +1,79 @@
+"""What damage looks like: a flipped bit, a wrong length, a range of zeros. Guesses, and said as such.
+
+A CRC is linear: changing one bit changes the checksum by a pattern that depends on the bit's place alone. So the
+difference between the stored and the computed checksum, wound back byte by byte, names the bit that would explain it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkarec._core import checksums_of
+
+_CASTAGNOLI, _ZIP = 0x82F63B78, 0xEDB88320
+_LONGEST_SEARCH = 8 << 20  # bytes; a second or so of plain Python
+_SECTOR = 512
+
+
+def _table(polynomial: int) -> list[int]:
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ polynomial if value & 1 else value >> 1
+        table.append(value)
+    return table
+
+
+def flipped_bit(magic: int, difference: int, start: int, stop: int) -> tuple[int, int] | None:
+    """(byte, bit 0-7) of [start, stop) that, flipped, makes the checksum right. None: no single bit does."""
+    if stop - start > _LONGEST_SEARCH:
+        return None
+    table = _table(_CASTAGNOLI if magic == 2 else _ZIP)
+    bits = {table[1 << bit]: bit for bit in range(8)}
+    by_top = {entry >> 24: index for index, entry in enumerate(table)}
+    state = difference
+    for position in range(stop - 1, start - 1, -1):
+        if state in bits:
+            return position, bits[state]
+        index = by_top[state >> 24]
+        state = (state ^ table[index]) << 8 & 0xFFFFFFFF | index
+    return None
+
+
+def of_checksum(data: memoryview, magic: int, stored: int, computed: int, field: int, start: int) -> Iterator[str]:
+    """Guesses about a checksum that does not match; `field`: where it is stored, `start`: where its bytes begin."""
+    difference = stored ^ computed
+    if difference.bit_count() == 1:
+        yield (f"the stored checksum and the computed one differ in one bit: the checksum itself (bytes {field} to "
+               f"{field + 3}) may be what was hit")  # fmt: skip
+        return
+    found = flipped_bit(magic, difference, start, len(data))
+    if found:
+        yield f"one flipped bit explains it: bit {found[1]} of byte {found[0]} (0x{1 << found[1]:02x})"
+        return
+    if stored == 0:
+        yield "the stored checksum is 0: it was never written, or zeros were written over it"
+    yield from _zeros(data, start)
+
+
+def _zeros(data: memoryview, start: int) -> Iterator[str]:
+    """Whole disk sectors of zeros."""
+    view = bytes(data)
+    at = view.find(bytes(_SECTOR), start)
+    if at < 0:
+        return
+    end = at + _SECTOR
+    while end < len(view) and not view[end]:
+        end += 1
+    yield f"bytes {at} to {end - 1} are zeros: sectors that were never written, or could not be read"
+
+
+def of_length(data: memoryview, stored: int, magic: int) -> Iterator[str]:
+    """Guesses about a length that makes no sense, by the bytes up to the next batch."""
+    at, crc = (21, 17) if magic == 2 else (16, 12)
+    if magic not in (0, 1, 2) or len(data) < at + 1:
+        return
+    computed = checksums_of(data[at:])[0 if magic == 2 else 2]
+    if computed == int.from_bytes(data[crc : crc + 4], "big"):
+        yield (f"the checksum matches for a length of {len(data) - 12} (stored: {stored}): only the length field is "
+               "damaged, the rest of the batch is whole")  # fmt: skip
