@@ -219,7 +219,7 @@ def _string(cursor: _Cursor, _version: int) -> str:
     length = cursor.compact_length(1, "a string")
     if length > 0x7FFF:
         _refuse("a string is longer than its type allows", 0x7FFF, length)
-    return _java_text(cursor.take(length))
+    return java_text(cursor.take(length))
 
 
 def _uuid(cursor: _Cursor, _version: int) -> UUID:
@@ -393,7 +393,7 @@ def _json_value(value: Any) -> Any:
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
-def _java_text(data: bytes) -> str:
+def java_text(data: bytes) -> str:
     return _SURROGATE.sub(b"\xef\xbf\xbd", data).decode("utf-8", "replace")
 
 

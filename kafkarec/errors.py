@@ -131,4 +131,8 @@ REASONS: dict[str, Reason] = {
     "snapshot_invalid": Reason(_C, "the producer snapshot does not follow its format"),
     "checkpoint_invalid": Reason(_C, "the checkpoint file does not follow its format"),
     "metadata_invalid": Reason(_C, "the metadata file does not follow its format"),
+    # messages of internal topics: the generated classes' read(Readable, version)
+    "message_invalid": Reason(_I, "the message does not follow its schema"),
+    "message_unknown": Reason(_I, "record type or version is not known to Kafka 4.3"),
+    "message_too_large": Reason(LimitExceededError, "one message holds more elements than are read", "at most"),
 }

@@ -1,0 +1,119 @@
+"""Messages as JSON: the tree that Kafka's JsonConverters make of one, and the text that Jackson makes of the tree.
+
+Numbers stay numbers (enums too), bytes are base64, uuids Kafka's 22 characters. A tagged field is left out where it
+has its default. Jackson escapes with upper-case hex digits, leaves everything from U+007F on as it is, and prints a
+double as Java's Double.toString does.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+
+from .notation import Field, RecordType, Schema, Struct
+from .protocol import TAGGED, Cursor, MessageError, default_of, read_message
+from .topics import CONSUMER_MESSAGES, Part
+
+
+def tree(part: Part) -> dict[str, Any]:
+    """A value as Kafka's tools show it: a classic group's members are opened where they speak the consumer protocol."""
+    found = fields_tree(part.type.value, part.version, part.fields)
+    if part.type.name == "GroupMetadata" and found["protocolType"] == "consumer":
+        for member, stored in zip(found["members"], part.fields["members"], strict=True):
+            for name, kind in _EMBEDDED.items():
+                opened = embedded(kind, stored[name])
+                if opened is not None:
+                    member[name] = opened
+    return found
+
+
+_EMBEDDED = {
+    "subscription": CONSUMER_MESSAGES["ConsumerProtocolSubscription"],
+    "assignment": CONSUMER_MESSAGES["ConsumerProtocolAssignment"],
+}
+
+
+def embedded(kind: RecordType, blob: bytes) -> dict[str, Any] | None:
+    """What a member of a classic group sent: int16 version, then the message. None for bytes that are not that."""
+    cursor = Cursor(blob)
+    try:
+        version = cursor.int16()
+        return fields_tree(kind.value, version, read_message(kind.value, version, cursor))
+    except MessageError:
+        return None
+
+
+def fields_tree(schema: Schema, version: int, fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of one message, for `text` or `json.dumps`."""
+    return _struct(schema.struct, version, fields)
+
+
+def _struct(of: Struct, version: int, fields: dict[str, Any]) -> dict[str, Any]:
+    out = {}
+    for field in of.fields:
+        if not field.is_in(version):
+            continue
+        value = fields[field.name]
+        if field.tag is None or value != default_of(field, version):
+            out[field.name] = _value(field, version, value)
+    return out
+
+
+def _value(field: Field, version: int, value: Any) -> Any:
+    if value is None:
+        return None
+    if field.is_array:
+        return [_single(field, version, each) for each in value]
+    return _single(field, version, value)
+
+
+def _single(field: Field, version: int, value: Any) -> Any:
+    if field.struct:
+        return _struct(field.struct, version, value)
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+
+
+def unknown_tags(fields: dict[str, Any]) -> int:
+    """How many tagged fields of a message, at its top, no schema knows."""
+    return len(fields.get(TAGGED, ()))
+
+
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+_ESCAPED = re.compile(r'["\\\x00-\x1f]')
+
+
+def _quote(text: str) -> str:
+    return '"' + _ESCAPED.sub(lambda found: _ESCAPES.get(found[0]) or f"\\u{ord(found[0]):04X}", text) + '"'
+
+
+def text(node: Any) -> str:
+    """Jackson's text of a tree. Its depth is that of the tables, whatever the bytes were."""
+    if node is None or isinstance(node, bool):
+        return {None: "null", True: "true", False: "false"}[node]
+    if isinstance(node, int):
+        return str(node)
+    if isinstance(node, float):
+        return java_double(node)
+    if isinstance(node, str):
+        return _quote(node)
+    if isinstance(node, list):
+        return "[" + ",".join(map(text, node)) + "]"
+    return "{" + ",".join(f"{_quote(name)}:{text(each)}" for name, each in node.items()) + "}"
+
+
+def java_double(value: float) -> str:
+    """Double.toString (of a JDK from 19 on: the shortest digits), with Jackson's quotes around what JSON cannot say."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}[repr(value)]
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        shown = f"{value!r}"
+        return shown if "e" not in shown else f"{value:f}"
+    digits, _, exponent = f"{value!r}".partition("e")
+    sign, digits = ("-", digits[1:]) if digits.startswith("-") else ("", digits)
+    whole, _, fraction = digits.partition(".")
+    power = int(exponent or 0) + len(whole) - 1
+    figures = (whole + fraction).lstrip("0")
+    power -= len(whole + fraction) - len(figures)
+    figures = figures.rstrip("0") or "0"
+    return f"{sign}{figures[0]}.{figures[1:] or '0'}E{power}"

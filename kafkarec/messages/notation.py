@@ -1,0 +1,194 @@
+"""The notation of the schema tables (`schemas_*.py`), and what a table becomes.
+
+    1 OffsetCommit                     a record type: its id and name; `-`: it has no id
+    key 0                              the key's versions
+      group string                     a field and its type
+    value 0-4 flexible 4+              versions; from which on lengths are varints and tagged fields follow (KIP-482)
+      offset int64
+      leaderEpoch int32 3+ =-1         in versions 3 and later; its default, where that is not zero, empty or false
+      expireTimestamp int64 1 =-1      in version 1 only
+      topicId uuid 4+ @0               a tagged field and its tag
+      reason string? =null             a string or null
+      members [Member]                 an array; of a struct whose fields follow below its name
+      Member:
+        memberId string
+
+Types: bool, int8, int16, int32, int64, uint16, uint32, float64, string, bytes, uuid, or a struct of the same message.
+The tables hold facts of Kafka 4.3's message definitions: names, ids, types, versions, tags, defaults.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+_ALWAYS = -(1 << 15)  # a field that its message always had: Kafka's readers ask for no version then
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a message.
+
+    first, last: int       the versions that have it; `last` None: all later ones too
+    type: str              the type's name, that of an element for an array
+    struct: Struct | None  what an element of a struct type holds
+    tag: int | None        for a tagged field (KIP-482)
+    default: Any           what a reader has where the bytes do not say (a struct's default is that of its fields)
+    """
+
+    name: str
+    type: str
+    is_array: bool
+    struct: Struct | None
+    nullable: bool
+    first: int
+    last: int | None
+    tag: int | None
+    default: Any
+
+    def is_in(self, version: int) -> bool:
+        return self.first <= version and (self.last is None or version <= self.last)
+
+    def __str__(self) -> str:
+        shown = f"[{self.type}]" if self.is_array else self.type
+        return shown + "?" * self.nullable
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """Named fields in the order of the bytes (tagged ones stand where Kafka lists them)."""
+
+    name: str
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """One message: its versions, and from which version on it is flexible (None: never)."""
+
+    struct: Struct
+    first: int
+    last: int
+    flexible_from: int | None
+
+    @property
+    def name(self) -> str:
+        return self.struct.name
+
+    def knows(self, version: int) -> bool:
+        return self.first <= version <= self.last
+
+    def is_flexible(self, version: int) -> bool:
+        return self.flexible_from is not None and version >= self.flexible_from
+
+
+@dataclass(frozen=True)
+class RecordType:
+    """A kind of record of an internal topic. `key` is None where Kafka writes no key."""
+
+    id: int | None
+    name: str
+    key: Schema | None
+    value: Schema
+
+    @cached_property
+    def constant(self) -> str:
+        """The name of Kafka's enum constant: PARTITION_RECORD for PartitionRecord."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).upper()
+
+
+@dataclass
+class _Lines:
+    """The lines of one message, taken apart: field lines of the message and of its structs."""
+
+    own: list[str] = field(default_factory=list)
+    structs: dict[str, list[str]] = field(default_factory=dict)
+
+
+def parse(table: str) -> dict[str, RecordType]:
+    """Record types by name, in the order of the table."""
+    found: dict[str, RecordType] = {}
+    for block in re.split(r"\n(?=[0-9-]+ )", table.strip("\n")):
+        head, *lines = block.splitlines()
+        number, name = head.split()
+        parts = _parts(lines)
+        suffix = ("Key", "Value") if "key" in parts else ("", "")
+        key = _schema(name + suffix[0], *parts["key"]) if "key" in parts else None
+        value = _schema(name + suffix[1], *parts["value"])
+        found[name] = RecordType(None if number == "-" else int(number), name, key, value)
+    return found
+
+
+def _parts(lines: list[str]) -> dict[str, tuple[str, _Lines]]:
+    """The versions and the lines of "key" and of "value"."""
+    parts: dict[str, tuple[str, _Lines]] = {}
+    target: list[str] = []
+    for line in lines:
+        if not line.startswith(" "):
+            word, versions = line.split(maxsplit=1)
+            sorted_out = _Lines()
+            parts[word] = (versions, sorted_out)
+            target = sorted_out.own
+        elif line.endswith(":"):
+            target = sorted_out.structs.setdefault(line.strip(" :"), [])
+        elif line.startswith("    "):
+            target.append(line)
+        else:
+            sorted_out.own.append(line)
+    return parts
+
+
+def _schema(name: str, versions: str, lines: _Lines) -> Schema:
+    words = versions.split()
+    first, last = _range(words[0])
+    flexible = int(words[2].rstrip("+")) if len(words) > 1 else None
+    made: dict[str, Struct] = {}
+
+    def struct_of(of: str) -> Struct | None:
+        if of not in lines.structs:
+            return None
+        if of not in made:
+            made[of] = Struct(of, tuple(fields_of(lines.structs[of])))
+        return made[of]
+
+    def fields_of(texts: list[str]) -> Iterator[Field]:
+        return (_field(text.split(), first, struct_of) for text in texts)
+
+    struct = Struct(name, tuple(fields_of(lines.own)))
+    always = _ALWAYS if flexible == first else flexible
+    return Schema(struct, first, first if last is None else last, always)
+
+
+def _range(text: str) -> tuple[int, int | None]:
+    """3+ is (3, None), 1-4 is (1, 4), 2 is (2, 2)."""
+    if text.endswith("+"):
+        return int(text[:-1]), None
+    first, _, last = text.partition("-")
+    return int(first), int(last or first)
+
+
+_ZERO = {"string": "", "bytes": b"", "bool": False, "float64": 0.0, "uuid": "A" * 22}
+
+
+def _field(words: list[str], oldest: int, struct_of: Any) -> Field:
+    name, text, *rest = words
+    nullable = text.endswith("?")
+    text = text.rstrip("?")
+    is_array = text.startswith("[")
+    of = text.strip("[]")
+    first: int = _ALWAYS
+    last, tag = None, None
+    default: Any = () if is_array else _ZERO.get(of, 0)
+    for word in rest:
+        if word.startswith("@"):
+            tag = int(word[1:])
+        elif word.startswith("="):
+            default = {"null": None, "true": True}.get(word[1:], word[1:])
+            default = int(default) if isinstance(default, str) else default
+        else:
+            first, last = _range(word)
+            first = _ALWAYS if first == oldest else first
+    return Field(name, of, is_array, struct_of(of), nullable, first, last, tag, default)
