@@ -18,6 +18,7 @@ from .lists import RecordLists, decode_each, scan_each
 from .log import build_info, logger
 from .reader import batches, decode, scan, stream
 from .records import BatchTable, Record, RecordBatch, RecordColumns
+from .storage import Log, LogDir, Segment, open
 
 __all__ = [
     "BatchTable",
@@ -29,11 +30,14 @@ __all__ = [
     "Isolation",
     "KafkaRecordError",
     "LimitExceededError",
+    "Log",
+    "LogDir",
     "MissingCodecError",
     "Record",
     "RecordBatch",
     "RecordColumns",
     "RecordLists",
+    "Segment",
     "TimestampType",
     "UnsupportedCompressionError",
     "UnsupportedMagicError",
@@ -43,6 +47,7 @@ __all__ = [
     "decode",
     "decode_each",
     "logger",
+    "open",
     "release_memory",
     "scan",
     "scan_each",

@@ -26,8 +26,8 @@ class Part(NamedTuple):
 
 
 def joined(parts: list[Part]) -> Part:
-    """Parts one behind the other, as one; the bytes left are the last one's."""
-    whole = Part([], [], [], parts[-1].remaining if parts else 0)
+    """Parts one behind the other, as one. Only the last one of an input has bytes left."""
+    whole = Part([], [], [], sum(part.remaining for part in parts))
     for part in parts:
         whole.chunks.extend(part.chunks)
         whole.tables.extend(part.tables)
@@ -98,8 +98,10 @@ def scan_pieces(
     asked: Request, source: Source, start: int = 0, stop: int | None = None, *, whole: bool = False
 ) -> Iterator[BatchTable]:
     """Batch tables from frames and headers alone, about 11,000 batches each or, with `whole`, all of them."""
-    ranges = {"offsets": asked.options.offsets, "times": asked.options.times}
-    options = Options(payloads=NO_PAYLOADS, check_crc=False, chunk_bytes=None if whole else CHUNK_BYTES, **ranges)
+    options = Options(
+        payloads=NO_PAYLOADS, check_crc=False, chunk_bytes=None if whole else CHUNK_BYTES,
+        offsets=asked.options.offsets, times=asked.options.times,
+    )  # fmt: skip
     decoder = asked.decoder(options, NO_COLUMNS)
     decoder.feed(source, start, stop)
     for part in _pieces(decoder):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import transactions
 from ._core import Source
@@ -21,7 +21,7 @@ def _isolated(
     """The request with what read_committed hides, and the last stable offset."""
     if Isolation.of(isolation) is Isolation.READ_UNCOMMITTED:
         return asked, None
-    hidden = transactions.hidden(asked, source, aborted, last_stable_offset)
+    hidden = transactions.hidden([(asked, source)], aborted, last_stable_offset)
     options = replace(asked.options, aborted=hidden.aborted, stable_offset=hidden.stable_offset)
     return asked._replace(options=options), hidden.last_stable_offset
 
@@ -134,6 +134,26 @@ def batches(data: Any, *, errors: str = "raise", _file: object = None, **wishes:
     return _batches(data, asked)
 
 
+class _Stretch(NamedTuple):
+    """A batch's bytes within a buffer."""
+
+    asked: Request
+    source: Source
+    view: memoryview
+    start: int
+    stop: int
+
+    def raw(self) -> memoryview:
+        return self.view[self.start : self.stop]
+
+    def write_to(self, file: Any) -> int:
+        file.write(self.raw())
+        return self.stop - self.start
+
+    def read(self) -> RecordColumns:
+        return as_columns(self.asked, read_part(self.asked, self.source, self.start, self.stop))
+
+
 def _batches(data: Any, asked: Request) -> Iterator[RecordBatch]:
     source = Source(data)
     view = memoryview(data).cast("B") if source.size else memoryview(b"")
@@ -141,11 +161,6 @@ def _batches(data: Any, asked: Request) -> Iterator[RecordBatch]:
     one = asked._replace(skip=False)
     for fields in table:
         start = fields["position"]
-        stop = start + fields["size_in_bytes"]
-
-        def read(start: int = start, stop: int = stop) -> RecordColumns:
-            return as_columns(one, read_part(one, source, start, stop))
-
-        yield RecordBatch(fields, view[start:stop], read)
+        yield RecordBatch(fields, _Stretch(one, source, view, start, start + fields["size_in_bytes"]))
     if fault is not None:
         raise fault

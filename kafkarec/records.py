@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 from . import control
 from ._core import Chunk, Layout, Rows
@@ -85,6 +85,14 @@ class BatchTable(Table):
     def of(cls, tables: Iterable[Rows], damage: tuple[Damage, ...] = (), remaining: int = 0) -> BatchTable:
         chunks = [rows.chunk(_BATCH_LAYOUT) for rows in tables if len(rows)]
         return cls([(chunk, 0, len(chunk)) for chunk in chunks], damage, remaining)
+
+    @classmethod
+    def joined(cls, tables: Iterable[BatchTable]) -> BatchTable:
+        """Tables one behind the other, as one; their damage and the bytes left are summed up."""
+        tables = list(tables)
+        pieces = [piece for table in tables for piece in table._pieces]
+        damage = tuple(found for table in tables for found in table.damage)
+        return cls(pieces, damage, sum(table.remaining for table in tables))
 
     def _same(self, pieces: Iterable[Piece]) -> BatchTable:
         return BatchTable(pieces, self.damage, self.remaining)
@@ -225,11 +233,19 @@ def _spread_facts(chunk: Chunk, facts: list[_Facts], start: int, stop: int) -> l
     return found
 
 
+class BatchBody(Protocol):
+    """Where a RecordBatch has its bytes and records from."""
+
+    def raw(self) -> memoryview: ...
+    def write_to(self, file: Any) -> int: ...
+    def read(self) -> RecordColumns: ...
+
+
 class RecordBatch:
     """One batch: the batch columns as attributes, `.raw`, and its records when iterated.
 
     Iterating checks the CRC and decodes the payload: that is where CorruptRecordError and InvalidRecordError come from.
-    Control records are included.
+    Control records are included. The bytes of a batch in a file are read when they are asked for.
     """
 
     position: int
@@ -255,13 +271,21 @@ class RecordBatch:
     last_sequence: int | None
     record_count: int | None
 
-    def __init__(self, fields: dict[str, Any], raw: memoryview, read: Callable[[], RecordColumns]) -> None:
+    def __init__(self, fields: dict[str, Any], body: BatchBody) -> None:
         self.__dict__.update(fields)
-        self.raw = raw
-        self._read = read
+        self._body = body
+
+    @property
+    def raw(self) -> memoryview:
+        """The batch's bytes, header and all."""
+        return self._body.raw()
+
+    def write_to(self, file: Any) -> int:
+        """Passes the bytes on unchanged, from file to file within the kernel where it can; answers how many."""
+        return self._body.write_to(file)
 
     def __iter__(self) -> Iterator[Record]:
-        return iter(self._read())
+        return iter(self._body.read())
 
     def __repr__(self) -> str:
         return (

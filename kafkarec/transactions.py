@@ -92,37 +92,40 @@ class Findings(NamedTuple):
     end: int | None
 
 
-def find(asked: Request, source: Source) -> Findings:
-    """Matches markers to what they end, by producer id."""
-    keys, rows, end = _read_headers(asked, source)
+def find(inputs: Iterable[tuple[Request, Source]]) -> Findings:
+    """Matches markers to what they end, by producer id. The inputs are a log's, in order: a transaction may begin in
+    one segment and end in a later one."""
     open_since: dict[int, int] = {}
     found: list[Transaction] = []
     markers: dict[int, list[int]] = {}
-    for row in rows:
-        producer = row["producer_id"]
-        if row["is_control"]:
-            if row["position"] not in keys:
-                continue
-            ended = _ended_by(keys[row["position"]], row, asked.named["file"])
-            aborted = ended is control.ControlRecordType.ABORT
-            if aborted:
-                markers.setdefault(producer, []).append(row["last_offset"])
-            if ended is not None and producer in open_since:
-                found.append(Transaction(producer, open_since.pop(producer), row["last_offset"], aborted))
-        elif row["is_transactional"] and producer is not None:
-            open_since.setdefault(producer, row["base_offset"])
+    end = None
+    for asked, source in inputs:
+        keys, rows, behind = _read_headers(asked, source)
+        end = end if behind is None else behind
+        for row in rows:
+            producer = row["producer_id"]
+            if row["is_control"]:
+                if row["position"] not in keys:
+                    continue
+                ended = _ended_by(keys[row["position"]], row, asked.named["file"])
+                aborted = ended is control.ControlRecordType.ABORT
+                if aborted:
+                    markers.setdefault(producer, []).append(row["last_offset"])
+                if ended is not None and producer in open_since:
+                    found.append(Transaction(producer, open_since.pop(producer), row["last_offset"], aborted))
+            elif row["is_transactional"] and producer is not None:
+                open_since.setdefault(producer, row["base_offset"])
     found += [Transaction(producer, first, None, False) for producer, first in open_since.items()]
     return Findings(found, markers, end)
 
 
 def hidden(
-    asked: Request,
-    source: Source,
+    inputs: Iterable[tuple[Request, Source]],
     aborted: Iterable[tuple[int, int]] | None,
     last_stable_offset: int | None,
 ) -> Hidden:
     """What a read_committed reader must not see; `aborted` and `last_stable_offset` replace what the markers say."""
-    found = find(asked, source)
+    found = find(inputs)
     if aborted is None:
         spans = [(t.producer_id, t.first_offset, t.last_offset) for t in found.transactions if t.aborted]
     else:

@@ -1,0 +1,90 @@
+"""A broker's data folder (log.dirs), or any folder over partition folders.
+
+    orders-0/  orders-1/ ...                     one log each
+    orders-7.<hex>-delete  -future  -stray       what the broker was about to remove, or is moving here
+    meta.properties  four *-checkpoint files     see kafkarec.indexes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from . import names
+from .folders import Entry, Folder
+from .partition import LeftOut, Log
+from .readable import Readable, several_columns
+from .segment import Segment
+
+
+class LogDir(Readable):
+    """Partitions by (topic, partition), in order. `[topic, partition]` is a Log; iterating gives all Logs.
+
+    .left_out   folders and files that are no log, each with the reason
+    """
+
+    def __init__(
+        self, path: str, logs: Sequence[Log], left_out: Sequence[LeftOut] = (), folder: Folder | None = None
+    ) -> None:
+        self.path = path
+        self.left_out = tuple(left_out)
+        self._folder = folder
+        self._logs = sorted(logs, key=lambda log: (log.topic or "", log.partition or 0, log.path))
+
+    @classmethod
+    def of(cls, folder: Folder, entries: Sequence[Entry], *, mapped: bool = False) -> LogDir:
+        logs, left_out = [], []
+        for entry in entries:
+            named = names.folder(entry.name) if entry.is_dir else None
+            if named is not None and not named.state:
+                logs.append(Log.of(folder.below(entry.name), mapped=mapped))
+                continue
+            if entry.is_dir and names.tiered_topic(entry.name):
+                below = folder.below(entry.name)
+                logs += [
+                    Log.of(below.below(inner.name), mapped=mapped)
+                    for inner in below.entries()
+                    if inner.is_dir and names.tiered_partition(inner.name) is not None
+                ]
+                continue
+            known = names.explain(entry.name, entry.is_dir)
+            if known.kind != "file":
+                left_out.append(LeftOut(entry.name, known.sentence))
+        return cls(folder.path, logs, left_out, folder)
+
+    def groups(self) -> Iterator[Sequence[Segment]]:
+        for log in self._logs:
+            yield log.segments
+
+    @property
+    def _default_columns(self) -> tuple[str, ...] | None:
+        return several_columns() if len(self._logs) > 1 else None
+
+    def folder_file(self, name: str) -> bytes | None:
+        """A whole file of the folder, such as "meta.properties"; None: there is none."""
+        return None if self._folder is None else self._folder.read(name)
+
+    def __iter__(self) -> Iterator[Log]:
+        return iter(self._logs)
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    def __getitem__(self, wanted: tuple[str, int]) -> Log:
+        for log in self._logs:
+            if (log.topic, log.partition) == wanted:
+                return log
+        raise KeyError(wanted)
+
+    def __enter__(self) -> LogDir:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for log in self._logs:
+            log.close()
+
+    def __repr__(self) -> str:
+        left = f", {len(self.left_out)} names left out" if self.left_out else ""
+        return f"<LogDir {self.path}: {len(self._logs)} partitions{left}>"

@@ -1,0 +1,109 @@
+"""Folders, on a disk or in a bucket: names and sizes, whole small files, sources for large ones."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple, Protocol
+
+from .. import remote
+from .names import WRAPPERS
+from .sources import ByteSource, LocalFile
+
+
+class Entry(NamedTuple):
+    name: str
+    size: int
+    is_dir: bool
+
+
+class Folder(Protocol):
+    """path: as messages call it; entries: by name; read: a whole file, None where there is none."""
+
+    path: str
+
+    def entries(self) -> list[Entry]: ...
+    def join(self, name: str) -> str: ...
+    def below(self, name: str) -> Folder: ...
+    def read(self, name: str) -> bytes | None: ...
+    def open(self, name: str) -> ByteSource: ...
+
+
+class LocalFolder:
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def entries(self) -> list[Entry]:
+        """What lies here; a name that cannot be looked at (a dying disk) counts as an empty file."""
+        found = []
+        with os.scandir(self.path) as listing:
+            for entry in listing:
+                try:
+                    found.append(Entry(entry.name, entry.stat().st_size, entry.is_dir()))
+                except OSError:
+                    found.append(Entry(entry.name, 0, False))
+        return sorted(found)
+
+    def join(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+    def below(self, name: str) -> LocalFolder:
+        return LocalFolder(self.join(name))
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            with open(self.join(name), "rb") as file:
+                return file.read()
+        except (FileNotFoundError, IsADirectoryError):
+            return None
+
+    def open(self, name: str) -> ByteSource:
+        return unpacked(LocalFile(self.join(name)), name)
+
+
+class RemoteFolder:
+    """A prefix in a bucket, or a folder of any filesystem behind a URL. `fetched` sums up what came over the wire."""
+
+    def __init__(self, url: str, options: dict[str, Any], tally: Tally | None = None) -> None:
+        self.path = url.rstrip("/")
+        self._options = options
+        self.tally = tally or Tally()
+
+    def entries(self) -> list[Entry]:
+        return [Entry(*entry) for entry in remote.listing(self.path + "/", self._options)]
+
+    def join(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    def below(self, name: str) -> RemoteFolder:
+        return RemoteFolder(self.join(name), self._options, self.tally)
+
+    def read(self, name: str) -> bytes | None:
+        data = remote.read_whole(self.join(name), self._options)
+        self.tally.whole += len(data or b"")
+        return data
+
+    def open(self, name: str) -> ByteSource:
+        source = remote.open_source(self.join(name), self._options)
+        self.tally.sources.append(source)
+        return unpacked(source, name)
+
+
+class Tally:
+    """Bytes that came over the wire, for all folders below one URL."""
+
+    def __init__(self) -> None:
+        self.whole = 0
+        self.sources: list[ByteSource] = []
+
+    @property
+    def fetched(self) -> int:
+        return self.whole + sum(source.fetched for source in self.sources)
+
+
+def unpacked(source: ByteSource, name: str) -> ByteSource:
+    """The source itself, or what is inside of a .gz or .zst."""
+    if not name.endswith(tuple(WRAPPERS)):
+        return source
+    from . import wrapped
+
+    return wrapped.unwrap(source, name)

@@ -1,0 +1,165 @@
+"""open: from a path, a URL, a file object or a list of them to a Segment, a Log or a LogDir."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+from .. import remote
+from . import names
+from .datadir import LogDir
+from .folders import Entry, Folder, LocalFolder, RemoteFolder
+from .partition import Log
+from .segment import Segment
+from .sources import FileObject
+
+Opened = Segment | Log | LogDir
+
+
+def open(  # the name that users call: kafkarec.open
+    path: Any,
+    *,
+    topic: str | None = None,
+    partition: int | None = None,
+    mmap: bool = False,
+    storage_options: dict[str, Any] | None = None,
+) -> Opened:
+    """Opens what holds record batches, and reads nothing of it yet but names and sizes.
+
+    path: a file (.log, .checkpoint, any blob, also .gz and .zst): a Segment
+          a partition folder: a Log; a broker's data folder: a LogDir
+          a URL such as s3://bucket/kafka-backup/orders-0: the same, by range reads (pip install 'kafkarec[remote]')
+          an open binary file, or anything with read and seek: a Segment
+          a list of these: one Log where they are segments of one partition, else a LogDir
+    topic, partition: what names and folders do not tell; they hold before what those tell
+    mmap: map local files instead of reading them by pread. Scanning headers is then fastest, but a file that shrinks or
+          a bad sector ends the process
+    storage_options: passed to fsspec or pyarrow.fs for a URL
+
+    FileNotFoundError, PermissionError and other OSErrors as the system gives them; ValueError for a file that holds no
+    batches by its name, such as an .index.
+    """
+    if isinstance(path, list | tuple):
+        return _several([open(one, mmap=mmap, storage_options=storage_options) for one in path], topic, partition)
+    if hasattr(path, "read") and not isinstance(path, os.PathLike):
+        source = FileObject(path)
+        return Segment(
+            source.name, os.path.basename(source.name), source=source, topic=topic, partition=partition,
+            size=source.size,
+        )  # fmt: skip
+    text = os.fsdecode(path)
+    if remote.is_url(text):
+        local = remote.local_path(text)
+        if local is None:
+            return _remote(text, storage_options or {}, topic, partition)
+        text = local
+    if os.path.isdir(text):
+        return open_folder(LocalFolder(text), topic, partition, mmap)
+    folder, name = os.path.split(text)
+    size = os.stat(text).st_size or None  # 0 of a block device is not its size; also: the system's error, early
+    return _opened(LocalFolder(folder), name, size, topic, partition, mmap)
+
+
+def _remote(url: str, options: dict[str, Any], topic: str | None, partition: int | None) -> Opened:
+    found = remote.look(url, options)
+    if found.is_dir:
+        return open_folder(RemoteFolder(url, options), topic, partition, False)
+    above, _, name = url.rpartition("/")
+    return _opened(RemoteFolder(above, options), name, found.size, topic, partition, False)
+
+
+def _opened(
+    folder: Folder, name: str | None, size: int | None, topic: str | None, partition: int | None, mapped: bool
+) -> Opened:
+    """A file of a folder, or with no name the folder itself."""
+    if name is None:
+        return open_folder(folder, topic, partition, mapped)
+    path = folder.join(name)
+    known = names.explain(name)
+    if known.kind in _NO_BATCHES:
+        raise ValueError(f"{path}: {known.sentence}; it holds no records, name the .log beside it")
+    place = names.place(os.path.abspath(path) if isinstance(folder, LocalFolder) else path)
+    return Segment(
+        path, name, folder=folder, mapped=mapped,
+        topic=place.topic if topic is None else topic,
+        partition=place.partition if partition is None else partition,
+        size=None if name.endswith(tuple(names.WRAPPERS)) else size,
+    )  # fmt: skip
+
+
+_NO_BATCHES = {kind for kind, _ in names.SIDECARS.values()}
+
+
+def open_folder(folder: Folder, topic: str | None, partition: int | None, mapped: bool) -> Opened:
+    """A partition folder, a data folder, or a folder of flat copies of several partitions."""
+    entries = folder.entries()
+    segments = [entry for entry in entries if not entry.is_dir and names.is_segment(entry.name)]
+    flat = {(one.topic, one.partition) for entry in segments if (one := names.segment(entry.name)) and one.topic}
+    if len(flat) > 1:
+        return _flat(folder, entries, mapped)
+    own = names.folder(_last(folder.path))
+    if segments or (own is not None and not any(names.folder(entry.name) for entry in entries if entry.is_dir)):
+        told = next(iter(flat)) if flat else (None, None)
+        return Log.of(
+            folder, told[0] if topic is None else topic, told[1] if partition is None else partition,
+            mapped=mapped, entries=entries,
+        )  # fmt: skip
+    return LogDir.of(folder, entries, mapped=mapped)
+
+
+def _last(path: str) -> str:
+    return os.path.basename(os.path.abspath(path)) if "://" not in path else path.rstrip("/").rpartition("/")[2]
+
+
+def _flat(folder: Folder, entries: Sequence[Entry], mapped: bool) -> LogDir:
+    """Copies in one folder whose names tell topic and partition: orders-7-00000000000000000030.log."""
+
+    def owner(entry: Entry) -> tuple[str, int]:
+        found = names.segment(entry.name)
+        return (found.topic or "", found.partition or 0) if found else ("", 0)
+
+    logs = [
+        Log.of(folder, topic, partition, mapped=mapped, entries=list(group))
+        for (topic, partition), group in groupby(sorted(entries, key=owner), key=owner)
+        if topic
+    ]
+    return LogDir(folder.path, logs, (), folder)
+
+
+def _several(opened: Iterable[Opened], topic: str | None, partition: int | None) -> Opened:
+    """Segments of one partition as one Log; everything else as a LogDir."""
+    found = list(opened)
+    if not found:
+        raise ValueError("an empty list of paths")
+    by_partition: dict[object, list[Segment]] = {}
+    listed: list[Log] = []
+    for one in found:
+        if isinstance(one, Segment):
+            owner: object = (topic or one.topic, partition if partition is not None else one.partition)
+            by_partition.setdefault(one.path if owner == (None, None) else owner, []).append(one)
+        else:
+            listed += logs(one)
+    for group in by_partition.values():
+        group.sort(key=_order)
+        for segment in group:
+            segment.topic, segment.partition = topic or segment.topic, _first(partition, segment.partition)
+        listed.append(Log(group[0].path, group, topic=group[0].topic, partition=group[0].partition))
+    return listed[0] if len(listed) == 1 else LogDir(", ".join(sorted(log.path for log in listed)), listed)
+
+
+_order: Callable[[Segment], tuple[int, str]] = lambda segment: (segment.base_offset or 0, segment.path)  # noqa: E731
+
+
+def _first(told: int | None, found: int | None) -> int | None:
+    return found if told is None else told
+
+
+def logs(opened: Opened) -> list[Log]:
+    """Whatever was opened, as a list of logs: a segment alone is a log of one."""
+    if isinstance(opened, LogDir):
+        return list(opened)
+    if isinstance(opened, Log):
+        return [opened]
+    return [Log(opened.path, [opened], topic=opened.topic, partition=opened.partition)]

@@ -1,0 +1,119 @@
+"""Which records of a log: by offset and by time, and where in a segment to begin for them.
+
+The indexes beside a segment are hints: an entry counts only when a batch that holds its offset begins at its position.
+Kafka's own lookup is LogSegment.translateOffset and findOffsetByTimestamp.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import KafkaRecordError
+from ..indexes import offset_index, time_index
+
+if TYPE_CHECKING:
+    from .segment import Segment
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# base offset, and the last offset delta of magic 2
+_HEAD = struct.Struct(">q8xb6xi")
+_HEAD_BYTES = 61
+
+
+class Range(NamedTuple):
+    """Offsets and milliseconds from the first (inclusive) to the second (exclusive); None: no bound."""
+
+    offsets: tuple[int | None, int | None] | None = None
+    times: tuple[int | None, int | None] | None = None
+
+    @classmethod
+    def of(
+        cls, start_offset: int | None, end_offset: int | None,
+        start_timestamp: int | datetime | None, end_timestamp: int | datetime | None,
+    ) -> Range:  # fmt: skip
+        offsets = (_number("start_offset", start_offset), _number("end_offset", end_offset))
+        times = (_ms("start_timestamp", start_timestamp), _ms("end_timestamp", end_timestamp))
+        return cls(offsets if offsets != (None, None) else None, times if times != (None, None) else None)
+
+    @property
+    def first_offset(self) -> int | None:
+        return self.offsets[0] if self.offsets else None
+
+    @property
+    def end_offset(self) -> int | None:
+        return self.offsets[1] if self.offsets else None
+
+    @property
+    def start_timestamp(self) -> int | None:
+        return self.times[0] if self.times else None
+
+
+EVERYTHING = Range()
+
+
+def _number(name: str, value: int | None) -> int | None:
+    if value is None or (isinstance(value, int) and -(2**63) <= value < 2**63):
+        return value
+    raise ValueError(f"{name} {value!r}: an offset (int64) or None")
+
+
+def _ms(name: str, value: int | datetime | None) -> int | None:
+    """Milliseconds since 1970 of an int or an aware datetime, rounded up: no earlier record comes along."""
+    if not isinstance(value, datetime):
+        if value is None or (isinstance(value, int) and -(2**63) <= value < 2**63):
+            return value
+        raise ValueError(f"{name} {value!r}: milliseconds (int) or an aware datetime")
+    if value.tzinfo is None:
+        raise ValueError(f"{name} {value!r} has no time zone; say which, e.g. .replace(tzinfo=datetime.UTC)")
+    return -((_EPOCH - value) // timedelta(milliseconds=1))
+
+
+def start_position(segment: Segment, wanted: Range) -> int:
+    """The byte where reading may begin: a batch border with nothing wanted in front of it. 0 without an index."""
+    offset = wanted.first_offset
+    if wanted.start_timestamp is not None:
+        by_time = _offset_for_time(segment, wanted.start_timestamp)
+        offset = by_time if offset is None else max(offset, by_time)
+    base = segment.base_offset
+    if offset is None or base is None or offset <= base:
+        return 0
+    data = segment.sidecar(".index")
+    if not data:
+        return 0
+    try:
+        entries = offset_index.read(data, base)
+        entry_offset, position = _entry_for(entries, offset)
+    except KafkaRecordError:
+        return 0
+    return position if position and _holds(segment.raw(position, _HEAD_BYTES), entry_offset) else 0
+
+
+def _entry_for(entries: offset_index.OffsetIndex, offset: int) -> tuple[int, int]:
+    """The last entry at or below an offset, as (offset, position)."""
+    found = bisect_right(entries, offset, key=lambda entry: entry.offset)
+    return entries[found - 1] if found else (0, 0)
+
+
+def _holds(head: bytes, offset: int) -> bool:
+    """Whether a batch begins here that holds the offset. A wrapper or message of magic 0 and 1 is its last offset."""
+    if len(head) < _HEAD.size:
+        return False
+    base, magic, delta = _HEAD.unpack_from(head)
+    if magic == 2:
+        return bool(base <= offset <= base + delta)
+    return magic in (0, 1) and base == offset
+
+
+def _offset_for_time(segment: Segment, timestamp: int) -> int:
+    """No record with this timestamp or a later one lies in front of this offset, as far as the time index tells."""
+    base = segment.base_offset or 0
+    data = segment.sidecar(".timeindex")
+    if not data:
+        return base
+    try:
+        return time_index.offset_for_timestamp(time_index.read(data, base), timestamp, base)
+    except KafkaRecordError:
+        return base

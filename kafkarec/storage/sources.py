@@ -1,0 +1,135 @@
+"""Where bytes of a file come from: a descriptor, a map on request, a Python file object.
+
+What the engine asks of a source (see `_c/input.pxd`):
+
+    name                how messages call it
+    size                bytes, as they were when it was opened
+    descriptor          an int: the engine uses pread itself; None: it calls read_at
+    read_at(p, n)       n bytes from p on; fewer only at the end; OSError where the medium fails
+    is_damage(error)    whether such an error is the medium's (the page is damage) or ends the reading
+    window_bytes        what is read at once
+    skip_bytes          a scan of headers rather reads than skips fewer bytes than this
+    fetched             bytes that read_at gave so far
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import threading
+from typing import Any, Protocol
+
+from .._core import Source
+
+_WINDOW = 1 << 20
+_WORTH_A_CALL = 8 << 10
+# Of these nobody can say that the bytes are lost: they end the reading and are raised as they are.
+_NO_DAMAGE = (
+    ConnectionError, PermissionError, TimeoutError, FileNotFoundError, IsADirectoryError, InterruptedError,
+)  # fmt: skip
+
+
+class ByteSource(Protocol):
+    """See the head of this room."""
+
+    name: str
+    size: int
+    fetched: int
+    window_bytes: int
+    skip_bytes: int
+
+    @property
+    def descriptor(self) -> int | None: ...
+    def read_at(self, position: int, length: int) -> bytes: ...
+    def is_damage(self, error: OSError) -> bool: ...
+    def close(self) -> None: ...
+
+
+class LocalFile:
+    """A file, block device or image, read by pread: nothing is mapped, so neither a bad sector nor a file that shrinks
+    can kill the process."""
+
+    window_bytes = _WINDOW
+    skip_bytes = _WORTH_A_CALL
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+        self.fetched = 0
+        self.descriptor: int | None = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self.size = os.lseek(self.descriptor, 0, os.SEEK_END)  # of a block device, too
+            os.pread(self.descriptor, 0, 0)
+        except OSError as error:
+            os.close(self.descriptor)
+            error.filename = path
+            raise
+
+    def read_at(self, position: int, length: int) -> bytes:
+        if self.descriptor is None:
+            raise ValueError(f"{self.name} is closed")
+        pieces = []
+        while length > 0:
+            piece = os.pread(self.descriptor, min(length, 1 << 30), position)
+            if not piece:
+                break
+            pieces.append(piece)
+            position += len(piece)
+            length -= len(piece)
+            self.fetched += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def is_damage(self, error: OSError) -> bool:
+        return True
+
+    def close(self) -> None:
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
+
+    def __enter__(self) -> LocalFile:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+
+class FileObject:
+    """A Python object with read and seek, or with read_at. Calls are serialised."""
+
+    descriptor = None
+    window_bytes = _WINDOW
+    skip_bytes = _WORTH_A_CALL
+
+    def __init__(self, file: Any, name: str | None = None) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+        self.fetched = 0
+        found = name or getattr(file, "name", None)
+        self.name = found if isinstance(found, str) else f"<{type(file).__name__}>"
+        size = getattr(file, "size", None)
+        self.size = size if isinstance(size, int) else file.seek(0, os.SEEK_END)
+
+    def read_at(self, position: int, length: int) -> bytes:
+        with self._lock:
+            if hasattr(self._file, "read_at"):
+                data = self._file.read_at(position, length)
+            else:
+                self._file.seek(position)
+                data = self._file.read(length)
+            self.fetched += len(data)
+        return bytes(data)
+
+    def is_damage(self, error: OSError) -> bool:
+        return error.errno == errno.EIO or not isinstance(error, _NO_DAMAGE)
+
+    def close(self) -> None:
+        """The object is its owner's to close."""
+
+
+def core_source(source: ByteSource, mapped: bool = False) -> Source:
+    """What a Decoder is fed with. `mapped`: through a memory map, the fastest way to scan headers, at the price that a
+    bad sector or a file that shrinks ends the process."""
+    if mapped and source.descriptor is not None:
+        return Source(mmap.mmap(source.descriptor, 0, access=mmap.ACCESS_READ) if source.size else b"")
+    return Source(file=source)
