@@ -1,0 +1,15 @@
+"""Transactions of a log: what read_committed hides, and who is open, hanging, aborted, committed
+
+    Segment, buffer -> Input -> rows.read -> matching.match -> hidden.hidden     for decode, stream and read
+                                                            -> listing.listing   for people
+"""
+
+from .hidden import Hidden, hidden
+from .listing import HANGING_AFTER, STATES, Transaction, TransactionListing, listing
+from .matching import NOTES, Note
+from .rows import Input
+
+__all__ = [
+    "HANGING_AFTER", "NOTES", "STATES", "Hidden", "Input", "Note", "Transaction", "TransactionListing", "hidden",
+    "listing",
+]  # fmt: skip

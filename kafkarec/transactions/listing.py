@@ -1,0 +1,188 @@
+"""The transactions of a log as a sequence: who has not ended, who was aborted, how long each took"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, overload
+
+from ..faults import Damage
+from .matching import POSITION, ROW, WIDTH, Match, match
+from .rows import ABORT, COMMIT
+
+OPEN, HANGING, ABORTED, COMMITTED = "open", "hanging", "aborted", "committed"
+STATES = (OPEN, HANGING, ABORTED, COMMITTED)
+"""What a transaction can be; `hanging` is open for longer than a coordinator lets a transaction live."""
+
+HANGING_AFTER = timedelta(minutes=15)
+"""Kafka's own bound: transaction.max.timeout.ms, and what `kafka-transactions.sh find-hanging` takes for it."""
+
+_CODE = ROW.index("code")
+_STATE_OF = {ABORT: ABORTED, COMMIT: COMMITTED}
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One transaction of one partition. Times are milliseconds since 1970; None where the log does not tell.
+
+    producer_id, producer_epoch: int    the epoch is its last data's; the marker's may be the next one (KIP-890)
+    state: str                          open, hanging, aborted, committed
+    first_offset, last_offset: int      of its data; first_offset may lie before the log (from .txnindex), and without
+                                        any data in the log both are None
+    marker_offset: int                  None while it is open
+    first_timestamp, last_timestamp     of its data
+    duration_ms: int                    from its first record to its marker; an open one's to the log's newest timestamp
+    batches, records, bytes: int        of its data in the log, without the marker
+    coordinator_epoch: int              of the coordinator that wrote the marker; of an open one, of the producer's last
+                                        marker before (None: it has none here)
+    segments: tuple[str, ...]           files from its first batch to its marker or, while open, to the log's end
+    """
+
+    producer_id: int
+    producer_epoch: int
+    state: str
+    first_offset: int | None
+    last_offset: int | None
+    marker_offset: int | None
+    first_timestamp: int | None
+    last_timestamp: int | None
+    duration_ms: int | None
+    batches: int
+    records: int
+    bytes: int
+    coordinator_epoch: int | None
+    segments: tuple[str, ...]
+
+
+def _known(value: int) -> int | None:
+    return None if value < 0 else value
+
+
+class Transactions(Sequence[Transaction]):
+    """Transactions that are made when they are asked for: a log of millions stays an array of numbers."""
+
+    def __init__(
+        self, ended: array[int], which: Sequence[int], names: Sequence[str | None], rest: Sequence[Transaction] = ()
+    ) -> None:
+        self._ended = ended
+        self._which = which
+        self._names = names
+        self._rest = rest
+
+    def __len__(self) -> int:
+        return len(self._which) + len(self._rest)
+
+    @overload
+    def __getitem__(self, wanted: int) -> Transaction: ...
+    @overload
+    def __getitem__(self, wanted: slice) -> Sequence[Transaction]: ...
+    def __getitem__(self, wanted: int | slice) -> Transaction | Sequence[Transaction]:
+        if isinstance(wanted, slice):
+            return [self[at] for at in range(*wanted.indices(len(self)))]
+        at = wanted + len(self) if wanted < 0 else wanted
+        if not 0 <= at < len(self):
+            raise IndexError(f"transaction {wanted} of {len(self)}")
+        ended = len(self._which)
+        return self._rest[at - ended] if at >= ended else self._made(self._which[at])
+
+    def __iter__(self) -> Iterator[Transaction]:
+        yield from map(self._made, self._which)
+        yield from self._rest
+
+    def _made(self, row: int) -> Transaction:
+        (
+            producer, code, marker, marker_time, coordinator, last_segment,
+            epoch, first, last, first_time, last_time, batches, records, size, segment,
+        ) = self._ended[row * WIDTH : (row + 1) * WIDTH]  # fmt: skip
+        took = None if first_time < 0 or marker_time < 0 else marker_time - first_time
+        return Transaction(
+            producer, epoch, _STATE_OF[code], _known(first), _known(last), marker, _known(first_time),
+            _known(last_time), took, batches, records, size, _known(coordinator),
+            _segments(self._names, segment, last_segment),
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} transactions>"
+
+
+def _segments(names: Sequence[str | None], first: int, last: int) -> tuple[str, ...]:
+    return tuple(name for name in names[first : last + 1] if name is not None)
+
+
+class TransactionListing(Transactions):
+    """Every transaction of a log: the ended ones in the order of their markers, then the open ones by first offset.
+
+    .last_stable_offset    where a read_committed consumer stops: the first open one's first offset, else the log's end
+    .next_offset           the log's end; None: the log has no batch
+    .max_timestamp         the newest of all batches, ms; ages of open transactions are counted from it
+    .open .hanging .aborted .committed    those of one state; `.ongoing` is open and hanging together
+    .without_data          markers of transactions without data here: empty ones, and those whose data was deleted
+    .notes                 contradictions in the log or between it and a .txnindex; see Note
+    .damage                what could not be read as batches, of headers and markers
+    """
+
+    def __init__(self, found: Match, hanging_after: timedelta) -> None:
+        self._found = found
+        self._after = hanging_after // timedelta(milliseconds=1)
+        self.next_offset = found.next_offset
+        self.max_timestamp = _known(found.max_timestamp)
+        self.notes = tuple(found.notes)
+        self.damage: tuple[Damage, ...] = tuple(found.damage)
+        names = [None if one.name is None else os.path.basename(one.name) for one in found.inputs]
+        ongoing = [self._unfinished(producer, txn, names) for producer, txn in found.open.items()]
+        self.ongoing: tuple[Transaction, ...] = tuple(sorted(ongoing, key=lambda txn: txn.first_offset or 0))
+        super().__init__(found.ended, range(len(found.ended) // WIDTH), names, self.ongoing)
+        self.without_data = Transactions(found.without_data, range(len(found.without_data) // WIDTH), names)
+
+    def _unfinished(self, producer: int, txn: list[int], names: Sequence[str | None]) -> Transaction:
+        epoch, first, last, first_time, last_time, batches, records, size, segment = txn[:POSITION]
+        newest = self.max_timestamp
+        age = None if newest is None or first_time < 0 else newest - first_time
+        state = HANGING if age is not None and age >= self._after else OPEN
+        return Transaction(
+            producer, epoch, state, first, last, None, _known(first_time), _known(last_time), age, batches, records,
+            size, _known(self._found.coordinator_epochs.get(producer, -1)), _segments(names, segment, len(names)),
+        )  # fmt: skip
+
+    @property
+    def last_stable_offset(self) -> int | None:
+        return self.ongoing[0].first_offset if self.ongoing else self.next_offset
+
+    @property
+    def open(self) -> tuple[Transaction, ...]:
+        return tuple(txn for txn in self.ongoing if txn.state == OPEN)
+
+    @property
+    def hanging(self) -> tuple[Transaction, ...]:
+        return tuple(txn for txn in self.ongoing if txn.state == HANGING)
+
+    @property
+    def aborted(self) -> Transactions:
+        return self._of(ABORT)
+
+    @property
+    def committed(self) -> Transactions:
+        return self._of(COMMIT)
+
+    def _of(self, wanted: int) -> Transactions:
+        which = [row for row, code in enumerate(self._ended[_CODE::WIDTH]) if code == wanted]
+        return Transactions(self._ended, which, self._names)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{len(getattr(self, state))} {state}" for state in STATES)
+        return f"<TransactionListing: {counts}; last stable offset {self.last_stable_offset}>"
+
+
+def listing(inputs: Iterable[Any], *, hanging_after: timedelta = HANGING_AFTER) -> TransactionListing:
+    """The transactions of one log, from the headers of all batches and the payloads of control batches.
+
+    inputs: its segments in order (Segment, Input or any buffer)
+    hanging_after: an open transaction that is older than this, by the log's newest timestamp, hangs
+    Damaged batches and markers that cannot be read end nothing; see `.damage` and `.notes`.
+    """
+    if hanging_after < timedelta(0):
+        raise ValueError(f"hanging_after {hanging_after!r}: zero or more")
+    return TransactionListing(match(inputs), hanging_after)
