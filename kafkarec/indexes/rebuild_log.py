@@ -1,0 +1,134 @@
+"""Rebuilds all small files of a partition folder: the segments' indexes, producer snapshots, leader epochs
+
+| file | made from |
+|---|---|
+| NNN.index NNN.timeindex NNN.txnindex | the batches of segment NNN |
+| NNN.snapshot | all batches in front of segment NNN: what a roll leaves |
+| EEE.snapshot | all batches, EEE being the log end offset: what a clean shutdown leaves |
+| leader-epoch-checkpoint | the old file, and the batches |
+
+Where the log does not begin at offset 0 the first segment's own .snapshot, if it is there and good, says which producers
+and open transactions came before; as for a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from kafkarec.errors import KafkaRecordError
+from kafkarec.faults import Damage
+from kafkarec.producers import ProducerStates
+
+from . import epochs as epoch_file
+from . import producer_snapshot
+from .rebuild import DEFAULT_INTERVAL, SegmentRebuild
+from .walk import SegmentLike, Stretch, walk
+
+
+class SidecarSegment(SegmentLike, Protocol):
+    """What is needed of a storage.Segment."""
+
+    @property
+    def base_offset(self) -> int | None: ...
+    def sidecar(self, suffix: str) -> bytes | None: ...
+
+
+class LogLike(Protocol):
+    """What is needed of a storage.Log."""
+
+    @property
+    def segments(self) -> Sequence[SidecarSegment]: ...
+    def folder_file(self, name: str) -> bytes | None: ...
+
+
+class Rebuilt(NamedTuple):
+    """What was made from one segment, or (segment None) from the whole log.
+
+    files      {name: bytes}
+    damage     what of the segment is no good batch; the indexes tell of the batches on both sides
+    problems   sentences about batches that no index entry can describe, and about old files that could not be read
+    """
+
+    segment: SidecarSegment | None
+    files: dict[str, bytes]
+    damage: tuple[Damage, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def stem(offset: int) -> str:
+    """An offset as file names have it."""
+    return f"{offset:020d}"
+
+
+def rebuild_log(log: LogLike, interval: int = DEFAULT_INTERVAL) -> Iterator[Rebuilt]:
+    """A Rebuilt per segment, in order, then one for the log; nothing is written. Memory: one segment's indexes."""
+    states: ProducerStates | None = None
+    epochs, notes = _old_epochs(log)
+    for segment in log.segments:
+        stretches = walk(segment)
+        first = next(stretches, None)
+        base = segment.base_offset if segment.base_offset is not None else _first_offset(first)
+        files = {}
+        if states is None:
+            states, problems = _first_states(segment, base)
+            notes += problems
+            log_start = base
+        else:
+            states.end_offset = max(states.end_offset, base)
+            files[stem(base) + producer_snapshot.SUFFIX] = producer_snapshot.write(states.snapshot())
+        maker = SegmentRebuild(base, states, epochs, interval)
+        damage: list[Damage] = []
+        while first is not None:
+            maker.add(first.columns, first.markers)
+            damage += first.damage
+            first = next(stretches, None)
+        made = maker.finish()
+        files |= {stem(base) + suffix: data for suffix, data in made.files.items()}
+        yield Rebuilt(segment, files, tuple(damage), made.problems)
+    if states is None:
+        return
+    files = {epoch_file.NAME: epoch_file.write(_from_start(epochs, log_start))}
+    if states.end_offset > 0 and states.end_offset != base:
+        files[stem(states.end_offset) + producer_snapshot.SUFFIX] = producer_snapshot.write(states.snapshot())
+    yield Rebuilt(None, files, (), tuple(notes))
+
+
+def _first_offset(stretch: Stretch | None) -> int:
+    """A file whose name says nothing begins where its first batch does."""
+    if stretch is None or not stretch.columns["position"]:
+        return 0
+    base = stretch.columns["base_offset"][0]
+    return int(stretch.columns["last_offset"][0] if base is None else base)
+
+
+def _first_states(segment: SidecarSegment, base: int) -> tuple[ProducerStates, list[str]]:
+    name = stem(base) + producer_snapshot.SUFFIX
+    data = segment.sidecar(producer_snapshot.SUFFIX) if base > 0 else None
+    if data is None:
+        return ProducerStates(end_offset=base), []
+    try:
+        return ProducerStates(producer_snapshot.read(data, name), base), []
+    except KafkaRecordError as error:
+        return ProducerStates(end_offset=base), [f"the log's first snapshot is passed over: {error}"]
+
+
+def _old_epochs(log: LogLike) -> tuple[list[epoch_file.EpochEntry], list[str]]:
+    """The entries that recovery begins with: they hold what the batches cannot tell."""
+    data = log.folder_file(epoch_file.NAME)
+    entries: list[epoch_file.EpochEntry] = []
+    if data is None:
+        return entries, []
+    try:
+        for epoch, start in epoch_file.read(data):
+            epoch_file.assign(entries, epoch, start)
+    except KafkaRecordError as error:
+        return [], [f"the old epochs are passed over: {error}"]
+    return entries, []
+
+
+def _from_start(entries: list[epoch_file.EpochEntry], log_start: int) -> list[epoch_file.EpochEntry]:
+    """The first epoch covers the log from its start, also where cleaning removed its first batches."""
+    if entries and entries[0].start_offset > log_start:
+        entries[0] = entries[0]._replace(start_offset=log_start)
+    return entries
