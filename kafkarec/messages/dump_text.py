@@ -61,17 +61,12 @@ def _coordinator(topic: Topic) -> Decoder:
 
 
 def _cluster_metadata(key: bytes | None, value: bytes | None, offset: int) -> Texts:
-    if value is None:
-        return None, f"Error at {offset}, skipping. {_NULL_BUFFER}"
     try:
-        part = read_framed(TOPICS["__cluster_metadata"], value, any_version=True)
+        part = read_framed(TOPICS["__cluster_metadata"], value or b"", any_version=True)
     except KafkaRecordError as error:
         return None, f"Error at {offset}, skipping. {_reason(error)}"
     shown = {"type": part.type.constant, "version": part.version, "data": json_view.tree(part)}
     return None, json_view.text(shown)
-
-
-_NULL_BUFFER = 'Cannot invoke "java.nio.ByteBuffer.get()" because "this.buf" is null'
 
 
 def _remote_log_metadata(key: bytes | None, value: bytes | None, offset: int) -> Texts:

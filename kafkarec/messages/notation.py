@@ -59,10 +59,15 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """Named fields in the order of the bytes (tagged ones stand where Kafka lists them)."""
+    """Named fields in the order of the bytes (tagged ones stand where Kafka lists them).
+
+    last: the last version Kafka reads such a struct in, for one inside of a message; Kafka checks the message's own
+          version elsewhere, or not at all
+    """
 
     name: str
     fields: tuple[Field, ...]
+    last: int | None = None
 
 
 @dataclass(frozen=True)
@@ -144,6 +149,7 @@ def _parts(lines: list[str]) -> dict[str, tuple[str, _Lines]]:
 def _schema(name: str, versions: str, lines: _Lines) -> Schema:
     words = versions.split()
     first, last = _range(words[0])
+    newest = first if last is None else last
     flexible = int(words[2].rstrip("+")) if len(words) > 1 else None
     made: dict[str, Struct] = {}
 
@@ -151,7 +157,7 @@ def _schema(name: str, versions: str, lines: _Lines) -> Schema:
         if of not in lines.structs:
             return None
         if of not in made:
-            made[of] = Struct(of, tuple(fields_of(lines.structs[of])))
+            made[of] = Struct(of, tuple(fields_of(lines.structs[of])), newest)
         return made[of]
 
     def fields_of(texts: list[str]) -> Iterator[Field]:
@@ -159,7 +165,7 @@ def _schema(name: str, versions: str, lines: _Lines) -> Schema:
 
     struct = Struct(name, tuple(fields_of(lines.own)))
     always = _ALWAYS if flexible == first else flexible
-    return Schema(struct, first, first if last is None else last, always)
+    return Schema(struct, first, newest, always)
 
 
 def _range(text: str) -> tuple[int, int | None]:

@@ -268,6 +268,8 @@ def plan(of: Struct, version: int, flexible: bool) -> Read:
     from_elsewhere = {field.tag for field in of.fields if field.tag is not None} - set(tags)
 
     def read(cursor: Cursor) -> dict[str, Any]:
+        if of.last is not None and version > of.last:
+            refuse(f"version {version} of {of.name} is not known", f"Can't read version {version} of {of.name}")
         cursor.charge(_STRUCT_COST)
         found = {name: step(cursor) for name, step in steps}
         if flexible:

@@ -168,7 +168,8 @@ def rows(
 def _records(source: Any) -> Iterable[Record]:
     if not hasattr(source, "stream"):
         return iter(source)
-    return chain.from_iterable(source.stream(columns=["offset", "timestamp", "key", "value"]))
+    found: Iterator[Record] = chain.from_iterable(source.stream(columns=["offset", "timestamp", "key", "value"]))
+    return found
 
 
 def _rows(
