@@ -26,13 +26,13 @@ from .trouble import COULD_NOT, DAMAGED, FINE, INTERRUPTED, WRONG_USE, exit_stat
 VERBS = {
     "scan": "one row per batch, headers only",
     "cat": "records as JSON Lines or Arrow IPC",
+    "verify": "is it damaged, where, what is lost",
+    "explain": "every byte of one batch, annotated",
     "doctor": "versions, codecs, CRC path, what is missing",
 }
 NOT_YET = {
     "ls": "partitions, segments, offsets, sizes, codecs of a folder",
     "dump": "kafka-dump-log's options and text",
-    "explain": "every byte of one batch, annotated",
-    "verify": "is it damaged, where, what is lost",
     "txn": "open, hanging, aborted transactions",
     "salvage": "copy every good batch to a new log",
     "reindex": "rebuild the indexes of a log",
@@ -43,7 +43,6 @@ NOT_YET = {
 }
 # What comes close today to a verb that is not there yet.
 _INSTEAD = {
-    "verify": "kafkarec cat --errors skip -o /dev/null PATH reports all damage",
     "dump": "kafkarec scan PATH and kafkarec cat PATH show batches and records",
     "ls": "kafkarec scan PATH shows the batches of a folder",
     "txn": "kafkarec cat --control PATH shows the markers",

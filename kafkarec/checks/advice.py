@@ -1,0 +1,63 @@
+"""What to type next, from what was found."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from .kinds import ERROR
+from .report import PartitionReport, Report
+
+_MOST = 3
+_INDEXES = {"index_wrong"}
+_COMPARE = {"epoch_goes_back", "epoch_file_differs", "segment_gap", "offset_gap", "offset_overlap"}
+_TRANSACTIONS = {"transaction_hanging", "control_record_unreadable"}
+
+
+def next_steps(report: Report) -> list[str]:
+    """Commands, the most urgent first, at most a few of a kind; a sentence in brackets behind some of them."""
+    steps: list[str] = []
+    if any(one.reason == "unreadable" for one in report.damage) or any(
+        one.kind == "unreadable_file" for one in report.findings
+    ):
+        steps.append("(the disk fails: copy it with ddrescue first, then work on the copy)")
+    if any(one.reason == "limit_exceeded" for one in report.damage):
+        steps.append(
+            f"kafkarec verify --max-decompressed-bytes 1g {_quoted(report.path)}   (payloads above the limit were not read)"
+        )
+    damaged = [one for one in report.partitions if one.places]
+    steps += _several(damaged, lambda one: f"kafkarec salvage {_quoted(one.path)} -o {_quoted(_target(one))}")
+    rest = [one for one in report.partitions if one not in damaged]
+    steps += _several(
+        [one for one in rest if _kinds(one) & _INDEXES],
+        lambda one: f"kafkarec reindex {_quoted(one.path)} -o {_quoted(_target(one))}",
+    )
+    steps += _several(
+        [one for one in rest if _kinds(one) & _COMPARE],
+        lambda one: f"kafkarec diff {_quoted(one.path)} REPLICA   (the same partition from another broker)",
+    )
+    steps += _several(
+        [one for one in report.partitions if _kinds(one) & _TRANSACTIONS],
+        lambda one: f"kafkarec txn {_quoted(one.path)}",
+    )
+    return steps
+
+
+def _several(partitions: list[PartitionReport], command: object) -> list[str]:
+    made = [command(one) for one in partitions[:_MOST]]  # type: ignore[operator]
+    if len(partitions) > _MOST:
+        made[-1] += f"   (and the same for {len(partitions) - _MOST} more)"
+    return made
+
+
+def _kinds(one: PartitionReport) -> set[str]:
+    return {finding.kind for finding in one.findings if finding.severity == ERROR}
+
+
+def _target(one: PartitionReport) -> str:
+    """A folder that lies in no source: salvage refuses those."""
+    return os.path.join("rescued", os.path.basename(one.name.rstrip("/")) or "log")
+
+
+def _quoted(path: str) -> str:
+    return shlex.quote(path)

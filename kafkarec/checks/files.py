@@ -1,0 +1,211 @@
+"""One segment: every byte is read once, in flat memory, and what the engine and the checks say is put together.
+
+    good bytes + damaged bytes + tail (cut, or preallocated zeros) == size of the file
+
+That equation is tested for every file, and so is that no two batches overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Protocol
+
+from ..faults import Damage
+from ..records import RecordColumns
+from . import headers, payloads, records
+from .epochs import EpochTrack
+from .notes import Notebook
+from .offsets import OffsetTrack
+from .report import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, FileReport, Range
+from .rows import Rows
+
+MOST_DAMAGE = 50_000
+_BLOCK = 1 << 20
+
+Progress = Callable[[int], None]
+
+
+class Follower(Protocol):
+    """Something that wants to see all good batches of a log in order."""
+
+    def follow(self, file: str, rows: Rows) -> None: ...
+
+
+@dataclass(slots=True)
+class FileFacts:
+    """What is known of one file while its log is put together."""
+
+    segment: Any
+    name: str
+    notes: Notebook
+    offsets: OffsetTrack
+    epochs: EpochTrack
+    size: int = 0
+    good_bytes: int = 0
+    batches: int = 0
+    records: int = 0
+    remaining: int = 0
+    preallocated: bool = False
+    damage: list[Damage] = field(default_factory=list)
+    damage_left_out: int = 0
+    damaged_bytes: int = 0
+    unreadable_bytes: int = 0
+    max_timestamp: int | None = None
+
+    @property
+    def is_log(self) -> bool:
+        """Whether its name says where its offsets begin (a .checkpoint's says where they end)."""
+        return self.segment.base_offset is not None and ".log" in self.name
+
+    def add_damage(self, found: Iterable[Damage]) -> None:
+        """Keeps damage; each range counts as damaged or as unreadable."""
+        for one in found:
+            if one.reason == "unreadable":
+                self.unreadable_bytes += one.length
+            else:
+                self.damaged_bytes += one.length
+            if len(self.damage) < MOST_DAMAGE:
+                self.damage.append(one)
+            else:
+                self.damage_left_out += 1
+
+    def report(self) -> FileReport:
+        """The frozen form."""
+        return FileReport(
+            path=self.segment.path,
+            name=self.name,
+            size=self.size,
+            good_bytes=self.good_bytes,
+            damaged_bytes=self.damaged_bytes,
+            unreadable_bytes=self.unreadable_bytes,
+            remaining=self.remaining,
+            batches=self.batches,
+            records=self.records,
+            base_offset=self.segment.base_offset,
+            first_offset=self.offsets.first,
+            next_offset=self.offsets.next,
+            ranges=self._ranges(),
+            damage=tuple(self.damage),
+            damage_left_out=self.damage_left_out,
+            findings=tuple(self.notes),
+        )
+
+    def _ranges(self) -> tuple[Range, ...]:
+        """The file from its first byte to its last: what is neither damage nor tail is good."""
+        found: list[Range] = []
+        at = 0
+        end = self.size - self.remaining
+        for one in self.damage:
+            if one.position > at:
+                found.append(Range(GOOD, at, one.position - at))
+            found.append(Range(UNREADABLE if one.reason == "unreadable" else DAMAGED, one.position, one.length))
+            at = one.position + one.length
+        if self.damage_left_out:
+            found.append(Range(DAMAGED, at, end - at))
+        elif end > at:
+            found.append(Range(GOOD, at, end - at))
+        if self.remaining:
+            found.append(Range(PREALLOCATED if self.preallocated else TAIL, end, self.remaining))
+        return tuple(found)
+
+
+def examine(
+    segment: Any, wishes: payloads.Wishes, followers: Iterable[Follower] = (), progress: Progress | None = None
+) -> FileFacts:
+    """Reads a whole segment. A file that cannot be read at all is a finding, and its bytes count as unreadable."""
+    name = segment.path
+    facts = FileFacts(segment, segment.name, Notebook(name), OffsetTrack(name), EpochTrack(name))
+    facts.offsets.rising = facts.is_log
+    try:
+        facts.size = segment.size
+        _read(segment, facts, wishes, list(followers), progress or (lambda done: None))
+    except OSError as error:
+        facts.notes.add("unreadable_file", (error.strerror or str(error)).lower())
+    _judge(facts)
+    return facts
+
+
+def _read(
+    segment: Any, facts: FileFacts, wishes: payloads.Wishes, followers: list[Follower], progress: Progress
+) -> None:
+    raw = payloads.Ahead(segment.raw)
+    end = 0
+    pieces = segment.stream(
+        columns=list(records.COLUMNS), control=True, errors="skip", check_crcs="all",
+        max_decompressed_bytes=wishes.limit,
+    )  # fmt: skip
+    for piece in pieces:
+        rows = Rows(piece.batches)
+        end = _tile(facts, rows, piece, end)
+        if len(rows):
+            facts.offsets.follow(rows, {one.position + one.length for one in piece.damage}, facts.notes)
+            facts.epochs.follow(rows, facts.notes)
+            headers.check(rows, facts.notes)
+            records.check_offsets(piece, rows, facts.notes)
+            records.check_header_keys(piece, rows, raw, facts.notes)
+            payloads.check(rows, raw, wishes, facts.notes)
+            for follower in followers:
+                follower.follow(facts.segment.path, rows)
+            _sum_up(facts, rows)
+        facts.remaining = piece.remaining
+        progress(end)
+    progress(facts.size)
+
+
+def _tile(facts: FileFacts, rows: Rows, piece: RecordColumns, end: int) -> int:
+    """Takes a piece's bytes into account; returns where they end. Overlap and holes are this program's bugs."""
+    facts.add_damage(piece.damage)
+    positions, sizes = rows["position"], rows["size_in_bytes"]
+    facts.good_bytes += sum(sizes)
+    ends = [position + size for position, size in zip(positions, sizes, strict=True)]
+    if not piece.damage and (not ends or (positions[0] == end and list(positions[1:]) == ends[:-1])):
+        return ends[-1] if ends else end
+    tiles = sorted([*zip(positions, ends, strict=True), *((d.position, d.position + d.length) for d in piece.damage)])
+    for (_, before), (begin, _) in pairwise([(0, end), *tiles]):
+        if begin != before:
+            facts.notes.add("tiling_broken", f"bytes {before} to {begin} are told twice or not at all", position=begin)
+    return tiles[-1][1]
+
+
+def _sum_up(facts: FileFacts, rows: Rows) -> None:
+    facts.batches += len(rows)
+    facts.records += sum(1 if count is None else count for count in rows["record_count"])
+    times = [time for time in rows["max_timestamp"] if time is not None]
+    facts.max_timestamp = max([*times, *([] if facts.max_timestamp is None else [facts.max_timestamp])], default=None)
+
+
+def _judge(facts: FileFacts) -> None:
+    """What the file as a whole says."""
+    notes, size = facts.notes, facts.size
+    told = facts.good_bytes + facts.damaged_bytes + facts.unreadable_bytes + facts.remaining
+    if told != size and "unreadable_file" not in notes:
+        notes.add("tiling_broken", f"{told} bytes told of {size}")
+    if "unreadable_file" in notes:
+        reason = f"the file cannot be read from byte {told} on"
+        facts.add_damage([Damage(facts.segment.path, told, size - told, None, None, size, "unreadable", reason)])
+    if not size and "unreadable_file" not in notes:
+        notes.add("empty_file", "no bytes")
+    if facts.remaining:
+        at = size - facts.remaining
+        facts.preallocated = _is_zero(facts.segment, at, facts.remaining)
+        kind = "preallocated" if facts.preallocated else "cut_tail"
+        what = "zeros behind the last batch" if facts.preallocated else "bytes of a batch that was cut"
+        notes.add(kind, f"{facts.remaining} {what}", position=at, offset=facts.offsets.next)
+    first, base = facts.offsets.first, facts.segment.base_offset
+    if facts.is_log and first is not None and first < base:
+        notes.add("offset_below_file_name", f"offset {first} in a file of base offset {base}", offset=first)
+
+
+def _is_zero(segment: Any, position: int, length: int) -> bool:
+    """Whether a range holds zeros alone."""
+    while length > 0:
+        try:
+            block = segment.raw(position, min(length, _BLOCK))
+        except OSError:
+            return False
+        if not block or any(block):
+            return False
+        position, length = position + len(block), length - len(block)
+    return True

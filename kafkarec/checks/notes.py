@@ -1,0 +1,85 @@
+"""Findings: one kind of trouble at one or many places, and the notebook that counts the places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .kinds import KINDS
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One kind of trouble, told once for all its places.
+
+    kind: str                   a word of `kafkarec.checks.KINDS`
+    severity: str               error, anomaly or note
+    detail: str                 one sentence about the first place; never bytes of a key, value or header
+    file: str | None            the file, None: the partition or folder as a whole
+    position, offset: int | None   the first place: byte in the file, offset in the log
+    count: int                  at how many places
+    more: tuple[int, ...]       positions of the next few places
+    """
+
+    kind: str
+    severity: str
+    detail: str
+    file: str | None = None
+    position: int | None = None
+    offset: int | None = None
+    count: int = 1
+    more: tuple[int, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        shown = {name: getattr(self, name) for name in self.__slots__}
+        return shown | {"more": list(self.more), "meaning": KINDS[self.kind].sentence, "advice": KINDS[self.kind].advice}
+
+    def __str__(self) -> str:
+        times = f" ({self.count} places)" if self.count > 1 else ""
+        return f"{self.severity}: {self.detail} [{self.kind}]{times}"
+
+
+class Notebook:
+    """Collects findings of one file or log: places of one kind are counted, the first is told, a few are kept."""
+
+    _KEPT = 5
+
+    def __init__(self, file: str | None = None) -> None:
+        self._file = file
+        self._found: dict[tuple[str, str], Finding] = {}
+
+    def add(
+        self,
+        kind: str,
+        detail: str,
+        *,
+        position: int | None = None,
+        offset: int | None = None,
+        severity: str | None = None,
+        count: int = 1,
+        file: str | None = None,
+    ) -> None:
+        """Notes `kind` at one place more; `detail` counts the first time."""
+        severity = severity or KINDS[kind].severity
+        old = self._found.get((kind, severity))
+        if old is None:
+            place = file or self._file
+            self._found[kind, severity] = Finding(kind, severity, detail, place, position, offset, count)
+            return
+        more = old.more
+        if position is not None and len(more) < self._KEPT and old.file == (file or self._file):
+            more = (*more, position)
+        self._found[kind, severity] = Finding(
+            kind, severity, old.detail, old.file, old.position, old.offset, old.count + count, more
+        )
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self._found.values())
+
+    def __contains__(self, kind: str) -> bool:
+        return any(known == kind for known, _ in self._found)
+
+    def take(self, other: Notebook) -> None:
+        """All that another one holds."""
+        self._found |= other._found

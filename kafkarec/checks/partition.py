@@ -1,0 +1,146 @@
+"""A log as a whole: what holds between its files, and the small files beside them.
+
+A broker rolls a segment at its log's end offset and names the new one by it, so without cleaning each segment ends
+where the next one's name says. Retention takes whole segments from the front. Only the cleaner leaves holes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from ..errors import KafkaRecordError
+from . import epochs, gaps, sidefiles
+from .files import FileFacts
+from .notes import Notebook
+from .offsets import Gap
+from .report import PartitionReport
+from .sequences import Sequences
+
+_ALWAYS_COMPACTED = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+
+
+def put_together(
+    log: Any, files: Sequence[FileFacts], cleaned: bool | None, follower: Sequences | None = None
+) -> PartitionReport:
+    """`files`: of all its segments, in order. `cleaned`: what the data folder knows of the cleaner, None: nothing."""
+    notes = Notebook()
+    in_order = [one for one in files if one.is_log]
+    _name_the_ends(in_order)
+    between = _between(in_order, notes)
+    compacted = _is_compacted(log, files, cleaned)
+    for one in files:
+        _tell_gaps(one.offsets.gaps, one.offsets.gap_count, one.offsets.gap_offsets, compacted, one.notes, "offset_gap")
+    _tell_gaps(between, len(between), sum(gap.length for gap in between), compacted, notes, "segment_gap")
+    steps = epochs.across([one.epochs for one in in_order], notes)
+    sidefiles.check(log, files, steps, notes)
+    explained: list[Gap] = []
+    if follower is not None:
+        explained = _explained(files, between, sidefiles.aborted(log), compacted)
+        notes.add("gaps_explained", gaps.in_words(explained))
+        notes.take(follower.notes)
+    return PartitionReport(
+        path=str(log.path),
+        topic=log.topic,
+        partition=log.partition,
+        files=tuple(one.report() for one in files),
+        own_findings=tuple(notes),
+        gaps=tuple(explained),
+    )
+
+
+def _explained(
+    files: Sequence[FileFacts], between: Sequence[Gap], aborted: Sequence[tuple[int, int]], compacted: bool | None
+) -> list[Gap]:
+    """All gaps of the log, those that damage makes included, by offset."""
+    found = [*between, *(gap for one in files for gap in one.offsets.gaps)]
+    for one in files:
+        for lost in one.damage:
+            if lost.lost_from is not None and lost.lost_to is not None and lost.lost_to >= lost.lost_from:
+                found.append(Gap(lost.file, lost.position, lost.lost_from, lost.lost_to, beside_damage=True))
+    return sorted(gaps.explain(found, aborted, compacted), key=lambda gap: gap.first)
+
+
+def _name_the_ends(files: Sequence[FileFacts]) -> None:
+    """Damage at a file's end or begin: the names of the segments say which offsets it holds."""
+    for before, after in pairwise(files):
+        if before.damage and before.damage[-1].lost_to is None:
+            last = before.damage[-1]
+            before.damage[-1] = last._replace(lost_to=after.segment.base_offset - 1)
+    for one in files:
+        if one.damage and one.damage[0].lost_from is None:
+            one.damage[0] = one.damage[0]._replace(lost_from=one.segment.base_offset)
+
+
+def _between(files: Sequence[FileFacts], notes: Notebook) -> list[Gap]:
+    """Overlaps are told; gaps are returned."""
+    found: list[Gap] = []
+    for before, after in pairwise(files):
+        begin, end = after.segment.base_offset, before.offsets.next
+        if begin == before.segment.base_offset:
+            detail = f"{before.name} and {after.name} hold the same base offset"
+            notes.add("duplicate_segment", detail, file=after.segment.path, offset=begin)
+        elif end is not None and end > begin:
+            detail = f"{before.name} goes on to offset {end - 1}, and {after.name} begins at {begin}"
+            notes.add("segment_overlap", detail, file=before.segment.path, offset=begin)
+        elif end is not None and end < begin and not _ends_in_damage(before):
+            found.append(Gap(before.segment.path, None, end, begin - 1))
+    for one in files:
+        first, base = one.offsets.first, one.segment.base_offset
+        begins_in_damage = bool(one.damage) and one.damage[0].position == 0
+        if first is not None and first > base and not begins_in_damage:
+            found.append(Gap(one.segment.path, 0, base, first - 1))
+    return found
+
+
+def _ends_in_damage(one: FileFacts) -> bool:
+    if not one.damage:
+        return False
+    last = one.damage[-1]
+    return last.position + last.length + one.remaining >= one.size
+
+
+def _is_compacted(log: Any, files: Sequence[FileFacts], cleaned: bool | None) -> bool | None:
+    """True: the cleaner was here. False: it never was. None: nothing tells."""
+    if any(one.offsets.signs_of_cleaning for one in files) or log.topic in _ALWAYS_COMPACTED:
+        return True
+    return cleaned
+
+
+def _tell_gaps(
+    found: Sequence[Gap], count: int, offsets: int, compacted: bool | None, notes: Notebook, kind: str
+) -> None:
+    """In a compacted log holes are no news; in one that was never cleaned each is a loss."""
+    if not found:
+        return
+    first = found[0]
+    place = {"position": first.position, "offset": first.first, "file": first.file}
+    span = f"offset {first.first} is" if first.length == 1 else f"offsets {first.first} to {first.last} are"
+    more = f"; {count} gaps, {offsets} offsets in all" if count > 1 else ""
+    if compacted:
+        detail = f"{count} gaps, {offsets} offsets in all, the first at offset {first.first}: compacted"
+        notes.add("offsets_compacted", detail, count=count, **place)  # type: ignore[arg-type]
+        return
+    where = "between two segments" if first.position is None else "in front of the batch"
+    severity = "error" if compacted is False or kind == "segment_gap" else "anomaly"
+    detail = f"{span} missing {where}{more}"
+    if compacted is None:
+        detail += " (a compacted topic may have such gaps; nothing here says that this one is)"
+    notes.add(kind, detail, severity=severity, count=count, **place)  # type: ignore[arg-type]
+
+
+def cleaner_offsets(folder: Any) -> dict[tuple[str, int], int] | None:
+    """{(topic, partition): offset} of cleaner-offset-checkpoint in a data folder; None: not there, or unreadable."""
+    from ..indexes import offset_checkpoints
+
+    try:
+        if isinstance(folder, str | os.PathLike):
+            with open(os.path.join(folder, "cleaner-offset-checkpoint"), "rb") as file:
+                data: bytes | None = file.read(1 << 24)
+        else:
+            data = folder.folder_file("cleaner-offset-checkpoint")
+        return None if data is None else dict(offset_checkpoints.read(data))
+    except (OSError, KafkaRecordError):
+        return None

@@ -1,0 +1,233 @@
+"""A report for eyes: the verdict first, one line a partition, the worst in detail, the next command to type.
+
+It fits on one screen whatever it says; what does not fit is counted, and `everything` prints it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ..cli.table import render as laid_out
+from ..cli.table import safe
+from ..faults import Damage
+from . import advice
+from .kinds import ANOMALY, ERROR, NOTE
+from .notes import Finding
+from .report import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, FileReport, PartitionReport, Report
+
+MAP_WIDTH = 64
+SIGNS = {GOOD: "=", DAMAGED: "X", UNREADABLE: "?", PREALLOCATED: "0", TAIL: "~"}
+# Where several things share a cell of a map, the worst is shown.
+_WORST_FIRST = (UNREADABLE, DAMAGED, TAIL, PREALLOCATED, GOOD)
+
+
+class Room(NamedTuple):
+    """How much is shown: lines of the partition table, partitions in detail, lines of each."""
+
+    partitions: int
+    in_detail: int
+    lines: int
+
+
+_SCREEN = Room(10, 3, 14)
+_ALL = Room(1 << 30, 1 << 30, 1 << 30)
+
+
+def render(report: Report, everything: bool = False) -> str:
+    """The whole text, with a line end."""
+    room = _ALL if everything else _SCREEN
+    parts = [verdict(report) + "\n"]
+    if len(report.partitions) > 1:
+        parts.append(_table(report.partitions, room.partitions))
+    shown = [one for one in report.partitions if everything or one.state != "ok" or len(report.partitions) == 1]
+    lines = room.lines if len(shown) == 1 else max(room.lines * 2 // max(min(len(shown), room.in_detail), 1) - 4, 4)
+    for one in shown[: room.in_detail]:
+        parts.append("\n".join(_detail(one, lines, everything or len(report.partitions) == 1)) + "\n")
+    if len(shown) > room.in_detail:
+        parts.append(f"and {len(shown) - room.in_detail} more partitions with findings: --all prints them\n")
+    own = [line for one in report.own_findings for line in _finding(one)]
+    if own:
+        parts.append("\n".join(own[: room.lines]) + "\n")
+    parts.append(_next(report))
+    return "\n".join(part for part in parts if part.strip())
+
+
+def verdict(report: Report) -> str:
+    """One line: is it damaged, and what is lost."""
+    sums = f"{amount(report.total('size'))} in {counted(len(report.files), 'file')}"
+    if len(report.partitions) > 1:
+        sums += f" of {len(report.partitions)} partitions"
+    held = f"{counted(report.total('batches'), 'good batch')}, {counted(report.total('records'), 'record')}"
+    speed = f"{report.total('size') / max(report.seconds, 1e-3) / 1e6:.0f} MB/s"
+    told = f"{safe(report.path)}: {sums}, {held}, read in {report.seconds:.1f} s ({speed})"
+    if not report.files:
+        return f"NOTHING TO VERIFY: {safe(report.path)} holds no segment"
+    if report.state == "damaged":
+        bad = report.total("damaged_bytes") + report.total("unreadable_bytes")
+        places = sum(one.places for one in report.partitions)
+        head = f"DAMAGED: {counted(places, 'place')}, {amount(bad)} lost, {_all_lost(report.partitions)}"
+    elif report.state == ERROR:
+        head = f"NOT RIGHT: every batch can be read, and {counted(_count(report.findings, ERROR), 'thing')} do not fit"
+    elif report.state == ANOMALY:
+        head = f"NOT DAMAGED, with {counted(_count(report.findings, ANOMALY), 'oddity')} that Kafka reads in silence"
+    else:
+        head = "NOT DAMAGED: every checksum holds and every payload can be read"
+    return f"{head}\n{told}"
+
+
+def _all_lost(partitions: Sequence[PartitionReport]) -> str:
+    lost = [one.lost_offsets for one in partitions if one.places]
+    if len(lost) == 1:
+        spans = [one for partition in partitions for one in partition.damage]
+        if len(spans) == 1:
+            return offsets(spans[0])
+    known = sum(number for number in lost if number is not None)
+    return f"at most {counted(known, 'offset')}" + (" and what was at an end" if None in lost else "")
+
+
+def _count(findings: Sequence[Finding], severity: str) -> int:
+    return sum(one.count for one in findings if one.severity == severity)
+
+
+def _table(partitions: Sequence[PartitionReport], most: int) -> str:
+    shown = partitions[:most]
+
+    def lost(one: PartitionReport) -> str:
+        if not one.places:
+            return "-"
+        return "not known" if one.lost_offsets is None else str(one.lost_offsets)
+
+    def findings(one: PartitionReport, severity: str) -> str:
+        return str(_count(one.findings, severity) or "-")
+
+    columns = [
+        ("partition", [one.name for one in shown]),
+        ("state", [one.state.upper() if one.state == "damaged" else one.state for one in shown]),
+        ("files", [str(len(one.files)) for one in shown]),
+        ("bytes", [amount(one.total("size")) for one in shown]),
+        ("records", [str(one.total("records")) for one in shown]),
+        ("places", [str(one.places or "-") for one in shown]),
+        ("bytes lost", [str(one.total("damaged_bytes") + one.total("unreadable_bytes") or "-") for one in shown]),
+        ("offsets lost", [lost(one) for one in shown]),
+        ("errors", [findings(one, ERROR) for one in shown]),
+        ("anomalies", [findings(one, ANOMALY) for one in shown]),
+    ]
+    rest = partitions[most:]
+    text = laid_out(columns)
+    if rest:
+        good = sum(one.state == "ok" for one in rest)
+        text += f"and {len(rest)} more, {good} of them ok: --all prints them\n"
+    return text
+
+
+def _detail(one: PartitionReport, most: int, notes: bool) -> list[str]:
+    head = [f"{safe(one.name)} ({safe(one.path)})"] if one.name != one.path else [safe(one.path)]
+    lines: list[str] = []
+    files = [file for file in one.files if file.places]
+    for file in files[: max(most // 6, 1)]:
+        lines += ["", *_damage(file, max(most // max(min(len(files), 2), 1) - 3, 2))]
+    if len(files) > max(most // 6, 1):
+        lines.append(f"  and {len(files) - max(most // 6, 1)} more damaged files: --all prints them")
+    order = {ERROR: 0, ANOMALY: 1, NOTE: 2}
+    found = sorted((f for f in one.findings if notes or f.severity != NOTE), key=lambda f: order[f.severity])
+    told = [line for finding in _merged(found) for line in _finding(finding)]
+    if told:
+        lines += ["", *told[:most]]
+    if len(told) > most:
+        lines.append(f"  and {len(told) - most} more findings: --all prints them")
+    return [*head, *lines] if lines else []
+
+
+def _merged(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Findings of one kind in several files as one: the first place, all counted."""
+    together: dict[tuple[str, str], Finding] = {}
+    for one in findings:
+        old = together.get((one.kind, one.severity))
+        if old is None or one.severity == ERROR:
+            together[one.kind, one.severity if one.severity != ERROR else f"{ERROR} {len(together)}"] = one
+        else:
+            together[one.kind, one.severity] = Finding(
+                old.kind, old.severity, old.detail, old.file, old.position, old.offset, old.count + one.count, old.more
+            )
+    yield from together.values()
+
+
+def _damage(file: FileReport, most: int) -> list[str]:
+    lines = [f"  {safe(file.name)}  {amount(file.size)}", f"  |{drawn(file)}|  {legend(file)}"]
+    shown = file.damage[:most]
+    for one in shown:
+        what = "byte" if one.length == 1 else "bytes"
+        span = f"{what} {one.position}" + (f" to {one.position + one.length - 1}" if one.length > 1 else "")
+        lines.append(safe(f"    {span}: {offsets(one)}; {_why(one)} [{one.reason}]"))
+    left = file.places - len(shown)
+    if left:
+        lines.append(f"    and {left} more places: --all prints them")
+    return lines
+
+
+def _why(one: Damage) -> str:
+    """The sentence without the place, which the line has already."""
+    text = one.detail
+    for cut in (f" in {one.file} at byte {one.position}", f" at byte {one.position}"):
+        text = text.replace(cut, "", 1)
+    return text
+
+
+def _finding(one: Finding) -> list[str]:
+    file = "" if one.file is None else f"{one.file.rsplit('/', 1)[-1]}"
+    place = " at byte " + str(one.position) if one.position is not None else ""
+    where = f"{file}{place}: " if file or place else ""
+    times = f" ({one.count} places)" if one.count > 1 else ""
+    return [safe(f"  {one.severity:<8} {where}{one.detail}{times} [{one.kind}]")]
+
+
+def offsets(one: Damage) -> str:
+    """Which offsets a damage may have cost."""
+    first, last = one.lost_from, one.lost_to
+    if first is None:
+        return "which offsets is not known" if last is None else f"offsets up to {last} lost"
+    if last is None:
+        return f"offsets from {first} on lost"
+    if last < first:
+        return "no offset lost"
+    return f"offset {first} lost" if first == last else f"offsets {first} to {last} lost"
+
+
+def drawn(file: FileReport, width: int = MAP_WIDTH) -> str:
+    """The file from its first byte to its last as one line of signs; a damage of one byte is still seen."""
+    cells = [GOOD] * width
+    rank = {state: at for at, state in enumerate(_WORST_FIRST)}
+    for one in file.ranges:
+        first = one.position * width // file.size
+        last = (one.position + one.length - 1) * width // file.size
+        for at in range(first, last + 1):
+            if rank[one.state] < rank[cells[at]]:
+                cells[at] = one.state
+    return "".join(SIGNS[state] for state in cells)
+
+
+def legend(file: FileReport) -> str:
+    """What the signs of a map mean, those that are there."""
+    there = {one.state for one in file.ranges}
+    return "  ".join(f"{SIGNS[state]} {state}" for state in SIGNS if state in there)
+
+
+def _next(report: Report) -> str:
+    steps = advice.next_steps(report)
+    return "".join(f"{'next: ' if not at else '      '}{safe(step)}\n" for at, step in enumerate(steps))
+
+
+def amount(count: int) -> str:
+    """Bytes for eyes."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def counted(count: int, what: str) -> str:
+    plural = {"good batch": "good batches", "oddity": "oddities"}.get(what, f"{what}s")
+    return f"{count} {what if count == 1 else plural}"

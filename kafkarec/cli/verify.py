@@ -1,0 +1,128 @@
+"""`kafkarec verify`: is it damaged, where exactly, what is lost, what to do now."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kafkarec import checks
+from kafkarec.checks import html, text
+from kafkarec.checks.verify import DEFAULT_LIMIT, Tick
+
+from . import options, output, table
+from .options import CouldNot
+
+DESCRIPTION = """Reads every byte of segments, partition folders or a broker's whole data folder: checksums, structure,
+decompression, offsets, indexes, leader epochs, and what Kafka passes over in silence. Says what is damaged, which
+offsets are lost, and the command to type next. Nothing is written or changed."""
+EXAMPLES = """examples:
+  kafkarec verify /kafka-logs                        one line a partition, worst first
+  kafkarec verify /kafka-logs/orders-0 --sequences   duplicates and gaps of producers, what explains offset gaps
+  kafkarec verify /kafka-logs --html damage.html     a page with a map of each file
+  kafkarec verify /kafka-logs --format json | jq '.partitions[] | select(.state != "ok") | .path'
+
+Exit status: 0 fine, 1 damage or an error found (--strict: or an anomaly), 2 wrong use, 3 could not."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="segments (.log, .checkpoint, any file of batches), partition folders, a broker's data folder, or URLs",
+    )
+    parser.add_argument("--topic", help="the topic, where the folder's name does not tell it")
+    parser.add_argument("--partition", type=int, help="the partition, likewise")
+    parser.add_argument(
+        "--sequences", action="store_true", help="follow producers' sequences, and explain each offset gap"
+    )
+    parser.add_argument(
+        "--deep",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="walk every record byte by byte for oddities; default: where there are 32 MiB at most",
+    )
+    parser.add_argument("--strict", action="store_true", help="exit 1 for anomalies too")
+    parser.add_argument("--all", action="store_true", help="print everything, not one screen of it")
+    parser.add_argument("--html", metavar="FILE", help="also write a page with a map of each file")
+    parser.add_argument("--threads", type=_threads, metavar="N", help="default: as many as there are processors")
+    parser.add_argument(
+        "--max-decompressed-bytes",
+        type=options.size,
+        default=DEFAULT_LIMIT,
+        metavar="N",
+        help="cap for one compressed payload, such as 512m; default 128m",
+    )
+    options.add_output(parser, ("text", "json"))
+
+
+def _threads(text: str) -> int:
+    number = options.count(text)
+    if not 1 <= number <= 256:
+        raise argparse.ArgumentTypeError(f"{text} threads: 1 to 256")
+    return number
+
+
+def run(args: argparse.Namespace) -> int:
+    given: Any = args.paths[0] if len(args.paths) == 1 else args.paths
+    with _progress() as tick:
+        try:
+            report = checks.verify(
+                given,
+                sequences=args.sequences,
+                deep=args.deep,
+                max_decompressed_bytes=args.max_decompressed_bytes,
+                threads=args.threads,
+                progress=tick,
+                topic=args.topic,
+                partition=args.partition,
+            )
+        except OSError as error:
+            raise CouldNot(f"{error.filename or given}: {(error.strerror or str(error)).lower()}") from error
+    if args.html:
+        with output.opened(args.html) as sink:
+            for piece in html.render(report):
+                sink.write(piece.encode())
+    told = report.to_json() + "\n" if args.format == "json" else text.render(report, args.all)
+    with output.opened(args.output) as sink:
+        sink.write(told.encode())
+    return report.exit_status(args.strict)
+
+
+_BETWEEN = 0.2
+
+
+@contextmanager
+def _progress() -> Iterator[Tick | None]:
+    """A line on standard error, on a terminal only, that is gone at the end."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    lock, done, begin = threading.Lock(), dict[str, int](), time.monotonic()
+    last = begin
+
+    def tick(path: str, read: int, size: int) -> None:
+        nonlocal last
+        with lock:
+            done[path] = read
+            now = time.monotonic()
+            if now - last < _BETWEEN:
+                return
+            last = now
+            total = sum(done.values())
+            speed = total / (now - begin) / 1e6
+            name = path.rsplit("/", 1)[-1][-40:]
+            line = f"{text.amount(total)} read, {speed:.0f} MB/s, {name} {100 * read // max(size, 1)} %"
+            sys.stderr.write(f"\r\x1b[K{table.safe(line)}")
+            sys.stderr.flush()
+
+    try:
+        yield tick
+    finally:
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
