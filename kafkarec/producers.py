@@ -124,11 +124,16 @@ class ProducerStates:
 
     .producers    {producer id: Producer}, in the order they were first seen
     .end_offset   the offset behind the last batch that was appended
+    as_recovery   pass over markers that the log cleaner emptied, as recovery does: it forgets their epochs. Otherwise
+                  the epoch and time in such a batch's header count, so the state is that of the broker that wrote it
     """
 
-    def __init__(self, snapshot: Iterable[SnapshotEntry] = (), end_offset: int = 0) -> None:
+    def __init__(
+        self, snapshot: Iterable[SnapshotEntry] = (), end_offset: int = 0, *, as_recovery: bool = False
+    ) -> None:
         self.producers: dict[int, Producer] = {}
         self.end_offset = end_offset
+        self._as_recovery = as_recovery
         self._open: dict[int, int] = {}  # first offset -> producer id, in order of offsets
         for entry in snapshot:
             self._load(entry)
@@ -164,7 +169,13 @@ class ProducerStates:
         producer_id = row["producer_id"]
         if producer_id is not None and producer_id >= 0:
             if row["is_control"]:
-                ended = self.append_control(producer_id, _number(row["producer_epoch"]), row["base_offset"], marker)
+                ended = self.append_control(
+                    producer_id,
+                    _number(row["producer_epoch"]),
+                    row["base_offset"],
+                    _number(row["max_timestamp"]),
+                    marker,
+                )
             else:
                 self.append_data(
                     producer_id, _number(row["producer_epoch"]), _number(row["last_sequence"]), row["base_offset"],
@@ -196,11 +207,14 @@ class ProducerStates:
                 self._open = dict(sorted(self._open.items()))
 
     def append_control(
-        self, producer_id: int, epoch: int, base_offset: int, marker: Marker | None
+        self, producer_id: int, epoch: int, base_offset: int, max_timestamp: int, marker: Marker | None
     ) -> EndedTransaction | None:
-        """A control batch with a producer. An empty one makes its producer known and changes nothing else."""
+        """A control batch with a producer; -1 where there is no epoch or timestamp. Without a marker it ends nothing."""
         producer = self._producer(producer_id)
         if marker is None:
+            if epoch > producer.producer_epoch and not self._as_recovery:
+                producer.enter(epoch)
+                producer.last_timestamp = max_timestamp
             return None
         first, producer.first_offset = producer.first_offset, None
         producer.enter(epoch)

@@ -16,8 +16,9 @@ batch, with the last offset of the whole append (so a follower's index has fewer
 come in one append are given a last stable offset with all of the append's transactions begun. An active segment's
 .timeindex has no last entry yet, and both indexes end in zeros.
 
-A producer snapshot holds what producers.py says; expired producers (`producer.id.expiration.ms`) are missing in a
-broker's own. Whole epochs without records, and where epochs began in compacted logs, only the old
+A producer snapshot holds what producers.py says: with the epochs of markers that the log cleaner emptied, as in the
+snapshot of the broker that wrote them (recovery forgets those); expired producers (`producer.id.expiration.ms`) are
+missing in a broker's own. Whole epochs without records, and where epochs began in compacted logs, only the old
 leader-epoch-checkpoint tells: recovery begins with it, and so do we.
 """
 
@@ -134,13 +135,14 @@ class SegmentRebuild:
             if pid is None or pid < 0:
                 continue
             epoch = -1 if epoch is None else epoch
+            timestamp = -1 if timestamp is None else timestamp
             if control:
-                ended = states.append_control(pid, epoch, base, markers.get(position))
+                ended = states.append_control(pid, epoch, base, timestamp, markers.get(position))
                 if ended is not None and ended.aborted:
                     self.aborted.append(entry_of(ended))
                 continue
             sequence = -1 if sequence is None else sequence
-            states.append_data(pid, epoch, sequence, base, last, -1 if timestamp is None else timestamp, transactional)
+            states.append_data(pid, epoch, sequence, base, last, timestamp, transactional)
         if columns["last_offset"]:
             states.end_offset = columns["last_offset"][-1] + 1
 

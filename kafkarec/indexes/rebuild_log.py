@@ -7,8 +7,8 @@
 | EEE.snapshot | all batches, EEE being the log end offset: what a clean shutdown leaves |
 | leader-epoch-checkpoint | the old file, and the batches |
 
-Where the log does not begin at offset 0 the first segment's own .snapshot, if it is there and good, says which producers
-and open transactions came before; as for a broker.
+Where the log does not begin at offset 0 the first segment's own .snapshot, if it is there and good, says which
+producers and open transactions came before; as for a broker.
 """
 
 from __future__ import annotations
@@ -61,8 +61,12 @@ def stem(offset: int) -> str:
     return f"{offset:020d}"
 
 
-def rebuild_log(log: LogLike, interval: int = DEFAULT_INTERVAL) -> Iterator[Rebuilt]:
-    """A Rebuilt per segment, in order, then one for the log; nothing is written. Memory: one segment's indexes."""
+def rebuild_log(log: LogLike, interval: int = DEFAULT_INTERVAL, *, as_recovery: bool = False) -> Iterator[Rebuilt]:
+    """A Rebuilt per segment, in order, then one for the log; nothing is written. Memory: one segment's indexes.
+
+    interval      index.interval.bytes
+    as_recovery   snapshots as LogSegment.recover() makes them: see producers.ProducerStates
+    """
     states: ProducerStates | None = None
     epochs, notes = _old_epochs(log)
     for segment in log.segments:
@@ -71,7 +75,7 @@ def rebuild_log(log: LogLike, interval: int = DEFAULT_INTERVAL) -> Iterator[Rebu
         base = segment.base_offset if segment.base_offset is not None else _first_offset(first)
         files = {}
         if states is None:
-            states, problems = _first_states(segment, base)
+            states, problems = _first_states(segment, base, as_recovery)
             notes += problems
             log_start = base
         else:
@@ -102,15 +106,16 @@ def _first_offset(stretch: Stretch | None) -> int:
     return int(stretch.columns["last_offset"][0] if base is None else base)
 
 
-def _first_states(segment: SidecarSegment, base: int) -> tuple[ProducerStates, list[str]]:
+def _first_states(segment: SidecarSegment, base: int, as_recovery: bool) -> tuple[ProducerStates, list[str]]:
     name = stem(base) + producer_snapshot.SUFFIX
     data = segment.sidecar(producer_snapshot.SUFFIX) if base > 0 else None
-    if data is None:
-        return ProducerStates(end_offset=base), []
+    entries: tuple[producer_snapshot.SnapshotEntry, ...] = ()
+    notes = []
     try:
-        return ProducerStates(producer_snapshot.read(data, name), base), []
+        entries = () if data is None else producer_snapshot.read(data, name)
     except KafkaRecordError as error:
-        return ProducerStates(end_offset=base), [f"the log's first snapshot is passed over: {error}"]
+        notes = [f"the log's first snapshot is passed over: {error}"]
+    return ProducerStates(entries, base, as_recovery=as_recovery), notes
 
 
 def _old_epochs(log: LogLike) -> tuple[list[epoch_file.EpochEntry], list[str]]:
