@@ -100,7 +100,6 @@ cdef int64_t fetch_python(Medium* medium, int64_t position, uint8_t* to, int64_t
     """Through read_at. An OSError of the medium loses a page; anything else ends the reading, and is raised."""
     cdef Source source = <Source>medium.reader
     cdef Source got
-    medium.why = 0
     try:
         got = Source(source.file.read_at(position, n))
         if got.size > n:

@@ -114,7 +114,7 @@ def test_a_flipped_bit_is_found(name: str) -> None:
     start = 21 if data[16] == 2 else 18
     for at in range(start, len(data), max(1, len(data) // 50)):
         hints = explain(spoiled(data, at, 0x20)).hints
-        assert hints == (f"one flipped bit explains it: bit 5 of byte {at} (0x20)",)
+        assert hints == (f"one flipped bit explains it: bit 5 of byte {at} of the batch (0x20)",)
     crc = 17 if data[16] == 2 else 12
     (hint,) = explain(spoiled(data, crc, 1)).hints
     assert "the checksum itself" in hint
@@ -133,7 +133,7 @@ def test_a_damaged_length_is_told_from_a_damaged_batch() -> None:
 def test_lost_sectors_are_named() -> None:
     data = golden.vector("v2-none-text").bytes
     (hint,) = explain(data[:2048] + bytes(1024) + data[3072:]).hints
-    assert hint.startswith("bytes 2048 to 3071 are zeros")
+    assert hint.startswith("bytes 2048 to 3071 of the batch are zeros")
 
 
 def test_a_fault_deep_in_a_batch_is_found_and_the_next_record_goes_on() -> None:

@@ -71,7 +71,6 @@ cdef struct Input:
 
 
 cdef inline int64_t fetch_pread(Medium* medium, int64_t position, uint8_t* to, int64_t n) noexcept nogil:
-    medium.why = 0
     return kr_pread(medium.descriptor, to, n, position, &medium.why)
 
 
@@ -137,6 +136,7 @@ cdef inline void fill(Input* i, int64_t position, uint8_t* to, int64_t n) noexce
         if got == REFUSES:
             i.failed = True
         if got == ENDS:
+            i.medium.why = 0
             note_bad(i, position + done, i.length)
         if got != FAILS:
             memset(to + done, 0, <size_t>(n - done))

@@ -22,9 +22,8 @@ def next_steps(report: Report) -> list[str]:
     ):
         steps.append("(the disk fails: copy it with ddrescue first, then work on the copy)")
     if any(one.reason == "limit_exceeded" for one in report.damage):
-        steps.append(
-            f"kafkarec verify --max-decompressed-bytes 1g {_quoted(report.path)}   (payloads above the limit were not read)"
-        )
+        again = f"kafkarec verify --max-decompressed-bytes 1g {_quoted(report.path)}"
+        steps.append(f"{again}   (payloads above the limit were not read)")
     damaged = [one for one in report.partitions if one.places]
     steps += _several(damaged, lambda one: f"kafkarec salvage {_quoted(one.path)} -o {_quoted(_target(one))}")
     rest = [one for one in report.partitions if one not in damaged]

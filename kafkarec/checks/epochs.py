@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .notes import Notebook
+from .notes import Notebook, Place
 from .rows import Rows
 
 _MOST_STEPS = 10_000
@@ -47,11 +47,11 @@ class EpochTrack:
                 continue
             place = rows.place(row)
             if self.highest is not None and epoch < self.highest:
-                notes.add("epoch_goes_back", f"leader epoch {epoch} behind {self.highest}", **place)
+                notes.add("epoch_goes_back", f"leader epoch {epoch} behind {self.highest}", place)
             self.highest = epoch if self.highest is None else max(epoch, self.highest)
             self.last = epoch
             if len(self.steps) < _MOST_STEPS:
-                self.steps.append(Step(self.file, place["position"] or 0, epoch, place["offset"] or 0))
+                self.steps.append(Step(self.file, place.position or 0, epoch, place.offset or 0))
 
 
 def across(tracks: list[EpochTrack], notes: Notebook) -> list[Step]:
@@ -64,7 +64,7 @@ def across(tracks: list[EpochTrack], notes: Notebook) -> list[Step]:
                 continue
             if highest is not None and step.epoch < highest and step is track.steps[0]:
                 detail = f"leader epoch {step.epoch} behind {highest} of the segment in front"
-                notes.add("epoch_goes_back", detail, file=step.file, position=step.position, offset=step.offset)
+                notes.add("epoch_goes_back", detail, Place(step.position, step.offset), file=step.file)
             highest = step.epoch if highest is None else max(highest, step.epoch)
             found.append(step)
     return found
@@ -85,4 +85,4 @@ def compare(entries: Sequence[tuple[int, int]], steps: list[Step], notes: Notebo
             continue
         says = "has no entry for that offset" if told is None else f"says {told}"
         detail = f"the batch at offset {step.offset} has leader epoch {step.epoch}, and {file} {says}"
-        notes.add("epoch_file_differs", detail, file=step.file, position=step.position, offset=step.offset)
+        notes.add("epoch_file_differs", detail, Place(step.position, step.offset), file=step.file)

@@ -16,7 +16,7 @@ from ..faults import Damage
 from ..records import RecordColumns
 from . import headers, payloads, records
 from .epochs import EpochTrack
-from .notes import Notebook
+from .notes import Notebook, Place
 from .offsets import OffsetTrack
 from .report import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, FileReport, Range
 from .rows import Rows
@@ -165,7 +165,7 @@ def _tile(facts: FileFacts, rows: Rows, piece: RecordColumns, end: int) -> int:
     tiles = sorted([*zip(positions, ends, strict=True), *((d.position, d.position + d.length) for d in piece.damage)])
     for (_, before), (begin, _) in pairwise([(0, end), *tiles]):
         if begin != before:
-            facts.notes.add("tiling_broken", f"bytes {before} to {begin} are told twice or not at all", position=begin)
+            facts.notes.add("tiling_broken", f"bytes {before} to {begin} are told twice or not at all", Place(begin))
     return tiles[-1][1]
 
 
@@ -192,10 +192,10 @@ def _judge(facts: FileFacts) -> None:
         facts.preallocated = _is_zero(facts.segment, at, facts.remaining)
         kind = "preallocated" if facts.preallocated else "cut_tail"
         what = "zeros behind the last batch" if facts.preallocated else "bytes of a batch that was cut"
-        notes.add(kind, f"{facts.remaining} {what}", position=at, offset=facts.offsets.next)
+        notes.add(kind, f"{facts.remaining} {what}", Place(at, facts.offsets.next))
     first, base = facts.offsets.first, facts.segment.base_offset
     if facts.is_log and first is not None and first < base:
-        notes.add("offset_below_file_name", f"offset {first} in a file of base offset {base}", offset=first)
+        notes.add("offset_below_file_name", f"offset {first} in a file of base offset {base}", Place(offset=first))
 
 
 def _is_zero(segment: Any, position: int, length: int) -> bool:

@@ -45,7 +45,7 @@ def _not_negative(rows: Rows, notes: Notebook, kind: str, name: str, what: str) 
         return
     for row, value in enumerate(column):
         if value is not None and value < 0:
-            notes.add(kind, f"{what} {value}", **rows.place(row))
+            notes.add(kind, f"{what} {value}", rows.place(row))
 
 
 def _attributes(rows: Rows, notes: Notebook) -> None:
@@ -67,7 +67,7 @@ def _counts(rows: Rows, notes: Notebook) -> None:
             if wrong:
                 counted, base, last = (rows[name][row] for name in ("record_count", "base_offset", "last_offset"))
                 detail = f"{counted} records in a batch of the offsets {base} to {last}"
-                notes.add("count_above_offsets", detail, **rows.place(row))
+                notes.add("count_above_offsets", detail, rows.place(row))
 
 
 def _producers(rows: Rows, notes: Notebook) -> None:
@@ -92,4 +92,4 @@ def _tell(
     if any(map(wrong, values)):
         for row, value in enumerate(values):
             if wrong(value):
-                notes.add(kind, detail(value), **rows.place(row))
+                notes.add(kind, detail(value), rows.place(row))

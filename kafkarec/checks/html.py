@@ -88,7 +88,7 @@ def _overview(partitions: Sequence[PartitionReport]) -> Iterator[str]:
             lost if one.places else "",
         )
         cells = "".join(f"<td class=n>{_text(number)}</td>" for number in numbers)
-        strip = _strip([shifted for shifted in _joined(one.files)], one.total("size"))
+        strip = _strip(list(_joined(one.files)), one.total("size"))
         yield f'<tr><td>{_text(one.name)}</td><td><b class="{one.state}">{one.state}</b></td>'
         yield f"<td class=map>{strip}</td>{cells}</tr>\n"
     yield "</tbody></table></div>\n"
@@ -121,7 +121,9 @@ def _section(one: PartitionReport, number: int) -> Iterator[str]:
 
 
 def _sums(file: FileReport) -> str:
-    span = "no offsets" if file.first_offset is None else f"offsets {file.first_offset} to {(file.next_offset or 0) - 1}"
+    span = "no offsets"
+    if file.first_offset is not None and file.next_offset is not None:
+        span = f"offsets {file.first_offset} to {file.next_offset - 1}"
     return f"{amount(file.size)}, {file.batches} good batches, {file.records} records, {span}"
 
 

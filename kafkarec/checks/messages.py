@@ -12,7 +12,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from .notes import Notebook
+from .notes import Notebook, Place
 
 _OFFSET_AND_SIZE = Struct(">qi")
 _INT32 = Struct(">i")
@@ -29,41 +29,41 @@ def value_of(message: Any, magic: int) -> Any:
     return message[at + 4 : at + 4 + length]
 
 
-def check_message(message: Any, magic: int, notes: Notebook, place: dict[str, int | None], inner: bool = False) -> None:
+def check_message(message: Any, magic: int, notes: Notebook, place: Place, inner: bool = False) -> None:
     """One whole message: its lengths, what is behind its value, an inner one's attribute bits."""
     at = _KEY_AT.get(magic)
     if at is None or len(message) < at + 4:
         return
     if inner and message[17] & ~_USED_BITS[magic]:
-        notes.add("attributes_unknown", f"attribute bits {message[17]:#04x} of an inner message", **place)
+        notes.add("attributes_unknown", f"attribute bits {message[17]:#04x} of an inner message", place)
     for _ in range(2):
         if at + 4 > len(message):
             return
         (length,) = _INT32.unpack_from(message, at)
         if length < -1:
-            notes.add("length_below_minus_one", f"a length of {length}", **place)
+            notes.add("length_below_minus_one", f"a length of {length}", place)
         at += 4 + max(length, 0)
     if at < len(message):
-        notes.add("message_bytes_behind", f"{len(message) - at} bytes behind a message's value", **place)
+        notes.add("message_bytes_behind", f"{len(message) - at} bytes behind a message's value", place)
 
 
-def check_inner(content: Any, magic: int, notes: Notebook, place: dict[str, int | None]) -> None:
+def check_inner(content: Any, magic: int, notes: Notebook, place: Place) -> None:
     """The messages in a wrapper of `magic`, decompressed."""
     at, size, number = 0, len(content), 0
     while size - at >= _PREFIX:
         _, claimed = _OFFSET_AND_SIZE.unpack_from(content, at)
         if claimed > size - at - _PREFIX:
             detail = f"inner message {number} claims {claimed} bytes, {size - at - _PREFIX} are left"
-            notes.add("inner_truncated", detail, **place)
+            notes.add("inner_truncated", detail, place)
             return
         if claimed < 6:
             return  # the engine refuses it; the file changes while it is read
         inner_magic = content[at + 16]
         if inner_magic != magic:
             detail = f"inner message {number} has magic {inner_magic}, its wrapper {magic}"
-            notes.add("inner_magic_differs", detail, **place)
+            notes.add("inner_magic_differs", detail, place)
         check_message(content[at : at + _PREFIX + claimed], inner_magic, notes, place, inner=True)
         at += _PREFIX + claimed
         number += 1
     if at < size:
-        notes.add("inner_bytes_behind", f"{size - at} bytes behind inner message {number - 1}", **place)
+        notes.add("inner_bytes_behind", f"{size - at} bytes behind inner message {number - 1}", place)

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .kinds import KINDS
+
+
+class Place(NamedTuple):
+    """Where: byte in the file, offset in the log; None where there is none to tell."""
+
+    position: int | None = None
+    offset: int | None = None
+
+
+NOWHERE = Place()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +43,8 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         shown = {name: getattr(self, name) for name in self.__slots__}
-        return shown | {"more": list(self.more), "meaning": KINDS[self.kind].sentence, "advice": KINDS[self.kind].advice}
+        kind = KINDS[self.kind]
+        return shown | {"more": list(self.more), "meaning": kind.sentence, "advice": kind.advice}
 
     def __str__(self) -> str:
         times = f" ({self.count} places)" if self.count > 1 else ""
@@ -53,9 +64,8 @@ class Notebook:
         self,
         kind: str,
         detail: str,
+        at: Place = NOWHERE,
         *,
-        position: int | None = None,
-        offset: int | None = None,
         severity: str | None = None,
         count: int = 1,
         file: str | None = None,
@@ -64,12 +74,12 @@ class Notebook:
         severity = severity or KINDS[kind].severity
         old = self._found.get((kind, severity))
         if old is None:
-            place = file or self._file
-            self._found[kind, severity] = Finding(kind, severity, detail, place, position, offset, count)
+            where = file or self._file
+            self._found[kind, severity] = Finding(kind, severity, detail, where, at.position, at.offset, count)
             return
         more = old.more
-        if position is not None and len(more) < self._KEPT and old.file == (file or self._file):
-            more = (*more, position)
+        if at.position is not None and len(more) < self._KEPT and old.file == (file or self._file):
+            more = (*more, at.position)
         self._found[kind, severity] = Finding(
             kind, severity, old.detail, old.file, old.position, old.offset, old.count + count, more
         )

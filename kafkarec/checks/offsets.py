@@ -74,7 +74,7 @@ class OffsetTrack:
             if expected is not None and begin < expected:
                 detail = f"offsets {begin} to {after - 1}, and the batch in front ends at offset {expected - 1}"
                 severity = None if self.rising else "anomaly"
-                notes.add("offset_overlap", detail, severity=severity, **rows.place(row))
+                notes.add("offset_overlap", detail, rows.place(row), severity=severity)
             elif expected is not None and base is not None and base > expected and positions[row] not in damaged:
                 behind = row > 0 and rows["is_transactional"][row - 1] and not rows["is_control"][row - 1]
                 self._gap(Gap(self.file, positions[row], expected, base - 1, behind_transaction=behind))

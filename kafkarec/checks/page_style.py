@@ -2,8 +2,8 @@
 
 STYLE = """
 :root { --page: #f6f7f9; --card: #fff; --ink: #1b1f24; --soft: #5b6470; --line: #dfe3e8; --good: #2f9e63;
-  --damaged: #d6336c; --unreadable: #e8590c; --preallocated: #b9c2cc; --tail: #f2b430; --note: #5b6470; --anomaly: #a66a00;
-  --code: #eef1f4; }
+  --damaged: #d6336c; --unreadable: #e8590c; --preallocated: #b9c2cc; --tail: #f2b430;
+  --note: #5b6470; --anomaly: #a66a00; --code: #eef1f4; }
 @media (prefers-color-scheme: dark) { :root { --page: #14171b; --card: #1d2127; --ink: #e8eaed; --soft: #9aa4b0;
   --line: #323942; --good: #3fb57a; --damaged: #ff5c93; --unreadable: #ff8a4c; --preallocated: #4a535e; --tail: #ffc94d;
   --note: #9aa4b0; --anomaly: #ffc94d; --code: #282e36; } }
@@ -28,7 +28,8 @@ pre { margin: 0; padding: 12px 14px; background: var(--code); border-radius: 6px
 code { background: var(--code); border-radius: 4px; padding: 1px 5px; font: .82em ui-monospace, monospace; }
 .legend { color: var(--soft); font-size: .86rem; margin: 4px 4px 16px; }
 .legend span { margin-right: 16px; }
-.key i { display: inline-block; width: 12px; height: 12px; border-radius: 3px; margin-right: 6px; vertical-align: -1px; }
+.key i { display: inline-block; width: 12px; height: 12px; border-radius: 3px; margin-right: 6px;
+  vertical-align: -1px; }
 i.good { background: var(--good); } i.damaged { background: var(--damaged); }
 i.unreadable { background: var(--unreadable); } i.preallocated { background: var(--preallocated); }
 i.tail { background: var(--tail); }

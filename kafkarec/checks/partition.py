@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import KafkaRecordError
 from . import epochs, gaps, sidefiles
 from .files import FileFacts
-from .notes import Notebook
+from .notes import Notebook, Place
 from .offsets import Gap
 from .report import PartitionReport
 from .sequences import Sequences
@@ -81,10 +81,10 @@ def _between(files: Sequence[FileFacts], notes: Notebook) -> list[Gap]:
         begin, end = after.segment.base_offset, before.offsets.next
         if begin == before.segment.base_offset:
             detail = f"{before.name} and {after.name} hold the same base offset"
-            notes.add("duplicate_segment", detail, file=after.segment.path, offset=begin)
+            notes.add("duplicate_segment", detail, Place(offset=begin), file=after.segment.path)
         elif end is not None and end > begin:
             detail = f"{before.name} goes on to offset {end - 1}, and {after.name} begins at {begin}"
-            notes.add("segment_overlap", detail, file=before.segment.path, offset=begin)
+            notes.add("segment_overlap", detail, Place(offset=begin), file=before.segment.path)
         elif end is not None and end < begin and not _ends_in_damage(before):
             found.append(Gap(before.segment.path, None, end, begin - 1))
     for one in files:
@@ -116,19 +116,19 @@ def _tell_gaps(
     if not found:
         return
     first = found[0]
-    place = {"position": first.position, "offset": first.first, "file": first.file}
+    place = Place(first.position, first.first)
     span = f"offset {first.first} is" if first.length == 1 else f"offsets {first.first} to {first.last} are"
     more = f"; {count} gaps, {offsets} offsets in all" if count > 1 else ""
     if compacted:
         detail = f"{count} gaps, {offsets} offsets in all, the first at offset {first.first}: compacted"
-        notes.add("offsets_compacted", detail, count=count, **place)  # type: ignore[arg-type]
+        notes.add("offsets_compacted", detail, place, count=count, file=first.file)
         return
     where = "between two segments" if first.position is None else "in front of the batch"
     severity = "error" if compacted is False or kind == "segment_gap" else "anomaly"
     detail = f"{span} missing {where}{more}"
     if compacted is None:
         detail += " (a compacted topic may have such gaps; nothing here says that this one is)"
-    notes.add(kind, detail, severity=severity, count=count, **place)  # type: ignore[arg-type]
+    notes.add(kind, detail, severity=severity, count=count)
 
 
 def cleaner_offsets(folder: Any) -> dict[tuple[str, int], int] | None:

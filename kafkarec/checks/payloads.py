@@ -17,7 +17,7 @@ from ..errors import KafkaRecordError
 from ..reader import decode
 from . import messages, records
 from .headers import HEADER_BYTES
-from .notes import Notebook
+from .notes import Notebook, Place
 from .rows import Rows
 
 Raw = Callable[[int, int], Any]
@@ -81,14 +81,14 @@ def check(rows: Rows, raw: Raw, wishes: Wishes, notes: Notebook) -> None:
 
 
 def _modern(
-    batch: memoryview, codec: int, count: int, wishes: Wishes, notes: Notebook, place: dict[str, Any]
+    batch: memoryview, codec: int, count: int, wishes: Wishes, notes: Notebook, place: Place
 ) -> None:
     payload: Any = bytes(batch[HEADER_BYTES:]) if codec else batch[HEADER_BYTES:]
     if count == 0:
         _hidden(payload, codec, wishes, notes, place)
         return
     for kind, detail in oddities(codec, payload, wishes.limit):
-        notes.add(kind, detail, **place)
+        notes.add(kind, detail, place)
     if not wishes.deep:
         return
     try:
@@ -97,29 +97,29 @@ def _modern(
     except (CodecError, IndexError):
         return  # not what the engine accepted: the file changes while it is read
     for kind in sorted(kinds):
-        notes.add(kind, f"in a record of the batch at offset {place['offset']}", **place)
+        notes.add(kind, f"in a record of the batch at offset {place.offset}", place)
 
 
-def _hidden(payload: Any, codec: int, wishes: Wishes, notes: Notebook, place: dict[str, Any]) -> None:
+def _hidden(payload: Any, codec: int, wishes: Wishes, notes: Notebook, place: Place) -> None:
     """A batch of no records with a payload: the readers take it for empty, whatever is in there."""
     try:
         size = len(decompress(codec, payload, wishes.limit))
     except CodecError as error:
-        notes.add("count_zero_with_payload", f"no records declared, and a payload that is no stream: {error}", **place)
+        notes.add("count_zero_with_payload", f"no records declared, and a payload that is no stream: {error}", place)
         return
     if size:
-        notes.add("count_zero_with_payload", f"no records declared, and {size} bytes of records are there", **place)
+        notes.add("count_zero_with_payload", f"no records declared, and {size} bytes of records are there", place)
 
 
 def _legacy(
-    batch: memoryview, magic: int, codec: int, wishes: Wishes, notes: Notebook, place: dict[str, Any]
+    batch: memoryview, magic: int, codec: int, wishes: Wishes, notes: Notebook, place: Place
 ) -> None:
     messages.check_message(batch, magic, notes, place)
     if not codec:
         return
     payload = bytes(messages.value_of(batch, magic))
     for kind, detail in oddities(codec, payload, wishes.limit):
-        notes.add(kind, detail, **place)
+        notes.add(kind, detail, place)
     try:
         content = decompress(codec, payload, wishes.limit, magic=magic)
     except CodecError:
@@ -127,20 +127,20 @@ def _legacy(
     messages.check_inner(content, magic, notes, place)
 
 
-def _control(batch: memoryview, notes: Notebook, place: dict[str, Any]) -> None:
+def _control(batch: memoryview, notes: Notebook, place: Place) -> None:
     """What a read_committed consumer and a KRaft controller must be able to read."""
     try:
         found = decode(batch, columns=["offset", "key", "value"], control=True, check_crcs=False)
     except KafkaRecordError:
         return
     for record in found:
-        here = place | {"offset": record.offset}
+        here = place._replace(offset=record.offset)
         try:
             parsed = control.parse(record.key, record.value)
         except KafkaRecordError as error:
-            notes.add("control_record_unreadable", str(error), **here)
+            notes.add("control_record_unreadable", str(error), here)
             continue
         if isinstance(parsed, control.UnknownControlRecord):
-            notes.add("control_type_unknown", f"control record type {parsed.type_id}", **here)
+            notes.add("control_type_unknown", f"control record type {parsed.type_id}", here)
         elif parsed.version > (parsed.type is ControlRecordType.LEADER_CHANGE):
-            notes.add("control_version_newer", f"{parsed.type.name} in version {parsed.version}", **here)
+            notes.add("control_version_newer", f"{parsed.type.name} in version {parsed.version}", here)

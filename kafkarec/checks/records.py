@@ -15,7 +15,7 @@ from typing import Any
 
 from ..reader import decode
 from ..records import RecordColumns
-from .notes import Notebook
+from .notes import Notebook, Place
 from .rows import Rows
 
 COLUMNS = ("offset", "headers")
@@ -48,14 +48,14 @@ def check_offsets(piece: RecordColumns, rows: Rows, notes: Notebook) -> None:
         if mine != sorted(set(mine)):
             kind = "record_offsets_unordered" if rows["magic"][row] == 2 else "inner_offsets_unordered"
             at = next((i for i in range(1, len(mine)) if mine[i] <= mine[i - 1]), 0)
-            notes.add(kind, f"offset {mine[at]} behind offset {mine[at - 1]}", **rows.place(row))
+            notes.add(kind, f"offset {mine[at]} behind offset {mine[at - 1]}", rows.place(row))
         low, high = min(mine), max(mine)
         if base is not None and (low < base or high > last):
             detail = f"records of the offsets {low} to {high} in a batch of the offsets {base} to {last}"
-            notes.add("record_offset_outside", detail, **rows.place(row))
+            notes.add("record_offset_outside", detail, rows.place(row))
         elif base is None and high > last:
             detail = f"inner offset {high} in a wrapper of offset {last}"
-            notes.add("inner_offset_above_wrapper", detail, **rows.place(row))
+            notes.add("inner_offset_above_wrapper", detail, rows.place(row))
 
 
 def check_header_keys(piece: RecordColumns, rows: Rows, raw: Any, notes: Notebook) -> None:
@@ -71,8 +71,8 @@ def check_header_keys(piece: RecordColumns, rows: Rows, raw: Any, notes: Noteboo
         for record in exact:
             bad = sum(not _is_utf8(key) for key, _ in record.headers)
             if bad:
-                place = {"position": rows["position"][row], "offset": record.offset}
-                notes.add("header_key_not_utf8", f"a header key of offset {record.offset}", count=bad, **place)
+                place = Place(rows["position"][row], record.offset)
+                notes.add("header_key_not_utf8", f"a header key of offset {record.offset}", place, count=bad)
 
 
 def _is_utf8(key: bytes) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..records import BatchTable
+from .notes import Place
 
 Column = Sequence[Any]
 
@@ -25,10 +26,10 @@ class Rows:
             self._columns[name] = self._table.column(name)
         return self._columns[name]
 
-    def place(self, row: int) -> dict[str, int | None]:
-        """Where a row lies, as keywords of `Notebook.add`. A wrapper's first offset is not known: its last one."""
+    def place(self, row: int) -> Place:
+        """Where a row lies. A wrapper's first offset is not known: its last one."""
         base = self["base_offset"][row]
-        return {"position": self["position"][row], "offset": self["last_offset"][row] if base is None else base}
+        return Place(self["position"][row], self["last_offset"][row] if base is None else base)
 
     def codec_ids(self) -> list[int]:
         return [attributes & 7 for attributes in self["attributes"]]

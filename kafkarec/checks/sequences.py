@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from .notes import Notebook
+from .notes import Notebook, Place
 from .rows import Rows
 
 _REMEMBERED = 5
@@ -43,6 +43,7 @@ class Sequences:
         self._producers: dict[int, _Producer] = {}
         self._next: int | None = None
         self._gap_ends = -1
+        self._file: str | None = None
 
     @property
     def producers(self) -> int:
@@ -50,6 +51,7 @@ class Sequences:
 
     def follow(self, file: str, rows: Rows) -> None:
         """The good batches of one piece, in order."""
+        self._file = file
         bases, nexts = rows["base_offset"], rows["next_offset"]
         if not any(producer is not None for producer in rows["producer_id"]):
             if list(bases[1:]) != list(nexts[:-1]) or bases[0] != self._next:
@@ -63,7 +65,7 @@ class Sequences:
             self._next = end + 1
             if producer is None or producer < 0 or epoch is None:
                 continue
-            place = {"file": file, **rows.place(row)}
+            place = rows.place(row)
             if is_control:
                 self._marker(producer, epoch, end)
             elif first is not None and first >= 0:
@@ -86,7 +88,7 @@ class Sequences:
             state.batches.clear()
         state.seen = end
 
-    def _data(self, producer: int, epoch: int, first: int, last: int, end: int, place: dict[str, object]) -> None:
+    def _data(self, producer: int, epoch: int, first: int, last: int, end: int, place: Place) -> None:
         state, known = self._state(producer, epoch)
         who = f"producer {producer} epoch {epoch}: sequences {first} to {last}"
         excused = self._gap_ends > state.seen
@@ -108,5 +110,5 @@ class Sequences:
         state.epoch, state.last, state.seen = epoch, last, end
         state.batches.append((first, last))
 
-    def _tell(self, kind: str, detail: str, place: dict[str, object]) -> None:
-        self.notes.add(kind, detail, **place)  # type: ignore[arg-type]
+    def _tell(self, kind: str, detail: str, place: Place) -> None:
+        self.notes.add(kind, detail, place, file=self._file)

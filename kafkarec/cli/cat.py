@@ -10,7 +10,7 @@ from contextlib import closing
 
 from kafkarec.schema import RECORD_FIELDS
 
-from . import inputs, options, output, progress
+from . import inputs, internal, options, output, progress
 from .catwriters import CONSTANTS, ArrowWriter, JsonWriter, Writer
 from .jsonlines import FORMS
 from .reading import Reader
@@ -18,14 +18,16 @@ from .selection import Piece, Selection, first_rows, last_rows
 from .trouble import Troubles
 
 DESCRIPTION = """Prints records as JSON Lines, one record a line, or as an Arrow IPC stream.
-Keys and values that are UTF-8 are strings; others are base64 under key_base64 and value_base64."""
+Keys and values that are UTF-8 are strings; others are base64 under key_base64 and value_base64.
+Those of internal topics (__consumer_offsets, __cluster_metadata, ...) are objects; --raw shows their bytes."""
 EXAMPLES = """examples:
   kafkarec cat /kafka-logs/orders-0                     every record of a partition
   kafkarec cat 00000000000000000000.log -n 10           the first ten of a segment
   kafkarec cat orders-0 --from-time -1h --key user-17   one key's last hour
   kafkarec cat orders-0 --isolation read_committed      as a consumer would see it
   kafkarec cat orders-0 --errors skip                   all that can be saved of a damaged log
-  kafkarec cat orders-0 --format arrow -o orders.arrows"""
+  kafkarec cat orders-0 --format arrow -o orders.arrows
+  kafkarec cat __consumer_offsets-12                    who committed what, as objects"""
 
 DEFAULT_COLUMNS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
 COLUMNS = (*DEFAULT_COLUMNS, *(name for name in RECORD_FIELDS if name not in DEFAULT_COLUMNS))
@@ -55,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             default="utf8",
             help=f"how to show the {field}; bytes that do not fit are shown as {field}_base64",
         )
+    parser.add_argument("--raw", action="store_true", help="do not decode the records of internal topics")
     parser.add_argument(
         "--max-decompressed-bytes",
         type=options.size,
@@ -86,7 +89,9 @@ def run(args: argparse.Namespace) -> int:
             shown = columns if args.columns or several else decoded
             writer = ArrowWriter(sink, shown)
         else:
-            writer = JsonWriter(sink, columns, args.control, {"key": args.key_as, "value": args.value_as})
+            forms = {"key": args.key_as, "value": args.value_as}
+            decoding = None if args.raw else internal.wanted(sources, columns, forms)
+            writer = JsonWriter(sink, columns, args.control, forms, decoding)
         needed = [*decoded, *selection.columns, *writer.needed_columns]
         if troubles.stop_at_first:
             needed.append("batch_position")

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import kafkarec
 from kafkarec import control
 
-from . import arrow_c, jsonlines
+from . import arrow_c, internal, jsonlines
 from .inputs import Source
 from .options import CouldNot, WrongUse
 from .output import Sink
@@ -39,16 +39,24 @@ def constants(source: Source) -> dict[str, Any]:
 
 
 class JsonWriter:
-    """JSON Lines: see the contract in docs; `control` adds the decoded control record."""
+    """JSON Lines: see the contract in docs; `control` adds the decoded control record, `decoding` internal topics."""
 
     timestamp_unit = "int64"
 
-    def __init__(self, sink: Sink, names: Sequence[str], control: bool, forms: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        names: Sequence[str],
+        control: bool,
+        forms: Mapping[str, str],
+        decoding: internal.Decoding | None = None,
+    ) -> None:
         self._sink = sink
+        self._decoding = decoding
         self._control = control
         self._names = [*names, "control"] if control else list(names)
         self._forms = forms
-        self.needed_columns: Sequence[str] = ("is_control", "key", "value") if control else ()
+        self.needed_columns: Sequence[str] = internal.NEEDED if control or decoding else ()
 
     def write(self, piece: Piece) -> None:
         lines = jsonlines.render(
@@ -57,6 +65,7 @@ class JsonWriter:
             constants=constants(piece.source),
             forms=self._forms,
             extra={"control": _control_cells(piece.chunk)} if self._control else {},
+            whole=self._decoding.cells(piece) if self._decoding else {},
             rows=piece.rows,
         )
         self._sink.write(lines)

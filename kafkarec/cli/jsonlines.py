@@ -78,6 +78,7 @@ def render(
     constants: Mapping[str, Any] | None = None,
     forms: Mapping[str, str] | None = None,
     extra: Mapping[str, Sequence[str]] | None = None,
+    whole: Mapping[str, Sequence[str]] | None = None,
     rows: Sequence[int] | None = None,
 ) -> bytes:
     """One line a row, the cells in the order of `names`.
@@ -85,9 +86,10 @@ def render(
     constants   values that are the same in every row (topic, partition, file)
     forms       name -> key of FORMS for binary columns; utf8 where nothing is said
     extra       columns made elsewhere: JSON text a row
+    whole       columns made elsewhere: `"name":text` a row
     rows        the rows to show; None for all
     """
-    constants, forms, extra = constants or {}, forms or {}, extra or {}
+    constants, forms, extra, whole = constants or {}, forms or {}, extra or {}, whole or {}
     parts: list[str] = []
     cells: list[Sequence[Any]] = []
     for name in names:
@@ -96,6 +98,8 @@ def render(
             continue
         if name in extra:
             named, column_cells = False, extra[name]
+        elif name in whole:
+            named, column_cells = True, whole[name]
         else:
             named, column_cells = _cells(chunk.columns[name], name, forms.get(name, "utf8"))
         parts.append("%s" if named else f'"{name}":%s')
@@ -129,23 +133,22 @@ _BOOLEANS = {True: "true", False: "false"}
 
 
 def _binary(column: Column, name: str, form: str) -> tuple[bool, Sequence[str]]:
-    suffix, show = FORMS[form]
     if form == "utf8":
         cells = _all_text(column)
         if cells is not None:
             return False, cells
-    plain, coded = f'"{name}{suffix}":', f'"{name}_base64":'
-    null = f'"{name}":null'
-    out = []
-    for blob in column.blobs():
-        if blob is None:
-            out.append(null)
-            continue
-        try:
-            out.append(plain + show(blob))
-        except ValueError:
-            out.append(coded + _as_base64(blob))
-    return True, out
+    return True, [whole_cell(name, blob, form) for blob in column.blobs()]
+
+
+def whole_cell(name: str, blob: bytes | None, form: str) -> str:
+    """`"name":text` for one value; under NAME_base64 where the form cannot show it."""
+    suffix, show = FORMS[form]
+    if blob is None:
+        return f'"{name}":null'
+    try:
+        return f'"{name}{suffix}":{show(blob)}'
+    except ValueError:
+        return f'"{name}_base64":{_as_base64(blob)}'
 
 
 def _all_text(column: Column) -> list[str] | None:

@@ -21,7 +21,7 @@ _PIECE = 1 << 20
 
 
 def oddities(codec_id: int, payload: Any, limit: int) -> list[Oddity]:
-    """(kind, detail) of each; `payload`: bytes that `decompress` accepted with `limit`. A CodecError ends the search."""
+    """(kind, detail) of each; `payload`: bytes that `decompress` accepted with `limit`."""
     found: list[Oddity] = []
     look = _BY_CODEC.get(codec_id)
     if look is None:

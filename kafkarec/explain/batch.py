@@ -102,7 +102,7 @@ def _checksum(pen: Pen, whole: bool) -> None:
         pen.spans[-1] = pen.spans[-1]._replace(note="CRC-32C; cannot be checked, as bytes of the batch are missing")
         return
     computed = checksums_of(pen.data[CRC_FROM : pen.stop])[0]
-    note = f"CRC-32C of bytes {CRC_FROM} to {pen.stop - 1}"
+    note = f"CRC-32C of bytes {CRC_FROM} to {pen.stop - 1} of the batch"
     if stored == computed:
         pen.spans[-1] = pen.spans[-1]._replace(note=f"{note}: matches")
         return

@@ -45,11 +45,11 @@ def of_checksum(data: memoryview, magic: int, stored: int, computed: int, field:
     difference = stored ^ computed
     if difference.bit_count() == 1:
         yield (f"the stored checksum and the computed one differ in one bit: the checksum itself (bytes {field} to "
-               f"{field + 3}) may be what was hit")  # fmt: skip
+               f"{field + 3} of the batch) may be what was hit")  # fmt: skip
         return
     found = flipped_bit(magic, difference, start, len(data))
     if found:
-        yield f"one flipped bit explains it: bit {found[1]} of byte {found[0]} (0x{1 << found[1]:02x})"
+        yield f"one flipped bit explains it: bit {found[1]} of byte {found[0]} of the batch (0x{1 << found[1]:02x})"
         return
     if stored == 0:
         yield "the stored checksum is 0: it was never written, or zeros were written over it"
@@ -65,7 +65,7 @@ def _zeros(data: memoryview, start: int) -> Iterator[str]:
     end = at + _SECTOR
     while end < len(view) and not view[end]:
         end += 1
-    yield f"bytes {at} to {end - 1} are zeros: sectors that were never written, or could not be read"
+    yield f"bytes {at} to {end - 1} of the batch are zeros: sectors that were never written, or could not be read"
 
 
 def of_length(data: memoryview, stored: int, magic: int) -> Iterator[str]:

@@ -166,9 +166,9 @@ def rows(
 
 
 def _records(source: Any) -> Iterable[Record]:
-    if not hasattr(source, "stream"):
-        return iter(source)
-    found: Iterator[Record] = chain.from_iterable(source.stream(columns=["offset", "timestamp", "key", "value"]))
+    found: Iterable[Record] = source
+    if hasattr(source, "stream"):
+        found = chain.from_iterable(source.stream(columns=["offset", "timestamp", "key", "value"]))
     return found
 
 
