@@ -16,9 +16,12 @@ from .protocol import TAGGED, Cursor, MessageError, default_of, read_message
 from .topics import CONSUMER_MESSAGES, Part
 
 
-def tree(part: Part) -> dict[str, Any]:
-    """A value as Kafka's tools show it: a classic group's members are opened where they speak the consumer protocol."""
-    found = fields_tree(part.type.value, part.version, part.fields)
+def tree(part: Part, unknown: bool = False) -> dict[str, Any]:
+    """A value as Kafka's tools show it: a classic group's members are opened where they speak the consumer protocol.
+
+    unknown: also the tagged fields that no schema knows, which Kafka's tools leave out
+    """
+    found = fields_tree(part.type.value, part.version, part.fields, unknown)
     if part.type.name == "GroupMetadata" and found["protocolType"] == "consumer":
         for member, stored in zip(found["members"], part.fields["members"], strict=True):
             for name, kind in _EMBEDDED.items():
@@ -44,39 +47,36 @@ def embedded(kind: RecordType, blob: bytes) -> dict[str, Any] | None:
         return None
 
 
-def fields_tree(schema: Schema, version: int, fields: dict[str, Any]) -> dict[str, Any]:
+def fields_tree(schema: Schema, version: int, fields: dict[str, Any], unknown: bool = False) -> dict[str, Any]:
     """The fields of one message, for `text` or `json.dumps`."""
-    return _struct(schema.struct, version, fields)
+    return _struct(schema.struct, version, fields, unknown)
 
 
-def _struct(of: Struct, version: int, fields: dict[str, Any]) -> dict[str, Any]:
-    out = {}
+def _struct(of: Struct, version: int, fields: dict[str, Any], unknown: bool) -> dict[str, Any]:
+    out: dict[str, Any] = {}
     for field in of.fields:
         if not field.is_in(version):
             continue
         value = fields[field.name]
         if field.tag is None or value != default_of(field, version):
-            out[field.name] = _value(field, version, value)
+            out[field.name] = _value(field, version, value, unknown)
+    if unknown and TAGGED in fields:
+        out[TAGGED] = [{"tag": tag, "data": base64.b64encode(blob).decode()} for tag, blob in fields[TAGGED]]
     return out
 
 
-def _value(field: Field, version: int, value: Any) -> Any:
+def _value(field: Field, version: int, value: Any, unknown: bool) -> Any:
     if value is None:
         return None
     if field.is_array:
-        return [_single(field, version, each) for each in value]
-    return _single(field, version, value)
+        return [_single(field, version, each, unknown) for each in value]
+    return _single(field, version, value, unknown)
 
 
-def _single(field: Field, version: int, value: Any) -> Any:
+def _single(field: Field, version: int, value: Any, unknown: bool) -> Any:
     if field.struct:
-        return _struct(field.struct, version, value)
+        return _struct(field.struct, version, value, unknown)
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
-
-
-def unknown_tags(fields: dict[str, Any]) -> int:
-    """How many tagged fields of a message, at its top, no schema knows."""
-    return len(fields.get(TAGGED, ()))
 
 
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}

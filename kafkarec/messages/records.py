@@ -49,15 +49,15 @@ class InternalRecord:
         """`{"key": ..., "value": ...}` for `json.dumps`: the trees that Kafka's tools print, each with its type.
 
         A part that was not read, or is null, is None. Bytes are base64; members of a classic group of protocol type
-        "consumer" are opened; a tagged field that has its default is left out.
+        "consumer" are opened; a tagged field that has its default is left out, one that no schema knows is not.
         """
         kind = TOPICS[self.topic].types.get(self.type_id) if self.type_id is not None else None
         key = value = None
         if kind and kind.key and self.key is not None:
-            data = json_view.fields_tree(kind.key, kind.key.last, self.key)
+            data = json_view.fields_tree(kind.key, kind.key.last, self.key, unknown=True)
             key = {"type": self.type, "data": data}
         if kind and self.value is not None and self.version is not None:
-            data = json_view.tree(Part(kind, self.version, self.value))
+            data = json_view.tree(Part(kind, self.version, self.value), unknown=True)
             value = {"type": self.type, "version": self.version, "data": data}
         return {"key": key, "value": value}
 
