@@ -1,0 +1,214 @@
+"""`kafkarec explain`: every byte of one batch, annotated."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from kafkarec import storage
+from kafkarec.explain import explain
+
+from . import hexview, options, output
+from .options import CouldNot, WrongUse
+from .trouble import DAMAGED, FINE
+
+DESCRIPTION = """Prints every byte of one batch: hex on the left, the field, its value and its meaning on the
+right; of a compressed batch also what its payload holds. A damaged batch is explained as far as it can be read,
+with the byte at which it goes wrong. Without --at, --offset or --batch it is the first batch."""
+EXAMPLES = """examples:
+  kafkarec explain orders-0 --offset 4711                the batch that holds offset 4711
+  kafkarec explain 00000000000000000000.log --at 16384   what stands at byte 16384 (from a message of verify)
+  kafkarec explain orders-0 --batch -1 --redact          the last batch, without its keys, values and headers"""
+
+_LARGEST_BATCH = (1 << 31) + 12
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help="a file of record batches, a partition folder, or -")
+    which = parser.add_argument_group("which batch").add_mutually_exclusive_group()
+    which.add_argument("--at", type=position, metavar="POSITION", help="what stands at this byte of the file")
+    which.add_argument("--offset", type=int, metavar="N", help="the batch that holds this offset")
+    which.add_argument("--batch", type=int, metavar="I", help="the batch in this row of scan, from 0; -1 is the last")
+    parser.add_argument("--redact", action="store_true", help="hide the bytes of keys, values and headers")
+    parser.add_argument(
+        "--records", type=how_many, default=5, metavar="N", help="records to print field by field, or all (default: 5)"
+    )
+    parser.add_argument("--full", action="store_true", help="all bytes of long fields, not their first 32")
+    parser.add_argument(
+        "--max-decompressed-bytes", type=options.size, default=128 << 20, metavar="SIZE", help="default: 128m"
+    )
+    options.add_output(parser, ("text", "json"))
+
+
+def position(text: str) -> int:
+    """A byte position, decimal or hexadecimal with 0x."""
+    if not re.fullmatch(r"\d{1,18}|0x[0-9a-fA-F]{1,15}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no position; write 16384 or 0x4000")
+    return int(text, 0)
+
+
+def how_many(text: str) -> int | None:
+    return None if text == "all" else options.count(text)
+
+
+class Place(NamedTuple):
+    """Where a batch stands: the segment and the bytes [position, stop) that may belong to it."""
+
+    segment: Any
+    position: int
+    stop: int
+    remark: str = ""
+
+
+def run(args: argparse.Namespace) -> int:
+    with spooled(args.path) as path, storage_of(path) as logs, output.opened(args.output) as sink:
+        segments = [segment for log in logs for segment in log.segments]
+        place = find(segments, args)
+        name = "standard input" if args.path == "-" else str(place.segment.path)
+        data = place.segment.raw(place.position, min(place.stop - place.position, _LARGEST_BATCH))
+        found = explain(data, max_decompressed_bytes=args.max_decompressed_bytes, records=args.records)
+        found = replace(found, position=place.position)
+        if args.format == "json":
+            sink.write((json.dumps(hexview.as_json(found, name, redact=args.redact)) + "\n").encode())
+        else:
+            for line in hexview.text(found, name, place.remark, redact=args.redact, full=args.full):
+                sink.write(f"{line}\n".encode())
+    return DAMAGED if found.faults else FINE
+
+
+@contextmanager
+def spooled(path: str) -> Iterator[str]:
+    """The path itself; for standard input one of a file with all that it delivers."""
+    if path != "-":
+        yield path
+        return
+    if sys.stdin is None:
+        raise CouldNot("standard input is closed")
+    with tempfile.NamedTemporaryFile(prefix="kafkarec-") as spool:
+        shutil.copyfileobj(sys.stdin.buffer, spool)
+        spool.flush()
+        yield spool.name
+
+
+@contextmanager
+def storage_of(path: str) -> Iterator[list[Any]]:
+    try:
+        opened = storage.open(path)
+    except ValueError as error:  # an index, by its name
+        raise WrongUse(str(error)) from error
+    with opened:
+        logs = storage.logs(opened)
+        if len(logs) != 1:
+            raise WrongUse(f"{path} holds {len(logs)} partitions; name one of their folders")
+        if not logs[0].segments:
+            raise CouldNot(f"{path}: a folder without .log files")
+        yield logs
+
+
+def find(segments: Sequence[Any], args: argparse.Namespace) -> Place:
+    """The place that the options name."""
+    if args.at is not None:
+        return at_position(segments, args)
+    if args.offset is not None:
+        return at_offset(segments, args.offset)
+    return at_row(segments, args.batch)
+
+
+def at_position(segments: Sequence[Any], args: argparse.Namespace) -> Place:
+    if len(segments) > 1:
+        raise WrongUse(
+            f"--at counts the bytes of one file; name it: kafkarec explain {segments[0].path} --at {args.at}"
+        )
+    segment = segments[0]
+    if args.at >= segment.size:
+        raise WrongUse(f"--at {args.at}: the file ends at byte {segment.size}")
+    start, size, stop = neighbours(segment, args.at)
+    if start < args.at < start + size:
+        remark = (
+            f"byte {args.at} is inside of the batch at byte {start}, which has a good frame: --at {start} explains it"
+        )
+        return Place(segment, args.at, stop, remark)
+    return Place(segment, args.at, stop)
+
+
+def neighbours(segment: Any, position: int) -> tuple[int, int, int]:
+    """(start, size) of the last good frame at or in front of a position, and where the first one behind it begins."""
+    start = size = 0
+    for table in segment.scan_pieces(errors="skip"):
+        positions = table.column("position")
+        row = bisect_right(positions, position)
+        if row:
+            start, size = positions[row - 1], table.column("size_in_bytes")[row - 1]
+        if row < len(positions):
+            return start, size, int(positions[row])
+    return start, size, int(segment.size)
+
+
+def next_batch(segment: Any, position: int) -> int:
+    return neighbours(segment, position)[2]
+
+
+def at_row(segments: Sequence[Any], wanted: int | None) -> Place:
+    """Row `wanted` of what `scan` prints; without a wish the first, or what stands at the beginning."""
+    rows = [
+        (segment, position)
+        for segment in segments
+        for table in segment.scan_pieces(errors="skip")
+        for position in table.column("position")
+    ]
+    if wanted is None:
+        return Place(segments[0], 0, next_batch(segments[0], 0))
+    if not -len(rows) <= wanted < len(rows):
+        raise WrongUse(f"--batch {wanted}: there are {len(rows)} batches, numbered from 0 (see kafkarec scan)")
+    segment, position = rows[wanted]
+    return Place(segment, position, next_batch(segment, position))
+
+
+def at_offset(segments: Sequence[Any], offset: int) -> Place:
+    """The batch that holds an offset: of magic 2 its range tells, of older messages the last offset does."""
+    before = after = None
+    for segment in segments:
+        for table in segment.scan_pieces(errors="skip"):
+            columns = zip(*map(table.column, ("position", "base_offset", "last_offset", "magic")), strict=True)
+            for position, base, last, magic in columns:
+                if last < offset:
+                    before = last
+                elif magic < 2 or base <= offset:
+                    return Place(segment, position, next_batch(segment, position))
+                else:
+                    after = base if after is None else min(after, base)
+    raise CouldNot(_no_such_offset(segments, offset, before, after))
+
+
+def _no_such_offset(segments: Sequence[Any], offset: int, before: int | None, after: int | None) -> str:
+    text = f"no batch holds offset {offset}"
+    if before is None and after is None:
+        return f"{text}: there is no batch at all"
+    where = " and ".join(
+        part
+        for part in (f"a batch ends with {before}" if before is not None else "",
+                     f"the next one begins with {after}" if after is not None else "the log ends there")
+        if part
+    )  # fmt: skip
+    damage = [
+        (segment, one)
+        for segment in segments
+        for table in segment.scan_pieces(errors="skip")
+        for one in table.damage
+        if (one.lost_from is None or one.lost_from <= offset) and (one.lost_to is None or offset <= one.lost_to)
+    ]
+    if damage:
+        segment, one = damage[0]
+        path = shlex.quote(str(segment.path))
+        return f"{text}: {where}; it may be in the damage: kafkarec explain {path} --at {one.position}"
+    return f"{text}: {where}"
