@@ -209,7 +209,7 @@ class ProducerStates:
     def append_control(
         self, producer_id: int, epoch: int, base_offset: int, max_timestamp: int, marker: Marker | None
     ) -> EndedTransaction | None:
-        """A control batch with a producer; -1 where there is no epoch or timestamp. Without a marker it ends nothing."""
+        """A control batch with a producer; -1: no epoch, no timestamp. Without a marker it ends nothing."""
         producer = self._producer(producer_id)
         if marker is None:
             if epoch > producer.producer_epoch and not self._as_recovery:
