@@ -1,0 +1,230 @@
+"""What can go wrong with a URL, in one line each that says what to do next.
+
+Both libraries tell the same trouble in their own words, classes and depths of cause; all of it is searched for the
+words of the table below. A HEAD request is answered without a reason, so whoever asks first reads a byte, too.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+
+class RemoteError(OSError):
+    """A URL that cannot be read. `str(error)` is one line: the URL, what is wrong, what to do. kind: a word."""
+
+    kind: str = "other"
+
+    def __init__(self, message: str, url: str = "", kind: str = "other") -> None:
+        number, _ = _KINDS.get(kind, (errno.EIO, RemoteError))
+        super().__init__(number, message, url or None)
+        self.kind = kind
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
+        return type(self), (str(self.strerror), str(self.filename or ""), self.kind)
+
+
+class RemoteNotFoundError(RemoteError, FileNotFoundError):
+    """No such bucket, object or folder."""
+
+
+class RemotePermissionError(RemoteError, PermissionError):
+    """No credentials, wrong ones, or not enough of them."""
+
+
+_KINDS: dict[str, tuple[int, type[RemoteError]]] = {
+    "no_bucket": (errno.ENOENT, RemoteNotFoundError),
+    "not_found": (errno.ENOENT, RemoteNotFoundError),
+    "no_credentials": (errno.EACCES, RemotePermissionError),
+    "bad_credentials": (errno.EACCES, RemotePermissionError),
+    "expired": (errno.EACCES, RemotePermissionError),
+    "denied": (errno.EACCES, RemotePermissionError),
+    "archived": (errno.EACCES, RemotePermissionError),
+}
+
+
+class _Trouble(NamedTuple):
+    """kind, the words it is known by, the sentence on s3://, the sentence elsewhere ({bucket}, {region}, {where})."""
+
+    kind: str
+    words: str
+    on_s3: str
+    elsewhere: str
+
+
+_LOGIN = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+
+# The first row whose words occur decides, so what is special comes first.
+_TROUBLES: tuple[_Trouble, ...] = (
+    _Trouble(
+        "region",
+        r"PermanentRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraint|IncorrectEndpoint"
+        r"|located in '|region '[^']*' is wrong|HTTP 301|Moved Permanently",
+        "wrong region: bucket {bucket} is in {region}; set AWS_DEFAULT_REGION={region}",
+        "the server sends elsewhere (wrong region or address)",
+    ),
+    _Trouble(
+        "no_credentials",
+        r"Unable to locate credentials|NoCredentials|Partial credentials|CredentialRetrieval|NoAuthToken"
+        r"|DefaultCredentialsError|Anonymous caller|could not be found.*profile|config profile",
+        f"no credentials found; {_LOGIN} (for a public bucket: FSSPEC_S3_ANON=true)",
+        "no credentials found; log in with the tool of this storage first, or pass storage_options",
+    ),
+    _Trouble(
+        "expired",
+        r"ExpiredToken|token included in the request is expired|TokenRefreshRequired|EXPIRED_TOKEN|SSO.*expired",
+        "403: these credentials have expired; get new ones (aws sso login, or a new AWS_SESSION_TOKEN)",
+        "403: these credentials have expired; log in again",
+    ),
+    _Trouble(
+        "clock",
+        r"RequestTimeTooSkewed|REQUEST_TIME_TOO_SKEWED|RequestExpired|REQUEST_EXPIRED",
+        "403: the clock of this machine differs too much from the server's; set it right",
+        "403: the clock of this machine differs too much from the server's; set it right",
+    ),
+    _Trouble(
+        "bad_credentials",
+        r"InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|SignatureDoesNotMatch|SIGNATURE_DOES_NOT_MATCH|InvalidToken"
+        r"|INVALID_CLIENT_TOKEN|UnrecognizedClient|InvalidSecurity|Access Key Id you provided|HTTP 401|Unauthorized",
+        f"403: the server does not accept these credentials; {_LOGIN}, and check AWS_SESSION_TOKEN, AWS_ENDPOINT_URL",
+        "the server refuses these credentials (401 or 403); check them",
+    ),
+    _Trouble(
+        "archived",
+        r"InvalidObjectState|INVALID_OBJECT_STATE|storage class.*(GLACIER|ARCHIVE)",
+        "the object is archived (Glacier); restore it first: aws s3api restore-object",
+        "the object is archived; restore it first",
+    ),
+    _Trouble(
+        "no_bucket",
+        r"NoSuchBucket|NO_SUCH_BUCKET|specified bucket (does not exist|is not valid)|InvalidBucketName",
+        "there is no bucket {bucket} (on {where}); check the name and AWS_ENDPOINT_URL",
+        "there is no bucket {bucket}",
+    ),
+    _Trouble(
+        "not_found",
+        r"NoSuchKey|NO_SUCH_KEY|RESOURCE_NOT_FOUND|HTTP 404|Not ?Found|does not exist|No such file|key does not exist",
+        "there is no such object or folder in bucket {bucket}; kafkarec ls s3://{bucket}/ shows what is there",
+        "there is no such object or folder",
+    ),
+    _Trouble(
+        "denied",
+        r"AccessDenied|ACCESS_DENIED|AllAccessDisabled|Forbidden|HTTP 403|PermissionError|Permission denied",
+        "403: access denied; these credentials need s3:GetObject and s3:ListBucket on {bucket} (without the latter a "
+        "missing object is a 403, too), and kms:Decrypt for KMS; where there are no credentials yet: " + _LOGIN,
+        "403: access denied; the credentials lack the right to read or to list here",
+    ),
+    _Trouble(
+        "no_ranges",
+        r"Got more bytes|does not support range|RangeNotSupported|doesn't appear to support range",
+        "the server does not serve pieces of an object; download it and read the file",
+        "the server does not serve pieces of a file; download it and read the file",
+    ),
+    _Trouble(
+        "tls",
+        r"CERTIFICATE_VERIFY_FAILED|SSLError|certificate verify|curlCode: 60|SSL peer certificate",
+        "the server's certificate is not trusted; AWS_CA_BUNDLE=<file of your CA> makes it so",
+        "the server's certificate is not trusted; SSL_CERT_FILE=<file of your CA> makes it so",
+    ),
+    _Trouble(
+        "unreachable",
+        r"EndpointConnection|Could not connect|ConnectTimeout|ConnectionRefused|NETWORK_CONNECTION|curlCode"
+        r"|Cannot connect|Name or service not known|getaddrinfo|ConnectionError|Connection (refused|reset)|Timeout",
+        "cannot reach {where}; check the network, the proxy, AWS_ENDPOINT_URL and AWS_DEFAULT_REGION",
+        "cannot reach {where}; check the address, the network and the proxy",
+    ),
+    _Trouble(
+        "busy",
+        r"SlowDown|SLOW_DOWN|ServiceUnavailable|SERVICE_UNAVAILABLE|Throttl|HTTP 503|HTTP 429|reduce your request rate",
+        "the server asks for fewer requests (503); try again later",
+        "the server asks for fewer requests; try again later",
+    ),
+)  # fmt: skip
+
+_REGION = (
+    re.compile(r"located in '([a-z0-9-]+)'"),
+    re.compile(r"expecting '([a-z0-9-]+)'"),
+    re.compile(r"x-amz-bucket-region['\"]?: ?['\"]?([a-z0-9-]+)"),
+)
+_LONGEST_QUOTE = 200
+
+
+def shown(url: str) -> str:
+    """The URL as messages show it: without a password, and of http without the query (it may be a signature)."""
+    parts = urlsplit(url)
+    if parts.scheme in ("http", "https"):
+        url = url.split("?", 1)[0].split("#", 1)[0]
+    if "@" in parts.netloc:
+        url = url.replace(parts.netloc, parts.netloc.rpartition("@")[2], 1)
+    return url
+
+
+def translate(error: BaseException, url: str, endpoint: str | None = None) -> RemoteError:
+    """Any exception of a library as the one line for it. The original is its cause."""
+    if isinstance(error, RemoteError):
+        return error
+    scheme, _, rest = url.partition("://")
+    text = _without_names(" | ".join(_texts(error)), rest)
+    on_s3 = scheme in ("s3", "s3a", "s3n")
+    region = next((match[1] for pattern in _REGION if (match := pattern.search(text))), None)
+    bucket = shown(url).partition("://")[2].split("/", 1)[0]
+    where = endpoint or _quoted_address(text) or ("the S3 of AWS" if on_s3 else bucket)
+    for row in _TROUBLES:
+        if not re.search(row.words, text, re.IGNORECASE):
+            continue
+        sentence = row.on_s3 if on_s3 else row.elsewhere
+        if row.kind == "region" and not region:
+            sentence = "wrong region for bucket {bucket}; set AWS_DEFAULT_REGION to the one it is in"
+        told = sentence.format(bucket=bucket, region=region, where=where)
+        return _make(row.kind, f"{shown(url)}: {told}", url, error)
+    words = (str(error).strip().splitlines() or [""])[0][:_LONGEST_QUOTE] or type(error).__name__
+    return _make("other", f"{shown(url)}: {words}", url, error)
+
+
+def missing(what: str, scheme: str, pip: str) -> RemoteError:
+    """A library that is not installed."""
+    return RemoteError(f"{what} need{'s' if scheme else ''} a library that is not installed: {pip}", kind="missing")
+
+
+def _make(kind: str, message: str, url: str, cause: BaseException) -> RemoteError:
+    made = _KINDS.get(kind, (0, RemoteError))[1](message, shown(url), kind)
+    made.__cause__ = cause
+    return made
+
+
+def _texts(error: BaseException) -> Iterator[str]:
+    """Class and words of an exception and of what caused it, with the HTTP status and headers that botocore keeps."""
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        yield f"{type(one).__name__}: {one}".replace("HTTP status ", "HTTP ")
+        response = getattr(one, "response", None)
+        if isinstance(response, dict):
+            told = response.get("ResponseMetadata", {})
+            yield f"HTTP {told.get('HTTPStatusCode')}"
+            if "x-amz-bucket-region" in told.get("HTTPHeaders", {}):
+                yield f"x-amz-bucket-region: {told['HTTPHeaders']['x-amz-bucket-region']}"
+        if isinstance(status := getattr(one, "status", None), int):
+            yield f"HTTP {status}"
+        one = one.__cause__ or one.__context__
+
+
+def _without_names(text: str, rest: str) -> str:
+    """Without the pieces of the URL: a bucket may be called NoSuchKey, and a topic timeout-404."""
+    path = rest.split("?", 1)[0].strip("/")
+    names = [path, path.partition("/")[2], *path.split("/")]
+    for name in sorted(set(names) - {""}, key=len, reverse=True):
+        text = re.sub(rf"(?<![a-zA-Z0-9]){re.escape(name)}(?![a-zA-Z0-9])", "", text)
+    return text
+
+
+def _quoted_address(text: str) -> str | None:
+    found = re.search(r"https?://[^/\s\"'?]+", text)
+    return shown(found[0]) if found else None
