@@ -166,7 +166,7 @@ def _tile(facts: FileFacts, rows: Rows, piece: RecordColumns, end: int) -> int:
     for (_, before), (begin, _) in pairwise([(0, end), *tiles]):
         if begin != before:
             facts.notes.add("tiling_broken", f"bytes {before} to {begin} are told twice or not at all", Place(begin))
-    return tiles[-1][1]
+    return int(tiles[-1][1])
 
 
 def _sum_up(facts: FileFacts, rows: Rows) -> None:

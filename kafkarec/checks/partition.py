@@ -141,6 +141,6 @@ def cleaner_offsets(folder: Any) -> dict[tuple[str, int], int] | None:
                 data: bytes | None = file.read(1 << 24)
         else:
             data = folder.folder_file("cleaner-offset-checkpoint")
-        return None if data is None else dict(offset_checkpoints.read(data))
+        return None if data is None else {(*name,): at for name, at in offset_checkpoints.read(data).items()}
     except (OSError, KafkaRecordError):
         return None
