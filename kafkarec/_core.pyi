@@ -14,7 +14,6 @@ def arrow_values(
 
 @final
 class Source:
-    file: Any
     size: int
     def __new__(cls, data: Any = None, *, file: Any = None) -> Source: ...
 

@@ -5,7 +5,6 @@ It knows no format. It keeps buffers alive, calls codecs, turns statuses into fa
 cimport cython
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from libc.errno cimport EIO
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
@@ -18,12 +17,13 @@ from kafkarec._c.columns cimport (
     Buffer, Columns, Run, WANT_OFFSET, WANT_TIMESTAMP, buffer_reserve, columns_give, columns_reserve,
 )
 from kafkarec._c.decode cimport Engine, engine_begin_chunk, engine_limit, engine_payload, engine_run
-from kafkarec._c.input cimport FAILS, Medium, REFUSES, bad_until, fetch_pread, input_give, input_medium, input_memory
+from kafkarec._c.ending cimport engine_begin_input, engine_ended, engine_skip, refused_status, remember_good
+from kafkarec._c.input cimport Medium, input_give, input_medium, input_memory
 from kafkarec._c.native cimport install_lz4, install_zstd, workbench_give
 from kafkarec._c.pages cimport pages_give, pages_release
-from kafkarec._c.resync cimport damage_end, only_zeros, search_begin, search_on
 from kafkarec._c cimport status as st
 from kafkarec._desk.capsules cimport borrow_values, list_capsule, pack_shape, schema_capsule, stream_capsule
+from kafkarec._desk.media cimport open_medium
 from kafkarec._desk.wishes cimport fault_words, fill_constants, fill_options
 
 cdef extern from *:
@@ -67,27 +67,19 @@ def checksums_of(data):
 
 @cython.final
 cdef class Source:
-    """A buffer of the caller's, or a file, held as long as this object lives.
-
-    A file is anything with `size`, `descriptor` (None: bytes come by `read_at(position, length)`), `window_bytes`
-    and `skip_bytes` (see `_c/input.pxd`).
-    """
+    """A buffer of the caller's, or a file (see `_desk/media.pxd`), held as long as this object lives."""
     cdef Py_buffer view
     cdef Medium medium
-    cdef readonly object file
     cdef readonly int64_t size
-    cdef object refusal
+    cdef list reading                    # a file, and why it gives no more bytes
 
     def __cinit__(self, data=None, *, file=None):
         if file is None:
             PyObject_GetBuffer(data, &self.view, PyBUF_SIMPLE)
             self.size = self.view.len
             return
-        self.file, self.size = file, file.size
-        self.medium.reader = <void*>self
-        self.medium.worth_skipping, self.medium.window = file.skip_bytes, file.window_bytes
-        self.medium.descriptor = -1 if file.descriptor is None else file.descriptor
-        self.medium.fetch = fetch_python if file.descriptor is None else fetch_pread
+        self.reading, self.size = [file, None], file.size
+        open_medium(&self.medium, self.reading)
 
     def __dealloc__(self):
         PyBuffer_Release(&self.view)
@@ -95,25 +87,10 @@ cdef class Source:
     cdef const uint8_t* data(self) noexcept:
         return <const uint8_t*>self.view.buf
 
-
-cdef int64_t fetch_python(Medium* medium, int64_t position, uint8_t* to, int64_t n) noexcept with gil:
-    """Through read_at. An OSError of the medium loses a page; anything else ends the reading, and is raised."""
-    cdef Source source = <Source>medium.reader
-    cdef Source got
-    try:
-        got = Source(source.file.read_at(position, n))
-        if got.size > n:
-            raise ValueError(f"read_at({position}, {n}) gave {got.size} bytes")
-        memcpy(to, got.data(), <size_t>got.size)
-        return got.size
-    except OSError as error:
-        if source.file.is_damage(error):
-            medium.why = error.errno or EIO
-            return FAILS
-        source.refusal = error
-    except BaseException as error:
-        source.refusal = error
-    return REFUSES
+    cdef int still_reads(self) except -1:
+        if self.reading is not None and self.reading[1] is not None:
+            raise self.reading[1]
+        return 0
 
 
 @cython.final
@@ -312,27 +289,25 @@ cdef class Decoder:
     cdef Constants constants
     cdef Buffer aborted
     cdef object codecs, faults, topic, file, file_name
-    cdef bint skip, file_rules, followed
+    cdef bint skip
     cdef list damage
     cdef dict guesses
-    cdef int64_t good_next, first_row
 
     def __init__(self, Layout layout, options, *, bint skip=False, file=None, topic=None, partition=None,
                  bint followed=False):
         from kafkarec import codecs, faults
         self.layout = layout
         self.codecs, self.faults = codecs, faults
-        self.skip, self.followed = skip, followed
-        self.file_rules = file is not None
+        self.skip = skip
         self.file_name = file or None
         self.file = None if not file else str(file).encode(errors="surrogateescape")
         self.topic = None if topic is None else topic.encode()
         fill_constants(&self.constants, self.topic, self.file, partition)
         self.damage = []
         self.guesses = {}
-        self.good_next = INT64_MIN
         self.e.columns.want = layout.want
         fill_options(&self.e.options, options, &self.aborted)
+        self.e.options.skip, self.e.options.file_rules, self.e.options.followed = skip, file is not None, followed
         if options.stable_offset is not None or self.e.options.ranged:
             self.e.columns.want |= WANT_OFFSET
         if self.e.options.timed:
@@ -352,14 +327,11 @@ cdef class Decoder:
         cdef int64_t length
         self.source = data if isinstance(data, Source) else Source(data)
         length = self.source.size if stop is None else stop
-        if self.source.file is None:
+        if self.source.reading is None:
             input_memory(&self.e.input, self.source.data(), length)
         else:
             input_medium(&self.e.input, &self.source.medium, length)
-        self.e.position, self.e.decompressed, self.e.reached, self.e.finished = start, 0, 0, False
-        self.good_next = INT64_MIN
-        self.first_row = self.e.row_count
-        search_begin(&self.e.search, length)
+        engine_begin_input(&self.e, start)
 
     @property
     def filled(self):
@@ -375,6 +347,7 @@ cdef class Decoder:
     def run(self):
         """Reads until a chunk is full (True) or the input ends (False). Raises, or records damage under skip."""
         cdef int status
+        cdef bint ended
         while True:
             with nogil:
                 status = engine_run(&self.e)
@@ -385,11 +358,12 @@ cdef class Decoder:
                 status, detail = self.decompress()
             if status == st.OK:
                 continue
-            if self.source.refusal is not None:
-                raise self.source.refusal
+            self.source.still_reads()
             if status == st.OUT_OF_MEMORY:
                 raise self.faults.error("out_of_memory", fault_words(&self.e.fault, self.file_name, ""))
-            if self.ended(&status):
+            with nogil:
+                ended = engine_ended(&self.e, &status)
+            if ended:
                 return False
             self.damaged(status, detail)
 
@@ -420,64 +394,24 @@ cdef class Decoder:
         PyBuffer_Release(&view)
         return status, ""
 
-    cdef bint ended(self, int* status):
-        """The input ends here. Kafka takes a frame that is cut for the end; a file is searched behind it first."""
-        cdef int64_t found
-        if self.e.input.bad_count > 0 and bad_until(&self.e.input, self.e.position, self.e.input.length) > 0:
-            if status[0] == st.END or status[0] == st.CUT:
-                status[0] = st.UNREADABLE
-            return False
-        if status[0] == st.END and (not self.followed or self.remaining == 0):
-            return True
-        if status[0] == st.SIZE_TOO_SMALL or status[0] == st.END:          # preallocated: zeros from a border to the end of a file
-            if self.file_rules and only_zeros(&self.e.input, self.e.position):
-                return True
-        if status[0] == st.END:
-            status[0] = st.LENGTH_BEYOND_END
-        if status[0] != st.CUT:
-            return False
-        if not self.skip and not self.file_rules:
-            return True
-        self.remember_good()
-        with nogil:
-            found = search_on(&self.e.input, self.e.position + 1, &self.e.search)
-        status[0] = st.LENGTH_BEYOND_END
-        return found >= self.e.input.length and self.e.input.bad_count == 0 and not self.followed
-
-    cdef void remember_good(self) noexcept:
-        if self.e.row_count > self.first_row:
-            self.good_next = (<BatchRow*>self.e.rows.data)[self.e.row_count - 1].next_offset
-        self.e.search.good_next = self.good_next
-
     cdef int damaged(self, int status, detail) except -1:
         """Raises the fault, or records it and goes on behind it."""
-        cdef int64_t end
-        fault = fault_words(&self.e.fault, self.file_name, detail)
+        cdef int64_t start = self.e.position, end
         if not self.skip:
-            raise self.faults.error(self.reason_of(&status, self.e.position + 1, fault), fault)
-        self.remember_good()
-        if st.CRC_MISMATCH < status < st.UNREADABLE and self.e.options.check_crc:
-            end = self.e.fault.next_position         # the checksum vouches for the length
-        else:
-            with nogil:
-                end = damage_end(&self.e.input, &self.e.fault, &self.e.search)
-        if self.source.refusal is not None:
-            raise self.source.refusal
-        reason = self.reason_of(&status, end, fault)
-        good_next = None if self.good_next == INT64_MIN else self.good_next
-        self.damage.append((fault["position"], end - fault["position"], reason, fault, good_next, self.e.row_count,
-                            self.e.columns.rows))
-        self.e.position = end
+            status = refused_status(&self.e, status)
+            raise self.faults.error(_REASONS[status - st.SIZE_TOO_SMALL], self.fault(status, detail))
+        with nogil:
+            end = engine_skip(&self.e, &status)
+        self.source.still_reads()
+        good_next = None if self.e.good_next == INT64_MIN else self.e.good_next
+        self.damage.append((start, end - start, _REASONS[status - st.SIZE_TOO_SMALL], self.fault(status, detail),
+                            good_next, self.e.row_count, self.e.columns.rows))
         return 0
 
-    cdef object reason_of(self, int* status, int64_t end, dict fault):
-        """The word for a refusal; where bytes up to `end` could not be read, that is the reason, not what zeros say."""
-        if self.e.input.bad_count > 0 and bad_until(&self.e.input, self.e.position, end) > 0:
-            status[0] = st.UNREADABLE
-        if status[0] == st.UNREADABLE:
-            why = self.source.medium.why
-            fault["detail"] = self.faults.why_unreadable(why)
-        return _REASONS[status[0] - st.SIZE_TOO_SMALL]
+    cdef dict fault(self, int status, detail):
+        if status == st.UNREADABLE:
+            detail = self.faults.why_unreadable(self.source.medium.why)
+        return fault_words(&self.e.fault, self.file_name, detail)
 
     def pop_damage(self, bint final=True):
         """Damage so far, as faults.resolve gives it; one behind the last batch waits for the next unless `final`."""
@@ -493,11 +427,11 @@ cdef class Decoder:
         records is None, or with `empty` one without rows."""
         cdef Chunk chunk = None
         cdef Rows rows = Rows.__new__(Rows)
-        self.remember_good()
+        remember_good(&self.e)
         rows.buffer, rows.count = self.e.rows, self.e.row_count
         memset(&self.e.rows, 0, sizeof(Buffer))
         engine_begin_chunk(&self.e)
-        self.first_row = 0
+        self.e.first_row = 0
         if empty and columns_reserve(&self.e.columns, 1, 0) != st.OK:
             raise MemoryError
         if empty or self.e.columns.rows > 0:

@@ -47,6 +47,9 @@ cdef struct Options:
     bint check_crc
     bint check_inner_crc
     bint control                 # keep the records of control batches
+    bint skip                    # damage is passed over, not raised
+    bint file_rules              # see `_c/ending.pxd`
+    bint followed                # a later segment of the same log exists
     bint binary_header_keys
     int64_t limit                # decompressed bytes per payload
     int64_t input_limit          # decompressed bytes per input, all its payloads together
@@ -65,6 +68,8 @@ cdef struct Options:
 cdef struct Engine:
     Input input
     int64_t position
+    int64_t good_next            # next offset of the last good batch of this input, INT64_MIN before the first
+    int64_t first_row            # the input's first row in the table
     int64_t reached              # next offset of the last batch that was framed; 0 before the first
     bint finished                # nothing that is wanted can follow
     Options options

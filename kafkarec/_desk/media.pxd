@@ -1,0 +1,41 @@
+"""A file's bytes through its Python object, for the engine.
+
+A file is anything with `size`, `descriptor` (an int: pread is used; None: bytes come by `read_at(position, length)`),
+`window_bytes` and `skip_bytes` (see `_c/input.pxd`), and `is_damage(error)`.
+"""
+from libc.errno cimport EIO
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memcpy
+
+from kafkarec._c.input cimport FAILS, Medium, REFUSES, fetch_pread
+
+
+cdef inline int64_t fetch_python(Medium* medium, int64_t position, uint8_t* to, int64_t n) noexcept with gil:
+    """Through read_at. An OSError of the medium loses a page; anything else ends the reading, and is raised: it is kept
+    beside the file in `reader`, a list of the two."""
+    cdef list reading = <list>medium.reader
+    cdef const uint8_t[::1] got
+    try:
+        data = reading[0].read_at(position, n)
+        if len(data) > n:
+            raise ValueError(f"read_at({position}, {n}) gave {len(data)} bytes")
+        if len(data) > 0:
+            got = data
+            memcpy(to, &got[0], <size_t>len(data))
+        return len(data)
+    except OSError as error:
+        if reading[0].is_damage(error):
+            medium.why = error.errno or EIO
+            return FAILS
+        reading[1] = error
+    except BaseException as error:
+        reading[1] = error
+    return REFUSES
+
+
+cdef inline void open_medium(Medium* medium, list reading) noexcept:
+    file = reading[0]
+    medium.reader = <void*>reading
+    medium.worth_skipping, medium.window = file.skip_bytes, file.window_bytes
+    medium.descriptor = -1 if file.descriptor is None else file.descriptor
+    medium.fetch = fetch_python if file.descriptor is None else fetch_pread
