@@ -15,6 +15,7 @@ import os
 import re
 import threading
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
@@ -111,10 +112,7 @@ class RemoteSource:
         try:
             data = self._object.read(position, stop)
         except Exception as error:
-            if _past_the_end(error):
-                data = b""
-            else:
-                raise translate(error, self._url, self._library.endpoint) from error
+            data = self._shorter(position, stop, error)
         with self._lock:
             self.requests += 1
             self.fetched += len(data)
@@ -125,6 +123,19 @@ class RemoteSource:
                 "no_ranges",
             )
         return data
+
+    def _shorter(self, position: int, stop: int, error: Exception) -> bytes:
+        """After a failure: what is left of the piece where the object has been replaced by a shorter one."""
+        told = translate(error, self._url, self._library.endpoint)
+        if told.kind not in ("other", "not_found"):
+            raise told from error
+        try:
+            now = self._library.info(self._url)
+            if now is None or now.size >= stop or self._object is None:
+                raise told from error
+            return self._object.read(position, now.size) if position < now.size else b""
+        except Exception:
+            raise told from error
 
     def is_damage(self, error: OSError) -> bool:
         """Never: what a server refuses today may well be whole."""
@@ -223,11 +234,6 @@ def _explained(error: Exception, url: str, library: _Library) -> RemoteError:
     return told
 
 
-def _past_the_end(error: Exception) -> bool:
-    """The object has become shorter since it was opened: HTTP 416."""
-    return bool(re.search(r"InvalidRange|range is not satisfiable|\b416\b|INVALID_RANGE", f"{error} {error.__cause__}"))
-
-
 def _library(url: str, storage_options: Mapping[str, Any] | None, wanted: str | None) -> _Library:
     """fsspec where it knows the scheme and has its package, else pyarrow where it does, else what to install."""
     if not is_url(url):
@@ -291,7 +297,7 @@ class _Fsspec:
         if size is None:
             found = self._fs.info(path)
             if found["type"] == "directory":
-                raise IsADirectoryError(f"{shown(url)} is a folder")
+                raise IsADirectoryError("a folder, not an object")
             size = int(found["size"])
         return _FsspecObject(self._fs, path, size)
 
@@ -345,6 +351,10 @@ class _Arrow:
                 given |= _region_of_bucket(fs, url)
             self._fs = fs.S3FileSystem(**given)
             self._root = url.partition("://")[0] + "://"
+        elif scheme in ("gs", "gcs"):
+            # by itself it would try for a quarter of an hour to find credentials
+            self._fs = fs.GcsFileSystem(**{"retry_time_limit": timedelta(seconds=20), **options})
+            self._root = f"{scheme}://"
         elif options:
             raise RemoteError(
                 f"{shown(url)}: pyarrow takes no storage_options for {scheme}://; install fsspec and its package", url

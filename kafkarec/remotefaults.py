@@ -72,7 +72,7 @@ _TROUBLES: tuple[_Trouble, ...] = (
     _Trouble(
         "no_credentials",
         r"Unable to locate credentials|NoCredentials|Partial credentials|CredentialRetrieval|NoAuthToken"
-        r"|DefaultCredentialsError|Anonymous caller|could not be found.*profile|config profile",
+        r"|DefaultCredentialsError|OAuth2 access token|Anonymous caller|could not be found.*profile|config profile",
         f"no credentials found; {_LOGIN} (for a public bucket: FSSPEC_S3_ANON=true)",
         "no credentials found; log in with the tool of this storage first, or pass storage_options",
     ),
