@@ -28,12 +28,13 @@ VERBS = {
     "cat": "records as JSON Lines or Arrow IPC",
     "verify": "is it damaged, where, what is lost",
     "explain": "every byte of one batch, annotated",
+    "diff": "compare two replicas of a partition",
+    "txn": "open, hanging, aborted transactions",
     "doctor": "versions, codecs, CRC path, what is missing",
 }
 NOT_YET = {
     "ls": "partitions, segments, offsets, sizes, codecs of a folder",
     "dump": "kafka-dump-log's options and text",
-    "txn": "open, hanging, aborted transactions",
     "salvage": "copy every good batch to a new log",
     "reindex": "rebuild the indexes of a log",
     "build": "make segments from JSON Lines, Arrow, Parquet",
@@ -45,7 +46,6 @@ NOT_YET = {
 _INSTEAD = {
     "dump": "kafkarec scan PATH and kafkarec cat PATH show batches and records",
     "ls": "kafkarec scan PATH shows the batches of a folder",
-    "txn": "kafkarec cat --control PATH shows the markers",
 }
 
 

@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import compress
 from typing import Any, overload
 
 from ..faults import Damage
@@ -20,8 +21,9 @@ STATES = (OPEN, HANGING, ABORTED, COMMITTED)
 HANGING_AFTER = timedelta(minutes=15)
 """Kafka's own bound: transaction.max.timeout.ms, and what `kafka-transactions.sh find-hanging` takes for it."""
 
-_CODE = ROW.index("code")
+_CODE, _BATCHES = ROW.index("code"), ROW.index("batches")
 _STATE_OF = {ABORT: ABORTED, COMMIT: COMMITTED}
+_CODE_OF = {state: code for code, state in _STATE_OF.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,15 @@ class Transaction:
     bytes: int
     coordinator_epoch: int | None
     segments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Least, mean and most of a number over some transactions."""
+
+    least: int
+    mean: float
+    most: int
 
 
 def _known(value: int) -> int | None:
@@ -152,27 +163,45 @@ class TransactionListing(Transactions):
         return self.ongoing[0].first_offset if self.ongoing else self.next_offset
 
     @property
-    def open(self) -> tuple[Transaction, ...]:
-        return tuple(txn for txn in self.ongoing if txn.state == OPEN)
+    def open(self) -> Sequence[Transaction]:
+        return self.of(OPEN)
 
     @property
-    def hanging(self) -> tuple[Transaction, ...]:
-        return tuple(txn for txn in self.ongoing if txn.state == HANGING)
+    def hanging(self) -> Sequence[Transaction]:
+        return self.of(HANGING)
 
     @property
-    def aborted(self) -> Transactions:
-        return self._of(ABORT)
+    def aborted(self) -> Sequence[Transaction]:
+        return self.of(ABORTED)
 
     @property
-    def committed(self) -> Transactions:
-        return self._of(COMMIT)
+    def committed(self) -> Sequence[Transaction]:
+        return self.of(COMMITTED)
 
-    def _of(self, wanted: int) -> Transactions:
-        which = [row for row, code in enumerate(self._ended[_CODE::WIDTH]) if code == wanted]
-        return Transactions(self._ended, which, self._names)
+    def spreads(self) -> dict[str, Spread]:
+        """Least, mean and most over the transactions that have ended and have data here: `batches`, `records` and
+        `bytes` of one, and its `duration_ms`. Empty where there is none."""
+        rows = self._ended
+        had_data = rows[_BATCHES::WIDTH]
+        numbers = {name: compress(rows[ROW.index(name) :: WIDTH], had_data) for name in ("batches", "records", "bytes")}
+        begun, ended = rows[ROW.index("first_timestamp") :: WIDTH], rows[ROW.index("marker_timestamp") :: WIDTH]
+        took = (end - start for start, end in zip(begun, ended, strict=True) if start >= 0 and end >= 0)
+        found = {name: list(values) for name, values in {**numbers, "duration_ms": took}.items()}
+        return {name: Spread(min(one), sum(one) / len(one), max(one)) for name, one in found.items() if one}
+
+    def of(self, state: str) -> Sequence[Transaction]:
+        """Those of one state, in order."""
+        if state not in _CODE_OF:
+            return tuple(txn for txn in self.ongoing if txn.state == state)
+        wanted, codes = _CODE_OF[state], self._ended[_CODE::WIDTH]
+        return Transactions(self._ended, [row for row, code in enumerate(codes) if code == wanted], self._names)
+
+    def count(self, state: str) -> int:
+        """How many there are of a state."""
+        return self._ended[_CODE::WIDTH].count(_CODE_OF[state]) if state in _CODE_OF else len(self.of(state))
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{len(getattr(self, state))} {state}" for state in STATES)
+        counts = ", ".join(f"{self.count(state)} {state}" for state in STATES)
         return f"<TransactionListing: {counts}; last stable offset {self.last_stable_offset}>"
 
 

@@ -53,8 +53,8 @@ ROW = (
 WIDTH = len(ROW)
 
 
-def _without_data(first: int, segment: int) -> list[int]:
-    return [-1, first, -1, -1, -1, 0, 0, 0, segment, -1, 0]
+def _without_data(epoch: int, first: int, segment: int) -> list[int]:
+    return [epoch, first, -1, -1, -1, 0, 0, 0, segment, -1, 0]
 
 
 @dataclass
@@ -161,13 +161,12 @@ class Match:
                 coordinator[producer] = count
                 txn = opened.pop(producer, None)
                 if compared:
-                    txn = self._compare(code, producer, last, txn)
+                    txn = self._compare(code, producer, last, epoch, txn)
+                row = (producer, code, last, time, count, segment)
                 if txn is None:
-                    txn = _without_data(-1, segment)
-                    txn[EPOCH] = epoch
-                    self.without_data.extend((producer, code, last, time, count, segment, *txn[:POSITION]))
+                    self.without_data.extend((*row, *_without_data(epoch, -1, segment)[:POSITION]))
                 else:
-                    ended.extend((producer, code, last, time, count, segment, *txn[:POSITION]))
+                    ended.extend((*row, *txn[:POSITION]))
 
     # ---- what is rare
 
@@ -191,7 +190,9 @@ class Match:
             raise error("control_record_invalid", fault)
         self.note("marker_unreadable", offset, producer, detail)
 
-    def _compare(self, code: int, producer: int, offset: int, txn: list[int] | None) -> list[int] | None:
+    def _compare(
+        self, code: int, producer: int, offset: int, epoch: int, txn: list[int] | None
+    ) -> list[int] | None:
         """The marker against its entry in .txnindex; that may know where the transaction began before the input."""
         assert self._index is not None and self.first_offset is not None
         entry = self._index.pop((producer, offset), None)
@@ -204,7 +205,7 @@ class Match:
                 self._differs(offset, producer, "nothing", "an ABORT")
             return txn
         if txn is None:
-            return _without_data(entry.first_offset, self._segment)
+            return _without_data(epoch, entry.first_offset, self._segment)
         if entry.first_offset != txn[FIRST]:
             if entry.first_offset < self.first_offset:
                 txn[FIRST] = entry.first_offset
@@ -237,7 +238,7 @@ class Match:
             return
         lost = f"only the .txnindex has the ABORT of producer {producer} at offset {last}"
         self.note("marker_missing", last, producer, lost)
-        txn = self.open.pop(producer, None) or _without_data(first, self._segment)
+        txn = self.open.pop(producer, None) or _without_data(-1, first, self._segment)
         txn[FIRST] = min(first, txn[FIRST])
         self.ended.extend((producer, ABORT, last, -1, -1, self._segment, *txn[:POSITION]))
 

@@ -1,0 +1,201 @@
+"""The text of `kafkarec txn`: one line a partition, or one partition in detail; then what to type."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from kafkarec.transactions import STATES, Transaction
+
+from .table import NOTHING, moment, safe
+from .table import render as laid_out
+
+if TYPE_CHECKING:
+    from .txn import Partition
+
+_MOST_ROWS, _MOST_IN_DETAIL, _MOST_NOTES = 20, 3, 5
+_TOOL = "kafka-transactions.sh --bootstrap-server HOST:9092"
+_STEPS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
+
+
+def render(found: Sequence[Partition], states: Sequence[str], hanging_after: timedelta, everything: bool) -> str:
+    """The whole text, with a line end."""
+    if len(found) == 1:
+        return "".join(_detail(found[0], states, everything))
+    busy = [one for one in found if len(one.listing) or len(one.listing.without_data) or one.listing.notes]
+    text = _verdict(found, hanging_after)
+    if busy:
+        shown = busy if everything else busy[:_MOST_ROWS]
+        text += "\n" + laid_out([(title, [show(one) for one in shown]) for title, show in _PARTITIONS])
+        text += _more(len(busy) - len(shown), "partition")
+    idle = len(found) - len(busy)
+    if idle:
+        text += f"{counted(idle, 'partition')} without transactions\n"
+    bad = [one for one in busy if one.listing.hanging]
+    for one in bad if everything else bad[:_MOST_IN_DETAIL]:
+        text += "\n" + "".join(_detail(one, ("hanging",), everything))
+    if len(bad) > _MOST_IN_DETAIL and not everything:
+        text += f"\n{_more(len(bad) - _MOST_IN_DETAIL, 'partition')}"
+    return text
+
+
+def _verdict(found: Sequence[Partition], hanging_after: timedelta) -> str:
+    """One line: does anything hang, and where is it worst."""
+    counts = {state: sum(one.listing.count(state) for one in found) for state in STATES}
+    sums = ", ".join(f"{number} {state}" for state, number in counts.items())
+    text = f"{counted(len(found), 'partition')}: {sums}\n"
+    if counts["hanging"]:
+        after = lasting(hanging_after // timedelta(milliseconds=1))
+        where = sum(1 for one in found if one.listing.hanging)
+        text += f"hanging (open for {after} or more) in {counted(where, 'partition')}, the worst is {found[0].name}\n"
+    return safe_lines(text)
+
+
+def _stuck(one: Partition) -> str:
+    return NOTHING if one.stuck_ms is None else lasting(one.stuck_ms)
+
+
+_PARTITIONS: tuple[tuple[str, Callable[[Partition], str]], ...] = (
+    ("partition", lambda one: one.name),
+    *((state, (lambda one, state=state: str(one.listing.count(state)))) for state in STATES),
+    ("last stable", lambda one: _number(one.listing.last_stable_offset)),
+    ("log end", lambda one: _number(one.listing.next_offset)),
+    ("waiting", lambda one: str(one.waiting)),
+    ("stuck for", _stuck),
+)
+
+_COLUMNS: tuple[tuple[str, Callable[[Transaction], str]], ...] = (
+    ("state", lambda txn: txn.state),
+    ("producer", lambda txn: str(txn.producer_id)),
+    ("epoch", lambda txn: str(txn.producer_epoch)),
+    ("first offset", lambda txn: _number(txn.first_offset)),
+    ("marker", lambda txn: _number(txn.marker_offset)),
+    ("begun", lambda txn: moment(txn.first_timestamp)),
+    ("duration", lambda txn: NOTHING if txn.duration_ms is None else lasting(txn.duration_ms)),
+    ("batches", lambda txn: str(txn.batches)),
+    ("records", lambda txn: str(txn.records)),
+    ("bytes", lambda txn: str(txn.bytes)),
+)
+
+
+def _detail(one: Partition, states: Sequence[str], everything: bool) -> Iterator[str]:
+    found = one.listing
+    if found.next_offset is None:
+        yield f"{safe(one.name)}: no batch, so no transaction\n"
+        return
+    newest = f", newest record of {moment(found.max_timestamp)}" if found.max_timestamp is not None else ""
+    yield f"{safe(one.name)}: {counted(one.segments, 'segment')}, log end {found.next_offset}{newest}\n"
+    yield _consumers(one)
+    for state in states:
+        yield from _table(one, state, everything)
+    yield _sums(one)
+    notes = found.notes if everything else found.notes[:_MOST_NOTES]
+    for note in notes:
+        yield f"note: {safe(note.detail)} [{note.reason}]\n"
+    yield _more(len(found.notes) - len(notes), "note")
+    if one.alone:
+        yield "note: this is one file; a marker in a later segment is not seen. Name the partition's folder for all\n"
+    yield from _advice(one)
+
+
+def _consumers(one: Partition) -> str:
+    stable = one.listing.last_stable_offset
+    if not one.listing.ongoing:
+        return f"last stable offset {stable}: a read_committed consumer can read to the end\n"
+    text = f"last stable offset {stable}: a read_committed consumer stands there"
+    first = one.listing.ongoing[0]
+    if first.duration_ms is not None:
+        text += f" since {moment(first.first_timestamp)} ({lasting(first.duration_ms)} before the newest record)"
+    return f"{text}; {counted(one.waiting, 'offset')} behind it {'wait' if one.waiting != 1 else 'waits'}\n"
+
+
+def _table(one: Partition, state: str, everything: bool) -> Iterator[str]:
+    """Those of a state; of many the oldest open ones, and the last that have ended."""
+    chosen = one.listing.of(state)
+    if not len(chosen):
+        return
+    skipped = 0 if everything else max(len(chosen) - _MOST_ROWS, 0)
+    from_front = state in ("open", "hanging")
+    rows = list(islice(chosen, _MOST_ROWS)) if skipped and from_front else list(chosen[skipped:])
+    yield "\n" + laid_out([(title, [show(txn) for txn in rows]) for title, show in _COLUMNS])
+    if skipped:
+        yield f"and {skipped} {'younger' if from_front else 'earlier'} ones: --all shows them\n"
+
+
+def _sums(one: Partition) -> str:
+    found = one.listing
+    counts = ", ".join(f"{found.count(state)} {state}" for state in STATES)
+    text = f"\n{counts}"
+    if len(found.without_data):
+        text += f"; {counted(len(found.without_data), 'marker')} without data here (empty, or begun before this log)"
+    spreads = found.spreads()
+    for name in ("batches", "records"):
+        if name in spreads:
+            spread = spreads[name]
+            text += f"\n{name} of a transaction: {spread.least} to {spread.most}, mean {spread.mean:.1f}"
+    if "duration_ms" in spreads:
+        took = spreads["duration_ms"]
+        text += f"\nduration: {lasting(took.least)} to {lasting(took.most)}, mean {lasting(round(took.mean))}"
+    return text + "\n"
+
+
+def _advice(one: Partition) -> Iterator[str]:
+    hanging = one.listing.hanging
+    if not hanging:
+        return
+    yield "\nAsk the brokers whether it still hangs, then end it (3.0 and later; below that the second form):\n"
+    lines = [line for txn in hanging[:_MOST_IN_DETAIL] for line in commands(one.topic, one.partition, txn)]
+    for line in dict.fromkeys(lines):
+        yield f"  {line}\n"
+    yield _more(len(hanging) - _MOST_IN_DETAIL, "hanging transaction")
+
+
+def commands(topic: str | None, partition: int | None, txn: Transaction) -> list[str]:
+    """What Kafka's TransactionsCommand wants to be told: to look, and to abort by start offset (brokers of 3.0 and
+    later) or by the producer. It takes coordinator epoch 0 where no marker of the producer is known (KIP-664)."""
+    known = ("TOPIC", "PARTITION") if topic is None or partition is None else (shlex.quote(topic), partition)
+    place = "--topic {} --partition {}".format(*known)
+    coordinator = 0 if txn.coordinator_epoch is None else txn.coordinator_epoch
+    producer = f"--producer-id {txn.producer_id} --producer-epoch {txn.producer_epoch}"
+    return [
+        f"{_TOOL} find-hanging {place}",
+        f"{_TOOL} abort {place} --start-offset {txn.first_offset}",
+        f"{_TOOL} abort {place} {producer} --coordinator-epoch {coordinator}",
+    ]
+
+
+def lasting(ms: int) -> str:
+    """The two largest units of a duration."""
+    if ms < 0:
+        return f"-{lasting(-ms)}"
+    for at, (unit, size) in enumerate(_STEPS):
+        if ms < size:
+            continue
+        if unit == "s":
+            return f"{ms / 1000:.3g} s" if ms < 10_000 else f"{ms // 1000} s"
+        smaller, below = _STEPS[at + 1]
+        return f"{ms // size} {unit} {ms % size // below} {smaller}"
+    return f"{ms} ms"
+
+
+def counted(number: int, one: str) -> str:
+    return f"{number} {one}{'' if number == 1 else 's'}"
+
+
+def quoted(path: str) -> str:
+    return shlex.quote(path)
+
+
+def safe_lines(text: str) -> str:
+    return "".join(f"{safe(line)}\n" for line in text.splitlines())
+
+
+def _number(value: int | None) -> str:
+    return NOTHING if value is None else str(value)
+
+
+def _more(number: int, what: str) -> str:
+    return f"and {counted(number, f'more {what}')}: --all shows them\n" if number > 0 else ""
