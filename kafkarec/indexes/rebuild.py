@@ -24,7 +24,7 @@ leader-epoch-checkpoint tells: recovery begins with it, and so do we.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kafkarec.producers import EndedTransaction, Marker, ProducerStates
@@ -107,7 +107,7 @@ class SegmentRebuild:
                 self._add_entry(last, position)
             if magic >= 2 and epoch is not None and epoch >= 0 and (not self.epochs or epoch > self.epochs[-1].epoch):
                 epoch_file.assign(self.epochs, epoch, base)
-        self._follow_producers(columns, markers)
+        self.aborted += [entry_of(one) for one in follow(self.states, columns, markers) if one.aborted]
 
     def _add_entry(self, last: int, position: int) -> None:
         self._last_indexed = position
@@ -127,25 +127,6 @@ class SegmentRebuild:
         self._timeindex += time_index.write([self._largest], self._base)
         self._written = self._largest
 
-    def _follow_producers(self, columns: Mapping[str, list[Any]], markers: Mapping[int, Marker | None]) -> None:
-        states = self.states
-        for pid, epoch, sequence, base, last, timestamp, transactional, control, position in zip(
-            *(columns[name] for name in _PRODUCER), strict=True
-        ):
-            if pid is None or pid < 0:
-                continue
-            epoch = -1 if epoch is None else epoch
-            timestamp = -1 if timestamp is None else timestamp
-            if control:
-                ended = states.append_control(pid, epoch, base, timestamp, markers.get(position))
-                if ended is not None and ended.aborted:
-                    self.aborted.append(entry_of(ended))
-                continue
-            sequence = -1 if sequence is None else sequence
-            states.append_data(pid, epoch, sequence, base, last, timestamp, transactional)
-        if columns["last_offset"]:
-            states.end_offset = columns["last_offset"][-1] + 1
-
     def _problem(self, kind: str, sentence: str) -> None:
         self._problems.setdefault(kind, sentence)
 
@@ -154,6 +135,28 @@ class SegmentRebuild:
         self._add_time()
         transactions = txn_index.write(self.aborted)
         return SegmentIndexes(bytes(self._index), bytes(self._timeindex), transactions, tuple(self._problems.values()))
+
+
+def follow(
+    states: ProducerStates, columns: Mapping[str, list[Any]], markers: Mapping[int, Marker | None]
+) -> Iterator[EndedTransaction]:
+    """Moves `states` on over batches, given as columns; gives each transaction where its marker ends it. To be used up:
+    the states are behind the batches when the last one is asked for."""
+    for pid, epoch, sequence, base, last, timestamp, transactional, control, position in zip(
+        *(columns[name] for name in _PRODUCER), strict=True
+    ):
+        if pid is None or pid < 0:
+            continue
+        epoch = -1 if epoch is None else epoch
+        timestamp = -1 if timestamp is None else timestamp
+        if control:
+            ended = states.append_control(pid, epoch, base, timestamp, markers.get(position))
+            if ended is not None:
+                yield ended
+            continue
+        states.append_data(pid, epoch, -1 if sequence is None else sequence, base, last, timestamp, transactional)
+    if columns["last_offset"]:
+        states.end_offset = columns["last_offset"][-1] + 1
 
 
 def entry_of(ended: EndedTransaction) -> txn_index.AbortedTransaction:
