@@ -30,7 +30,7 @@ class Decoding:
     def cells(self, piece: Piece) -> dict[str, list[str]]:
         """For each decoded column a whole cell, `"name":text`, per row of the chunk (empty for rows not chosen)."""
         topic = piece.source.topic
-        if topic not in messages.TOPICS:
+        if topic is None or topic not in messages.TOPICS:
             return {}
         columns = piece.chunk.columns
         controls = columns["is_control"].numbers()

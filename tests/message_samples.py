@@ -1,0 +1,143 @@
+"""Random records of internal topics, from the schema tables: every type, every version; and ways to spoil bytes."""
+
+from __future__ import annotations
+
+import base64
+import random
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kafkarec.messages.notation import Field, RecordType, Struct
+from kafkarec.messages.protocol import TAGGED, default_of
+from kafkarec.messages.topics import CONSUMER_MESSAGES, TOPICS, Topic, write_key, write_value
+from kafkarec.messages.writing import write_message
+
+FLAGS = {
+    "__consumer_offsets": "--offsets-decoder",
+    "__transaction_state": "--transaction-log-decoder",
+    "__cluster_metadata": "--cluster-metadata-decoder",
+    "__share_group_state": "--share-group-state-decoder",
+    "__remote_log_metadata": "--remote-log-metadata-decoder",
+}
+_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+_TEXTS = ("", "a", "topic-1", "grün", '\u2028\x7f\x00\x1f"\\\n\t\b\f\r/', "\U0001f600", "x" * 3, "x" * 130)
+# Those on which JDKs before 19 print more digits than needed are left out: 2.0E-3 and 3.14E22 among them.
+_DOUBLES = (
+    0.0,
+    -0.0,
+    1.5,
+    1e7,
+    1e-3,
+    1234567.0,
+    12345678.0,
+    1e300,
+    1048576.0,
+    float("nan"),
+    float("inf"),
+    float("-inf"),
+)
+
+
+class Sample(NamedTuple):
+    """A record: what it is, its bytes, the fields they were made of."""
+
+    topic: Topic
+    type: RecordType
+    version: int
+    key: bytes | None
+    value: bytes
+    key_fields: dict[str, Any] | None
+    value_fields: dict[str, Any]
+
+
+class Maker:
+    """Makes fields of any schema; the same seed makes the same ones."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def scalar(self, type_: str) -> Any:
+        pick = self.random.choice
+        if type_ in _BITS:
+            high = 1 << (_BITS[type_] - 1)
+            return pick([0, 1, -1, high - 1, -high, self.random.randrange(-high, high), self.random.randrange(100)])
+        if type_ == "uuid":
+            return base64.urlsafe_b64encode(self.random.randbytes(16)).rstrip(b"=").decode()
+        if type_ == "bytes":
+            return self.random.randbytes(pick([0, 1, 5, 40]))
+        return pick({"string": _TEXTS, "bool": (False, True), "uint16": (0, 65535, 9092), "float64": _DOUBLES}[type_])
+
+    def value(self, field: Field, version: int) -> Any:
+        if field.nullable and self.random.random() < 0.25:
+            return None
+        if field.tag is not None and self.random.random() < 0.3:
+            return default_of(field, version)
+        if field.is_array:
+            return [self.one(field, version) for _ in range(self.random.choice([0, 1, 1, 2, 5]))]
+        return self.one(field, version)
+
+    def one(self, field: Field, version: int) -> Any:
+        return self.fields(field.struct, version) if field.struct else self.scalar(field.type)
+
+    def fields(self, of: Struct, version: int) -> dict[str, Any]:
+        return {field.name: self.value(field, version) for field in of.fields if field.is_in(version)}
+
+    def record(self, topic: Topic, kind: RecordType, version: int) -> Sample:
+        value = self.fields(kind.value.struct, version)
+        if kind.value.is_flexible(version) and self.random.random() < 0.2:
+            value[TAGGED] = [(90, b""), (5000, self.random.randbytes(130))]
+        if kind.name == "GroupMetadata":
+            self._consumers(value)
+        self._make_plausible(value)
+        key = self.fields(kind.key.struct, 0) if kind.key else None
+        key_bytes = None if key is None else write_key(kind, key)
+        return Sample(topic, kind, version, key_bytes, write_value(topic, kind, version, value), key, value)
+
+    def _consumers(self, group: dict[str, Any]) -> None:
+        """Members that speak the consumer protocol, or nearly."""
+        group["protocolType"] = self.random.choice(["consumer", "consumer", "connect"])
+        for member in group["members"]:
+            for name in ("subscription", "assignment"):
+                message = CONSUMER_MESSAGES[f"ConsumerProtocol{name.capitalize()}"].value
+                version = self.random.randrange(4)
+                body = write_message(message, version, self.fields(message.struct, version))
+                said = self.random.choice([version, version, 9, -1])
+                member[name] = said.to_bytes(2, "big", signed=True) + body
+
+    def _make_plausible(self, fields: dict[str, Any]) -> None:
+        """Remote log metadata that Kafka's objects do not refuse, mostly."""
+        if self.random.random() < 0.2:
+            return
+        for name in ("remoteLogSegmentState", "remotePartitionDeleteState"):
+            if name in fields:
+                fields[name] = self.random.randrange(3)
+        if "endOffset" in fields:
+            fields["startOffset"] = abs(fields["startOffset"]) % 1000
+            fields["endOffset"] = fields["startOffset"] + 5
+
+    def spoil(self, blob: bytes) -> bytes:
+        """Cut, lengthened, overwritten or with a wild varint put in."""
+        out = bytearray(blob)
+        way = self.random.random()
+        if way < 0.15 and len(out) > 2:
+            out[self.random.choice([1, 2])] = self.random.choice([0, 1, 2, 3, 4, 5, 6, 9, 0x7F])
+        elif way < 0.4:
+            del out[self.random.randrange(len(out) + 1) :]
+        elif way < 0.5:
+            out += self.random.randbytes(self.random.choice([1, 2, 9]))
+        elif way < 0.6:
+            at = self.random.randrange(len(out) + 1)
+            out[at:at] = b"\xff" * self.random.choice([1, 4, 5]) + bytes([self.random.choice([0, 8, 15, 0x7F])])
+        else:
+            for _ in range(self.random.choice([1, 1, 2, 4])):
+                if out:
+                    out[self.random.randrange(len(out))] = self.random.choice([0, 1, 2, 0x7F, 0x80, 0xFF, 0xFE, 0x41])
+        return bytes(out)
+
+
+def kinds() -> Iterator[tuple[Topic, RecordType, int]]:
+    """Every record type in every version."""
+    for topic in TOPICS.values():
+        for kind in topic.types.values():
+            for version in range(kind.value.first, kind.value.last + 1):
+                yield topic, kind, version

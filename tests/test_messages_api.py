@@ -1,0 +1,121 @@
+"""`kafkarec.messages` as a user of Python meets it: one record, rows, columns, what there is."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import polars
+import pyarrow as pa
+import pytest
+
+import kafkarec
+from kafkarec import messages
+from kafkarec.messages import records as records_module
+
+SEGMENTS = Path(__file__).parent / "vectors" / "segments"
+OFFSETS = kafkarec.decode((SEGMENTS / "__consumer_offsets-0" / "00000000000000000000.log").read_bytes())
+METADATA_LOG = (SEGMENTS / "__cluster_metadata-0" / "00000000000000000000.log").read_bytes()
+
+
+def test_one_record() -> None:
+    record = OFFSETS[2]
+    found = messages.read("__consumer_offsets", record.key, record.value)
+    assert (found.type, found.type_id, found.version, found.is_tombstone) == ("OffsetCommit", 1, 4, False)
+    assert found.key == {"group": "readers-classic", "topic": "grouped", "partition": 0}
+    assert found.value == {
+        "offset": 10,
+        "leaderEpoch": -1,
+        "metadata": "note 10",
+        "commitTimestamp": 1795227913956,
+        "topicId": "cMKeh4UETHqYvSSYh98UrQ",
+    }
+    assert (found.raw_key, found.raw_value, found.problem) == (record.key, record.value, None)
+    assert found == messages.read("__consumer_offsets", record.key, record.value)
+    assert len({found, messages.read("__consumer_offsets", record.key, record.value)}) == 1
+    with pytest.raises(AttributeError):
+        found.type = "GroupMetadata"  # type: ignore[misc]
+    assert "readers-classic" in repr(found) and "raw_value" not in repr(found)
+
+
+def test_a_tombstone_has_a_key_and_no_value() -> None:
+    record = OFFSETS[14]
+    found = messages.read("__consumer_offsets", record.key, record.value)
+    assert (found.type, found.version, found.value) == ("ConsumerGroupCurrentMemberAssignment", None, None)
+    assert found.is_tombstone and found.problem is None
+    assert found.as_json() == {"key": {"type": found.type, "data": found.key}, "value": None}
+
+
+def test_members_of_a_classic_group_are_opened_in_json_and_bytes_in_fields() -> None:
+    found = messages.read("__consumer_offsets", OFFSETS[1].key, OFFSETS[1].value)
+    assert found.value is not None and isinstance(found.value["members"][0]["assignment"], bytes)
+    shown = found.as_json()["value"]["data"]["members"][0]
+    assert shown["assignment"] == {"assignedPartitions": [{"topic": "grouped", "partitions": [0]}], "userData": None}
+    json.dumps(found.as_json())
+
+
+def test_rows_of_mixed_types_leave_control_records_out() -> None:
+    decoded = kafkarec.decode(METADATA_LOG, control=True)
+    rows = list(messages.rows(decoded, "__cluster_metadata"))
+    assert len(rows) == sum(not record.is_control for record in decoded) < len(decoded)
+    assert list(rows[0]) == ["offset", "timestamp", "type", "version", "is_tombstone", "key", "value", "problem"]
+    assert {row["problem"] for row in rows} == {None}
+    topics = [row["value"]["name"] for row in rows if row["type"] == "TopicRecord"]
+    assert {"txn", "compacted", "logappend"} <= set(topics)
+
+
+def test_columns_of_one_type_go_into_any_table() -> None:
+    found = messages.columns(OFFSETS, "__consumer_offsets", type="OffsetCommit")
+    names = [column.name for column in messages.schema("__consumer_offsets", "OffsetCommit")]
+    assert list(found) == ["offset", "timestamp", "version", "is_tombstone", *names]
+    assert found["key_group"] == ["readers-classic"] * 3 + ["readers-consumer"] * 3
+    assert found["value_offset"] == [10, 20, 25] * 2
+    assert found["value_expireTimestamp"] == [None] * 6
+    assert pa.table(found).num_rows == polars.DataFrame(found).height == 6
+    assert list(messages.columns([], "__consumer_offsets", type="OffsetCommit")) == list(found)
+    assert list(messages.columns(OFFSETS, "__consumer_offsets"))[-1] == "problem"
+
+
+def test_an_opened_partition_knows_its_topic_and_is_streamed() -> None:
+    asked: list[list[str]] = []
+
+    def stream(columns: list[str]) -> list[kafkarec.RecordColumns]:
+        asked.append(columns)
+        return [OFFSETS[:3], OFFSETS[3:]]
+
+    opened = SimpleNamespace(topic="__consumer_offsets", stream=stream)
+    assert messages.columns(opened, type="OffsetCommit") == messages.columns(
+        OFFSETS, "__consumer_offsets", type="OffsetCommit"
+    )
+    assert asked == [["offset", "timestamp", "key", "value"]]
+
+
+def test_wrong_words_are_answered_with_the_right_ones() -> None:
+    with pytest.raises(ValueError, match=r"'orders' is no internal topic; give one of __consumer_offsets, "):
+        messages.read("orders", None, None)
+    with pytest.raises(ValueError, match=r"has no records 'Offset'; there are: LegacyOffsetCommit, OffsetCommit"):
+        messages.rows([], "__consumer_offsets", type="Offset")
+    with pytest.raises(ValueError, match="is no internal topic"):
+        messages.columns([])
+    with pytest.raises(ValueError, match="one of keep, raise"):
+        messages.read("__consumer_offsets", None, None, errors="skip")
+
+
+def test_the_schema_says_types_and_versions() -> None:
+    columns = {column.name: column[1:] for column in messages.schema("__cluster_metadata", "PartitionRecord")}
+    assert columns["value_replicas"] == ("[int32]", "0-2", False)
+    assert columns["value_directories"] == ("[uuid]", "1-2", False)
+    assert columns["value_lastKnownElr"] == ("[int32]?", "2", True)
+    assert "PartitionRecord" in repr(messages.TOPICS["__cluster_metadata"])
+
+
+def test_a_missing_key_is_said() -> None:
+    assert messages.read("__transaction_state", None, b"\0\0").problem == (
+        "the key is null, and it says what the record is"
+    )
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(records_module).failed == 0
