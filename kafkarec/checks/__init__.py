@@ -1,7 +1,7 @@
 """verify: is it damaged, where exactly, what is lost, what to do now
 
     kinds      the closed table of findings                report      Report, PartitionReport, FileReport, Finding
-    verify     opens, examines side by side, reports       text, html  the report for eyes
+    run        opens, examines side by side, reports       text, html  the report for eyes
     files      one segment, every byte once                partition   what holds between the files of a log
     headers, records, payloads, messages                   what Kafka passes over in silence, by where it stands
     offsets, epochs, sequences, gaps, sidefiles            what must fit together along a log
@@ -10,6 +10,6 @@
 from .kinds import KINDS
 from .notes import Finding
 from .report import FileReport, PartitionReport, Range, Report
-from .verify import verify
+from .run import verify
 
 __all__ = ["KINDS", "FileReport", "Finding", "PartitionReport", "Range", "Report", "verify"]

@@ -37,8 +37,9 @@ class Follower(Protocol):
 class FileFacts:
     """What is known of one file while its log is put together."""
 
-    segment: Any
+    path: str
     name: str
+    base_offset: int | None
     notes: Notebook
     offsets: OffsetTrack
     epochs: EpochTrack
@@ -57,7 +58,12 @@ class FileFacts:
     @property
     def is_log(self) -> bool:
         """Whether its name says where its offsets begin (a .checkpoint's says where they end)."""
-        return self.segment.base_offset is not None and ".log" in self.name
+        return self.base_offset is not None and ".log" in self.name
+
+    @property
+    def begin(self) -> int:
+        """The base offset that the name of a log's segment tells."""
+        return self.base_offset or 0
 
     def add_damage(self, found: Iterable[Damage]) -> None:
         """Keeps damage; each range counts as damaged or as unreadable."""
@@ -74,7 +80,7 @@ class FileFacts:
     def report(self) -> FileReport:
         """The frozen form."""
         return FileReport(
-            path=self.segment.path,
+            path=self.path,
             name=self.name,
             size=self.size,
             good_bytes=self.good_bytes,
@@ -83,7 +89,7 @@ class FileFacts:
             remaining=self.remaining,
             batches=self.batches,
             records=self.records,
-            base_offset=self.segment.base_offset,
+            base_offset=self.base_offset,
             first_offset=self.offsets.first,
             next_offset=self.offsets.next,
             ranges=self._ranges(),
@@ -115,15 +121,15 @@ def examine(
     segment: Any, wishes: payloads.Wishes, followers: Iterable[Follower] = (), progress: Progress | None = None
 ) -> FileFacts:
     """Reads a whole segment. A file that cannot be read at all is a finding, and its bytes count as unreadable."""
-    name = segment.path
-    facts = FileFacts(segment, segment.name, Notebook(name), OffsetTrack(name), EpochTrack(name))
+    path, base = segment.path, segment.base_offset
+    facts = FileFacts(path, segment.name, base, Notebook(path), OffsetTrack(path), EpochTrack(path))
     facts.offsets.rising = facts.is_log
     try:
         facts.size = segment.size
         _read(segment, facts, wishes, list(followers), progress or (lambda done: None))
     except OSError as error:
         facts.notes.add("unreadable_file", (error.strerror or str(error)).lower())
-    _judge(facts)
+    _judge(facts, segment)
     return facts
 
 
@@ -147,7 +153,7 @@ def _read(
             records.check_header_keys(piece, rows, raw, facts.notes)
             payloads.check(rows, raw, wishes, facts.notes)
             for follower in followers:
-                follower.follow(facts.segment.path, rows)
+                follower.follow(facts.path, rows)
             _sum_up(facts, rows)
         facts.remaining = piece.remaining
         progress(end)
@@ -176,24 +182,24 @@ def _sum_up(facts: FileFacts, rows: Rows) -> None:
     facts.max_timestamp = max([*times, *([] if facts.max_timestamp is None else [facts.max_timestamp])], default=None)
 
 
-def _judge(facts: FileFacts) -> None:
+def _judge(facts: FileFacts, segment: Any) -> None:
     """What the file as a whole says."""
     notes, size = facts.notes, facts.size
     told = facts.good_bytes + facts.damaged_bytes + facts.unreadable_bytes + facts.remaining
     if told != size and "unreadable_file" not in notes:
         notes.add("tiling_broken", f"{told} bytes told of {size}")
-    if "unreadable_file" in notes:
+    if "unreadable_file" in notes and size > told:
         reason = f"the file cannot be read from byte {told} on"
-        facts.add_damage([Damage(facts.segment.path, told, size - told, None, None, size, "unreadable", reason)])
+        facts.add_damage([Damage(facts.path, told, size - told, None, None, size, "unreadable", reason)])
     if not size and "unreadable_file" not in notes:
         notes.add("empty_file", "no bytes")
     if facts.remaining:
         at = size - facts.remaining
-        facts.preallocated = _is_zero(facts.segment, at, facts.remaining)
+        facts.preallocated = _is_zero(segment, at, facts.remaining)
         kind = "preallocated" if facts.preallocated else "cut_tail"
         what = "zeros behind the last batch" if facts.preallocated else "bytes of a batch that was cut"
         notes.add(kind, f"{facts.remaining} {what}", Place(at, facts.offsets.next))
-    first, base = facts.offsets.first, facts.segment.base_offset
+    first, base = facts.offsets.first, facts.begin
     if facts.is_log and first is not None and first < base:
         notes.add("offset_below_file_name", f"offset {first} in a file of base offset {base}", Place(offset=first))
 

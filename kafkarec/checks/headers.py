@@ -41,7 +41,8 @@ _NEVER_NEGATIVE = (
 
 def _not_negative(rows: Rows, notes: Notebook, kind: str, name: str, what: str) -> None:
     column = rows[name]
-    if min((value for value in column if value is not None), default=0) >= 0:
+    known = [value for value in column if value is not None] if None in column else column
+    if not known or min(known) >= 0:
         return
     for row, value in enumerate(column):
         if value is not None and value < 0:

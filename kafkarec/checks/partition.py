@@ -68,30 +68,30 @@ def _name_the_ends(files: Sequence[FileFacts]) -> None:
     for before, after in pairwise(files):
         if before.damage and before.damage[-1].lost_to is None:
             last = before.damage[-1]
-            before.damage[-1] = last._replace(lost_to=after.segment.base_offset - 1)
+            before.damage[-1] = last._replace(lost_to=after.begin - 1)
     for one in files:
         if one.damage and one.damage[0].lost_from is None:
-            one.damage[0] = one.damage[0]._replace(lost_from=one.segment.base_offset)
+            one.damage[0] = one.damage[0]._replace(lost_from=one.base_offset)
 
 
 def _between(files: Sequence[FileFacts], notes: Notebook) -> list[Gap]:
     """Overlaps are told; gaps are returned."""
     found: list[Gap] = []
     for before, after in pairwise(files):
-        begin, end = after.segment.base_offset, before.offsets.next
-        if begin == before.segment.base_offset:
+        begin, end = after.begin, before.offsets.next
+        if begin == before.begin:
             detail = f"{before.name} and {after.name} hold the same base offset"
-            notes.add("duplicate_segment", detail, Place(offset=begin), file=after.segment.path)
+            notes.add("duplicate_segment", detail, Place(offset=begin), file=after.path)
         elif end is not None and end > begin:
             detail = f"{before.name} goes on to offset {end - 1}, and {after.name} begins at {begin}"
-            notes.add("segment_overlap", detail, Place(offset=begin), file=before.segment.path)
+            notes.add("segment_overlap", detail, Place(offset=begin), file=before.path)
         elif end is not None and end < begin and not _ends_in_damage(before):
-            found.append(Gap(before.segment.path, None, end, begin - 1))
+            found.append(Gap(before.path, None, end, begin - 1))
     for one in files:
-        first, base = one.offsets.first, one.segment.base_offset
+        first, base = one.offsets.first, one.begin
         begins_in_damage = bool(one.damage) and one.damage[0].position == 0
         if first is not None and first > base and not begins_in_damage:
-            found.append(Gap(one.segment.path, 0, base, first - 1))
+            found.append(Gap(one.path, 0, base, first - 1))
     return found
 
 

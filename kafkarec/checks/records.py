@@ -37,6 +37,8 @@ def check_offsets(piece: RecordColumns, rows: Rows, notes: Notebook) -> None:
     """The offsets of each batch's records against the batch's own."""
     offsets = piece.column("offset")
     bases, lasts = rows["base_offset"], rows["last_offset"]
+    if _is_dense(rows) and offsets == list(range(bases[0], lasts[-1] + 1)):
+        return
     for row, start, stop in runs(piece):
         base, last = bases[row], lasts[row]
         if base is not None and stop - start == last - base + 1:
@@ -56,6 +58,14 @@ def check_offsets(piece: RecordColumns, rows: Rows, notes: Notebook) -> None:
         elif base is None and high > last:
             detail = f"inner offset {high} in a wrapper of offset {last}"
             notes.add("inner_offset_above_wrapper", detail, rows.place(row))
+
+
+def _is_dense(rows: Rows) -> bool:
+    """Whether each batch has as many records as offsets and begins where the one in front ends: the usual case."""
+    bases, lasts = rows["base_offset"], rows["last_offset"]
+    if None in bases or list(bases[1:]) != list(rows["next_offset"][:-1]):
+        return False
+    return list(rows["record_count"]) == [last - base + 1 for base, last in zip(bases, lasts, strict=True)]
 
 
 def check_header_keys(piece: RecordColumns, rows: Rows, raw: Any, notes: Notebook) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import threading
 import time
@@ -12,7 +13,8 @@ from typing import Any
 
 from kafkarec import checks
 from kafkarec.checks import html, text
-from kafkarec.checks.verify import DEFAULT_LIMIT, Tick
+from kafkarec.checks.parallel import Tick
+from kafkarec.checks.run import DEFAULT_LIMIT
 
 from . import options, output, table
 from .options import CouldNot
@@ -50,7 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true", help="exit 1 for anomalies too")
     parser.add_argument("--all", action="store_true", help="print everything, not one screen of it")
     parser.add_argument("--html", metavar="FILE", help="also write a page with a map of each file")
-    parser.add_argument("--threads", type=_threads, metavar="N", help="default: as many as there are processors")
+    parser.add_argument(
+        "--threads", type=_workers, metavar="N", help="segments side by side; default: as many as there are processors"
+    )
     parser.add_argument(
         "--max-decompressed-bytes",
         type=options.size,
@@ -61,10 +65,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_output(parser, ("text", "json"))
 
 
-def _threads(text: str) -> int:
+def _workers(text: str) -> int:
     number = options.count(text)
     if not 1 <= number <= 256:
-        raise argparse.ArgumentTypeError(f"{text} threads: 1 to 256")
+        raise argparse.ArgumentTypeError(f"{text} workers: 1 to 256")
     return number
 
 
@@ -78,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
                 deep=args.deep,
                 max_decompressed_bytes=args.max_decompressed_bytes,
                 threads=args.threads,
+                processes=args.threads or os.cpu_count() or 1,
                 progress=tick,
                 topic=args.topic,
                 partition=args.partition,

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from .. import storage
+from ..storage.folders import LocalFolder
 from . import partition
-from .files import FileFacts, Follower, Progress, examine
+from .files import FileFacts
 from .notes import Finding, Notebook
+from .parallel import Tick, examine_all
 from .payloads import Wishes
 from .report import STATES, PartitionReport, Report
 from .sequences import Sequences
@@ -21,11 +21,8 @@ from .sequences import Sequences
 DEFAULT_LIMIT = 128 << 20
 WALKED_ANYWAY = 32 << 20
 
-Tick = Callable[[str, int, int], None]
-
-
-class Stopped(Exception):
-    """Raised inside of the workers when the caller gave up."""
+WORTH_A_FORK = 64 << 20
+REMOTE_THREADS = 8
 
 
 def verify(
@@ -35,6 +32,7 @@ def verify(
     deep: bool | None = None,
     max_decompressed_bytes: int = DEFAULT_LIMIT,
     threads: int | None = None,
+    processes: int = 1,
     progress: Tick | None = None,
     topic: str | None = None,
     partition: int | None = None,
@@ -46,7 +44,9 @@ def verify(
     deep: walk every record byte by byte for what Kafka passes over in silence (some microseconds a record);
         None: where there are 32 MiB at most
     max_decompressed_bytes: cap per compressed payload; what is above it cannot be checked
-    threads: segments are read side by side; None: as many as there are processors
+    threads: segments are read side by side; None: 8 for remote files, else 1: the work is not all outside of the GIL
+    processes: the same in processes forked from this one, for local files of 64 MiB and more; the command line uses as
+        many as there are processors. Only for programs without other threads
     progress: called with (path, bytes done, bytes in all) of one file, from any thread
     topic, partition: for `kafkarec.open`, where names do not tell
 
@@ -55,6 +55,8 @@ def verify(
     """
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise ValueError(f"threads {threads!r}: 1 or more")
+    if not isinstance(processes, int) or processes < 1:
+        raise ValueError(f"processes {processes!r}: 1 or more")
     begin = time.monotonic()
     with ExitStack() as opened:
         if isinstance(x, str | bytes | os.PathLike | list | tuple):
@@ -65,7 +67,15 @@ def verify(
         logs = storage.logs(x)
         sizes = sum(_size(segment) for log in logs for segment in log.segments)
         wishes = Wishes(sizes <= WALKED_ANYWAY if deep is None else deep, max_decompressed_bytes)
-        found = _examine_all(logs, wishes, sequences, threads or os.cpu_count() or 1, progress)
+        local = _are_local(logs)
+        found = examine_all(
+            [log.segments for log in logs],
+            wishes,
+            sequences=sequences,
+            threads=threads or (1 if local else REMOTE_THREADS),
+            processes=processes if local and sizes >= WORTH_A_FORK else 1,
+            progress=progress,
+        )
         partitions = [_put_together(x, log, *facts) for log, facts in zip(logs, found, strict=True)]
         own = _around(x, wishes, bool(logs))
     partitions.sort(key=lambda one: (STATES.index(one.state), -one.places, one.name))
@@ -79,40 +89,8 @@ def _size(segment: Any) -> int:
         return 0
 
 
-Found = tuple[list[FileFacts], Sequences | None]
-
-
-def _examine_all(
-    logs: Sequence[Any], wishes: Wishes, sequences: bool, threads: int, progress: Tick | None
-) -> list[Found]:
-    """The facts of each log's segments. One segment is one task; with sequences, which need order, one log is."""
-    stop = threading.Event()
-
-    def one(segment: Any, followers: Sequence[Follower] = ()) -> FileFacts:
-        size = _size(segment)
-        tick: Progress = lambda done: _tick(done, segment, size)  # noqa: E731
-        return examine(segment, wishes, followers, tick)
-
-    def _tick(done: int, segment: Any, size: int) -> None:
-        if stop.is_set():
-            raise Stopped
-        if progress is not None:
-            progress(segment.path, done, size)
-
-    def in_order(log: Any) -> Found:
-        follower = Sequences()
-        return [one(segment, [follower]) for segment in log.segments], follower
-
-    with ThreadPoolExecutor(threads, "kafkarec-verify") as pool:
-        try:
-            if sequences:
-                return list(pool.map(in_order, logs))
-            tasks = [[pool.submit(one, segment) for segment in log.segments] for log in logs]
-            return [([task.result() for task in mine], None) for mine in tasks]
-        except BaseException:
-            stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+def _are_local(logs: Sequence[Any]) -> bool:
+    return all(isinstance(segment._folder, LocalFolder) for log in logs for segment in log.segments)
 
 
 def _put_together(x: Any, log: Any, files: list[FileFacts], follower: Sequences | None) -> PartitionReport:

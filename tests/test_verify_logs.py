@@ -1,0 +1,314 @@
+"""verify on logs of several segments: offsets, epochs, producers, what explains a gap, workers side by side."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+import builders
+import golden
+import pytest
+from test_verify import assert_tiles, kinds
+
+import kafkarec
+from kafkarec import checks
+from kafkarec.checks import Report, parallel
+
+SEGMENTS = golden.VECTORS / "segments"
+
+
+def made(tmp_path: Path, segments: dict[int, list[bytes]], name: str = "orders-0", **small: str) -> Path:
+    """A partition folder: base offset -> batches; `small`: other files, _ for - in their names."""
+    folder = tmp_path / name
+    folder.mkdir(parents=True)
+    for base, batches in segments.items():
+        (folder / f"{base:020}.log").write_bytes(b"".join(batches))
+    for file, text in small.items():
+        (folder / file.replace("_", "-")).write_text(text)
+    return folder
+
+
+def good(base: int, count: int = 5, **fields: object) -> bytes:
+    return builders.good_batch(count, base_offset=base, **fields)
+
+
+def verified(path: object, **options: object) -> Report:
+    report = checks.verify(path, **options)  # type: ignore[arg-type]
+    assert_tiles(report)
+    return report
+
+
+# ---- offsets
+
+
+def test_segments_that_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
+    report = verified(made(tmp_path, {0: [good(0), good(5)], 10: [good(10)]}))
+    assert report.state == "ok"
+
+
+@pytest.mark.parametrize(
+    ("segments", "kind"),
+    [
+        ({0: [good(0), good(3)]}, "offset_overlap"),
+        ({0: [good(5), good(0)]}, "offset_overlap"),
+        ({7: [good(3), good(8)]}, "offset_below_file_name"),
+        ({0: [good(0), good(5)], 8: [good(10)]}, "segment_overlap"),
+        ({0: [good(0)], 10: [good(10)]}, "segment_gap"),
+        ({0: [good(4)]}, "segment_gap"),
+    ],
+    ids=["overlap", "backwards", "below its name", "two segments overlap", "a segment is gone", "its head is gone"],
+)
+def test_offsets_that_do_not_fit(tmp_path: Path, segments: dict[int, list[bytes]], kind: str) -> None:
+    report = verified(made(tmp_path, segments))
+    assert kind in kinds(report, "error") and report.exit_status() == 1
+
+
+def test_two_files_of_one_base_offset(tmp_path: Path) -> None:
+    folder = made(tmp_path, {0: [good(0)]})
+    shutil.copy(folder / f"{0:020}.log", folder / f"orders-0-{0:020}.log")
+    assert "duplicate_segment" in kinds(verified(folder), "error")
+
+
+def test_a_blob_of_archived_batches_may_begin_anew(tmp_path: Path) -> None:
+    """A file that no broker named: its batches all begin at 0. Odd, and no error."""
+    path = tmp_path / "archive.bin"
+    path.write_bytes(good(0) * 3)
+    report = verified(path)
+    assert report.ok and kinds(report, "anomaly") == {"offset_overlap"}
+
+
+def test_a_gap_is_lost_or_compacted_or_not_to_be_told(tmp_path: Path) -> None:
+    broker = tmp_path / "data"
+    never = made(broker, {0: [good(0), good(9)]}, "never-0")
+    cleaned = made(broker, {0: [good(0), good(9)]}, "cleaned-0")
+    unknown = made(tmp_path, {0: [good(0), good(9)]}, "unknown-0")
+    signs = made(tmp_path, {0: [good(0), good(9, last_offset_delta=9)]}, "signs-0")
+    (broker / "cleaner-offset-checkpoint").write_text("0\n1\ncleaned 0 9\n")
+    assert kinds(verified(never), "error") == {"offset_gap"}
+    assert kinds(verified(cleaned)) == set()
+    assert kinds(verified(unknown), "anomaly") == {"offset_gap"} and verified(unknown).ok
+    assert kinds(verified(signs)) == set()
+    for path, why in ((never, "lost"), (cleaned, "compacted"), (unknown, "unexplained")):
+        assert [gap.why for gap in verified(path, sequences=True).partitions[0].gaps] == [why]
+    whole = verified(broker)
+    assert [one.name for one in whole.partitions] == ["never-0", "cleaned-0"] and whole.partitions[0].state == "error"
+
+
+def test_a_gap_beside_damage_is_the_damages(tmp_path: Path) -> None:
+    bad = good(5)[:-1] + b"\xff"
+    report = verified(made(tmp_path, {0: [good(0), bad, good(10)]}), sequences=True)
+    assert kinds(report) == set()
+    [gap] = report.partitions[0].gaps
+    assert (gap.first, gap.last, gap.why, gap.beside_damage) == (5, 9, "lost", True)
+
+
+def test_names_of_segments_tell_what_damage_at_an_end_has_cost(tmp_path: Path) -> None:
+    bad = good(5)[:-1] + b"\xff"
+    report = verified(made(tmp_path, {0: [good(0), bad], 10: [bad, good(15)]}))
+    assert [(one.lost_from, one.lost_to) for one in report.damage] == [(5, 9), (10, 14)]
+    assert report.partitions[0].lost_offsets == 10
+    assert kinds(report) == set()
+
+
+def test_a_cut_in_front_of_a_later_segment_is_damage(tmp_path: Path) -> None:
+    report = verified(made(tmp_path, {0: [good(0), good(5)[:-9]], 10: [good(10), good(15)[:-9]]}))
+    [damage] = report.damage
+    assert (damage.reason, damage.lost_from, damage.lost_to) == ("length_beyond_end", 5, 9)
+    assert kinds(report, "note") == {"cut_tail"}  # of the last segment
+
+
+def test_what_the_cleaner_took_is_told_apart(tmp_path: Path) -> None:
+    """compacted-0 with a gap in an aborted transaction, by its .txnindex, and one behind a transaction's data."""
+    txn = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
+    batches = [good(0, last_offset_delta=9), good(30), good(35, base_sequence=0, **txn), good(41)]
+    folder = made(tmp_path, {0: batches})
+    (folder / f"{0:020}.txnindex").write_bytes(
+        b"\0\0" + b"".join(number.to_bytes(8, "big") for number in (7, 5, 31, 31))
+    )
+    report = verified(folder, sequences=True)
+    assert [(gap.first, gap.why) for gap in report.partitions[0].gaps] == [(10, "aborted"), (40, "control")]
+
+
+# ---- leader epochs
+
+
+def test_epochs_never_go_down(tmp_path: Path) -> None:
+    one = made(tmp_path, {0: [good(0, leader_epoch=3), good(5, leader_epoch=2)]}, "one-0")
+    two = made(tmp_path, {0: [good(0, leader_epoch=3)], 5: [good(5, leader_epoch=2)]}, "two-0")
+    fine = made(tmp_path, {0: [good(0, leader_epoch=3)], 5: [good(5, leader_epoch=4)]}, "fine-0")
+    assert kinds(verified(one), "error") == {"epoch_goes_back"}
+    assert kinds(verified(two), "error") == {"epoch_goes_back"}
+    assert kinds(verified(fine)) == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("0\n2\n3 0\n4 5\n", None),
+        ("0\n3\n2 0\n3 0\n4 5\n", None),
+        ("0\n1\n4 5\n", None),
+        ("0\n1\n3 0\n", "epoch_file_differs"),
+        ("0\n2\n3 0\n4 7\n", "epoch_file_differs"),
+        ("0\n1\n3\n", "epoch_file_invalid"),
+        ("what?", "epoch_file_invalid"),
+    ],
+    ids=["right", "an epoch without batches", "log start moved", "an epoch is missing", "wrong offset", "cut", "text"],
+)
+def test_the_epoch_file_fits_the_batches(tmp_path: Path, text: str, kind: str | None) -> None:
+    batches = [good(0, leader_epoch=3), good(5, leader_epoch=4)]
+    folder = made(tmp_path, {0: batches}, leader_epoch_checkpoint=text)
+    assert kinds(verified(folder)) == ({kind} if kind else set())
+
+
+def test_partition_metadata_is_read(tmp_path: Path) -> None:
+    folder = made(tmp_path, {0: [good(0)]})
+    (folder / "partition.metadata").write_text("version: 0\ntopic_id: nonsense\n")
+    assert kinds(verified(folder), "error") == {"partition_metadata_invalid"}
+
+
+# ---- producers
+
+
+def sequenced(base: int, sequence: int, epoch: int = 0, count: int = 5, producer: int = 1) -> bytes:
+    return good(base, count, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
+
+
+def committed(epoch: int) -> bytes:
+    return builders.end_marker(commit=True, producer_id=1, producer_epoch=epoch, base_offset=5)
+
+
+TOP = 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("batches", "kind"),
+    [
+        ([sequenced(0, 0), sequenced(5, 5), sequenced(10, 10)], None),
+        ([sequenced(0, 90), sequenced(5, 95)], None),
+        ([sequenced(0, 0), sequenced(5, 0, producer=2), sequenced(10, 5)], None),
+        ([sequenced(0, 0), sequenced(5, 0, epoch=1)], None),
+        ([sequenced(0, TOP - 4), sequenced(5, 0)], None),
+        ([sequenced(0, TOP - 2), sequenced(5, 2)], None),
+        ([sequenced(0, 0), sequenced(5, 0)], "sequence_duplicate"),
+        ([sequenced(5 * i, 5 * i) for i in range(5)] + [sequenced(25, 0)], "sequence_duplicate"),
+        ([sequenced(5 * i, 5 * i) for i in range(6)] + [sequenced(30, 0)], "sequence_order"),
+        ([sequenced(0, 0), sequenced(5, 10)], "sequence_gap"),
+        ([sequenced(0, TOP - 4), sequenced(5, 1)], "sequence_gap"),
+        ([sequenced(0, 10), sequenced(5, 5)], "sequence_order"),
+        ([sequenced(0, 0), sequenced(5, 5, epoch=1)], "sequence_gap"),
+        ([sequenced(0, 0, epoch=1), sequenced(5, 0)], "producer_epoch_goes_back"),
+        ([sequenced(0, 0), committed(1), sequenced(6, 5, epoch=1)], "sequence_gap"),
+        ([sequenced(0, 0), committed(1), sequenced(6, 0, epoch=1)], None),
+        ([sequenced(0, 0), committed(0), sequenced(6, 5)], None),
+    ],
+)  # fmt: skip
+def test_sequences_by_the_brokers_rules(tmp_path: Path, batches: list[bytes], kind: str | None) -> None:
+    folder = made(tmp_path, {0: batches})
+    assert kinds(verified(folder)) == set()
+    assert kinds(verified(folder, sequences=True)) == ({kind} if kind else set())
+
+
+def test_a_jump_over_missing_offsets_is_no_news(tmp_path: Path) -> None:
+    bad = sequenced(5, 5)[:-1] + b"\xff"
+    assert kinds(verified(made(tmp_path, {0: [sequenced(0, 0), bad, sequenced(10, 10)]}), sequences=True)) == set()
+    two = made(tmp_path, {0: [sequenced(0, 0)], 10: [sequenced(10, 10)]}, "two-0")
+    assert kinds(verified(two, sequences=True)) == {"segment_gap"}
+
+
+def test_sequences_go_on_over_segments(tmp_path: Path) -> None:
+    folder = made(tmp_path, {0: [sequenced(0, 0)], 5: [sequenced(5, 0)]})
+    [finding] = [one for one in verified(folder, sequences=True).findings if one.severity == "error"]
+    assert finding.kind == "sequence_duplicate" and finding.file is not None and finding.file.endswith("5.log")
+
+
+# ---- places, workers, files that cannot be read
+
+
+def test_many_places_are_one_finding(tmp_path: Path) -> None:
+    folder = made(tmp_path, {0: [good(5 * i, attributes=0x80) for i in range(500)]})
+    [finding] = verified(folder).findings
+    assert (finding.kind, finding.count, finding.position, finding.offset) == ("attributes_unknown", 500, 0, 0)
+    assert len(finding.more) == 5
+    assert len(str(verified(folder)).splitlines()) < 12
+
+
+def test_workers_give_the_same_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(SEGMENTS, data)
+    log = data / "all-codecs-0" / "00000000000000000000.log"
+    raw = bytearray(log.read_bytes())
+    raw[9000] ^= 1
+    log.write_bytes(raw)
+    monkeypatch.setattr("kafkarec.checks.run.WORTH_A_FORK", 0)
+    alone = verified(data)
+    assert alone.state == "damaged"
+    told: list[tuple[str, int, int]] = []
+    for workers in ({"threads": 3}, {"processes": 2}):
+        for sequences in (False, True):
+            wanted = verified(data, sequences=sequences)
+            got = verified(data, sequences=sequences, progress=lambda *one: told.append(one), **workers)
+            assert got == wanted
+    assert told and all(0 < done <= size for _, done, size in told)
+
+
+def test_a_failure_in_a_worker_ends_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing library is told, not taken for damage; the other workers stop."""
+    folders = [made(tmp_path, {0: [good(0)]}, f"t-{i}") for i in range(4)]
+
+    def fails(segment: object, *more: object) -> None:
+        raise kafkarec.MissingCodecError("no such library", reason="missing_codec")
+
+    monkeypatch.setattr(parallel, "examine", fails)
+    for workers in ({"threads": 1}, {"threads": 2}, {"processes": 2}):
+        monkeypatch.setattr("kafkarec.checks.run.WORTH_A_FORK", 0)
+        with pytest.raises(kafkarec.MissingCodecError):
+            checks.verify(folders, **workers)  # type: ignore[arg-type]
+
+
+class Failing:
+    """A file object whose medium fails on some ranges."""
+
+    def __init__(self, data: bytes, *bad: range) -> None:
+        self._data, self._bad, self._at = data, bad, 0
+        self.name = "disk.img"
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = offset + (len(self._data) if whence == os.SEEK_END else 0)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        stop = len(self._data) if size < 0 else min(self._at + size, len(self._data))
+        for bad in self._bad:
+            if self._at < bad.stop and bad.start < stop:
+                raise OSError(errno.EIO, "Input/output error")
+        found = self._data[self._at : stop]
+        self._at = stop
+        return found
+
+
+def test_bad_sectors_are_ranges_and_the_rest_is_read() -> None:
+    batches = [good(5 * i) for i in range(2000)]
+    size = len(batches[0])
+    data = b"".join(batches)
+    bad = range(8 * 4096, 9 * 4096)
+    report = verified(kafkarec.open(Failing(data, bad)))
+    [file] = report.files
+    unreadable = [one for one in file.damage if one.reason == "unreadable"]
+    assert unreadable and file.unreadable_bytes >= len(bad)
+    touched = {at for at in range(len(batches)) if at * size < bad.stop and bad.start < (at + 1) * size}
+    assert file.batches >= len(batches) - len(touched) - 2
+    assert "ddrescue" in str(report) and "?" in str(report)
+
+
+def test_a_file_that_cannot_be_opened_is_told_and_the_rest_is_verified(tmp_path: Path) -> None:
+    folder = made(tmp_path, {0: [good(0)], 5: [good(5)]})
+    os.unlink(folder / f"{5:020}.log")
+    os.symlink(tmp_path / "gone", folder / f"{5:020}.log")
+    report = verified(folder)
+    assert kinds(report, "error") == {"unreadable_file"}
+    assert report.total("batches") == 1
