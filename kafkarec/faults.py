@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import Any, NamedTuple
 
@@ -57,7 +58,16 @@ def sentence(reason: str, fault: dict[str, Any]) -> str:
 
 def why_unreadable(code: int) -> str:
     """What the system said of bytes that could not be read; 0: the file ended before the size it had when opened."""
-    return os.strerror(code).lower() if code else "the file is shorter now than when it was opened"
+    if not code:
+        return "the file is shorter now than when it was opened"
+    return _UNPACKING.get(code) or os.strerror(code).lower()
+
+
+# What storage.wrapped answers where the .gz or .zst around a file ends too early; no disk answers so.
+_UNPACKING = {
+    errno.EPROTO: "the gzip or zstd data around the file is cut off, and this is where its content ends",
+    errno.EILSEQ: "the gzip or zstd data around the file is corrupt, and this is where its content ends",
+}
 
 
 def error(reason: str, fault: dict[str, Any]) -> KafkaRecordError:

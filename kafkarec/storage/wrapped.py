@@ -4,7 +4,8 @@
 
 The copy (in TMPDIR) is what is read, backwards and forwards, in flat memory; it goes when the source is closed. Where
 the packed data is cut off or corrupt, everything in front of that is read, and what is missing is damage: `unreadable`
-from there on. It counts as one byte, as nobody knows how much it was, unless zstd's frame tells its size.
+from there on. Nobody knows how much it was, unless zstd's frame tells its size: it counts as the 17 bytes that the
+frame of a batch begins with.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from .sources import ByteSource
 
 # A segment's positions are 32 bit numbers: no broker makes a larger one.
 LARGEST_SEGMENT = (1 << 31) - 1
+# Fewer bytes at an end are a tail to the engine, and no damage.
+_AT_LEAST = 17
 # What `kafkarec.faults.why_unreadable` makes of them is told to people. No disk answers with these two.
 CUT_OFF, CORRUPT = errno.EPROTO, errno.EILSEQ
 
@@ -55,7 +58,7 @@ class Unpacked:
         if self.trouble is None:
             return self._done
         told = wrapping.declared_size(self._packed.read_at(0, wrapping.HEAD_BYTES)) or 0
-        return told if self._done < told <= self._limit else self._done + 1
+        return told if self._done < told <= self._limit else self._done + _AT_LEAST
 
     @property
     def descriptor(self) -> int | None:
