@@ -6,7 +6,6 @@ batches. It must not say anything else of a batch that is there: a follower woul
 
 from __future__ import annotations
 
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
