@@ -411,6 +411,8 @@ cdef class Decoder:
     cdef dict fault(self, int status, detail):
         if status == st.UNREADABLE:
             detail = self.faults.why_unreadable(self.source.medium.why)
+        elif status == st.LENGTH_BEYOND_END and self.e.options.followed:
+            detail = "a later segment follows"
         return fault_words(&self.e.fault, self.file_name, detail)
 
     def pop_damage(self, bint final=True):

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from command import COMMAND, ENVIRONMENT, SEGMENTS, Here, own_process
 
-from kafkarec.cli import inputs, progress
+from kafkarec import storage
+from kafkarec.cli import progress
 from kafkarec.cli.app import NOT_YET, VERBS
 
 CODECS = sorted((SEGMENTS / "all-codecs-0").glob("*.log"))[0]
@@ -34,7 +35,7 @@ def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_verbs_of_the_contract_are_all_known() -> None:
     contract = "ls scan cat dump explain verify txn salvage reindex build convert compact study doctor"
-    assert {*VERBS, *NOT_YET} == set(contract.split())
+    assert {*VERBS, *NOT_YET} == {*contract.split(), "diff"}
 
 
 @pytest.mark.parametrize("verb", NOT_YET)
@@ -92,22 +93,30 @@ def test_a_missing_file(run: Here, tmp_path: Path, verb: str) -> None:
     assert done.complaint == f"kafkarec: {tmp_path}/no.log: no such file or directory"
 
 
-def test_a_folder_without_segments_hints_at_its_partitions(run: Here, tmp_path: Path) -> None:
+def test_a_folder_without_segments_hints_at_what_was_given_up(run: Here, tmp_path: Path) -> None:
     assert "a folder without .log files" in run("cat", tmp_path).complaint
-    (tmp_path / "orders-0").mkdir()
+    gone = tmp_path / "orders-0.0123456789abcdef0123456789abcdef-delete"
+    gone.mkdir()
+    shutil.copy(CODECS, gone)
     done = run("cat", tmp_path)
     assert done.status == 3
-    assert f"name a partition folder in it, such as {tmp_path / 'orders-0'}" in done.complaint
+    assert f"{gone.name} is a partition that was deleted" in done.complaint
+    assert len(run("cat", gone).rows) == 865
+
+
+def test_a_data_folder_is_all_its_partitions(run: Here) -> None:
+    rows = run("cat", SEGMENTS, "--columns", "topic,partition,offset").rows
+    assert {row["topic"] for row in rows} >= {"all-codecs", "txn", "compacted", "logappend"}
 
 
 @pytest.mark.parametrize(("code", "said"), [(13, "permission denied"), (5, "input/output error")])
 def test_a_file_that_cannot_be_read(run: Here, monkeypatch: pytest.MonkeyPatch, code: int, said: str) -> None:
     """The system's refusal is played: root, who runs many a test, may read everything."""
 
-    def refused(path: str) -> None:
+    def refused(path: str, **wishes: object) -> None:
         raise OSError(code, os.strerror(code), path)
 
-    monkeypatch.setattr(inputs, "_open", refused)
+    monkeypatch.setattr(storage, "open", refused)
     done = run("cat", "some.log")
     assert (done.status, done.out) == (3, b"")
     assert done.complaint == f"kafkarec: some.log: {said}"
@@ -236,7 +245,7 @@ def test_a_program_error_is_one_line_and_a_traceback_with_debug(monkeypatch: pyt
     def broken(*args: object, **kwargs: object) -> None:
         raise ZeroDivisionError("on purpose")
 
-    monkeypatch.setattr(kafkarec, "stream", broken)
+    monkeypatch.setattr(kafkarec.Log, "pieces", broken)
     done = run("cat", CODECS)
     assert done.status == 3
     assert "internal error: ZeroDivisionError: on purpose" in done.complaint

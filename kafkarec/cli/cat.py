@@ -70,7 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    sources = inputs.find(args.paths, args.topic, args.partition)
+    logs = inputs.find(args.paths, args.topic, args.partition)
+    sources = inputs.segments(logs)
     troubles = Troubles(
         args.argv,
         stop_at_first=args.errors == "raise",
@@ -104,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
         }
         with (
             progress.shown(sources, wanted=args.output is not None) as tick,
-            closing(Reader(decode, selection, troubles, tick).pieces(sources)) as found,
+            closing(Reader(decode, selection, troubles, tick).pieces(logs)) as found,
         ):
             pieces: Iterator[Piece] = found
             if args.first is not None:

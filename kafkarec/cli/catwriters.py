@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import kafkarec
 from kafkarec import control
+from kafkarec.storage import Segment
 
 from . import arrow_c, internal, jsonlines
-from .inputs import Source
 from .options import CouldNot, WrongUse
 from .output import Sink
 from .selection import Piece
@@ -31,7 +31,7 @@ class Writer(Protocol):
         """End the output; `decode` are the options that the pieces were decoded with."""
 
 
-def constants(source: Source) -> dict[str, Any]:
+def constants(source: Segment) -> dict[str, Any]:
     """The columns that the command line knows and the batches do not."""
     # A path that is no UTF-8 is shown with U+FFFD: JSON has no other way to hold it.
     file = source.path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kafkarec import messages
 from kafkarec.messages import json_view
+from kafkarec.storage import Segment
 
-from .inputs import Source
 from .jsonlines import whole_cell
 from .selection import Piece
 
@@ -49,7 +49,7 @@ class Decoding:
         return cells
 
 
-def wanted(sources: Iterable[Source], names: Sequence[str], forms: Mapping[str, str]) -> Decoding | None:
+def wanted(sources: Iterable[Segment], names: Sequence[str], forms: Mapping[str, str]) -> Decoding | None:
     """None when no source is an internal topic, or no column of theirs is shown in its plain form."""
     columns = [name for name in ("key", "value") if name in names and forms[name] == "utf8"]
     if not columns or not any(source.topic in messages.TOPICS for source in sources):

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from .inputs import Source
+from kafkarec.storage import Segment
+
 from .options import CouldNot, WrongUse
 
 
@@ -52,7 +53,7 @@ class Sink:
 
 
 @contextmanager
-def opened(path: str | None, sources: Sequence[Source] = ()) -> Iterator[Sink]:
+def opened(path: str | None, sources: Sequence[Segment] = ()) -> Iterator[Sink]:
     """The sink for `-o path`. A regular file is written beside its place and renamed when all went well."""
     if path is None or path == "-":
         if sys.stdout is None:

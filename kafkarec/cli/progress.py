@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from kafkarec.storage import Segment
+
 from . import arrow_c
-from .inputs import Source
 
 # Tells how many bytes of the source at hand are done; `records` is what they gave.
-Tick = Callable[[Source, Any], None]
+Tick = Callable[[Segment, Any], None]
 
 
 @contextmanager
-def shown(sources: Sequence[Source], wanted: bool) -> Iterator[Tick]:
+def shown(sources: Sequence[Segment], wanted: bool) -> Iterator[Tick]:
     """A function to call after each piece. It does nothing where no bar can be shown."""
     bar = _bar() if wanted and _is_terminal() else None
     if bar is None:
@@ -25,7 +25,7 @@ def shown(sources: Sequence[Source], wanted: bool) -> Iterator[Tick]:
     starts, total = {}, 0
     for source in sources:
         starts[source.path] = total
-        total += os.path.getsize(source.path) if os.path.isfile(source.path) else 0
+        total += source.size
 
     with bar:
         task = bar.add_task("reading", total=total)

@@ -7,12 +7,11 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
-import kafkarec
 from kafkarec.schema import BATCH_FIELDS
+from kafkarec.storage import Segment
 
 from . import arrow_c, inputs, jsonlines, options, output, table
 from .catwriters import constants
-from .inputs import Source
 from .output import Sink
 from .selection import Piece, first_rows, last_rows
 from .trouble import Troubles
@@ -42,7 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    sources = inputs.find(args.paths, args.topic, args.partition)
+    logs = inputs.find(args.paths, args.topic, args.partition)
+    sources = inputs.segments(logs)
     troubles = Troubles(args.argv, stop_at_first=args.errors == "raise", last_path=sources[-1].path)
     with output.opened(args.output, sources) as sink:
         writer: TextWriter | JsonWriter
@@ -62,29 +62,28 @@ def run(args: argparse.Namespace) -> int:
     return troubles.finish()
 
 
-def read(sources: Sequence[Source], args: argparse.Namespace, troubles: Troubles) -> Generator[Piece]:
+def read(sources: Sequence[Segment], args: argparse.Namespace, troubles: Troubles) -> Generator[Piece]:
     """The chosen batches: a hundred bytes each here, whatever their size there."""
     for source in sources:
-        with inputs.opened(source) as view:
-            batches = kafkarec.scan(view, errors="skip", _file=source.name)
+        remaining = 0
+        pieces = source.scan_pieces(errors="skip", start_offset=args.from_offset, end_offset=args.to_offset)
+        for batches in pieces:
             damage = list(batches.damage)[: 1 if troubles.stop_at_first else None]
             stop_at = damage[0].position if damage and troubles.stop_at_first else None
             for chunk in arrow_c.chunks(batches):
                 yield Piece(source, batches, chunk, _rows(chunk, args, stop_at))
             for one in damage:
-                troubles.add(source, one, view)
-            if batches.remaining and stop_at is None:
-                troubles.tail(source, view[len(view) - batches.remaining :], len(view))
-        if troubles.stopped:
-            return
+                troubles.add(source, one)
+            if troubles.stopped:
+                return
+            remaining = batches.remaining
+        troubles.tail(source, remaining)
 
 
 def _rows(chunk: arrow_c.Chunk, args: argparse.Namespace, stop_at: int | None) -> list[int] | None:
     """A batch is chosen when its range of offsets or times may hold what was asked for."""
     tests = (
         ("position", None, stop_at),
-        ("last_offset", args.from_offset, None),
-        ("base_offset", None, args.to_offset),
         ("max_timestamp", args.from_time, None),
         ("base_timestamp", None, args.to_time),
     )
@@ -124,7 +123,7 @@ class TextWriter:
         self._sink = sink
         self._names = names
         self._several = several
-        self._source: Source | None = None
+        self._source: Segment | None = None
         self._batches = self._bytes = self._records = self._uncounted = 0
 
     def write(self, piece: Piece) -> None:
@@ -132,7 +131,7 @@ class TextWriter:
             return
         if self._several and self._names is None and self._source is not piece.source:
             self._source = piece.source
-            self._sink.write(f"{table.safe(piece.source.name)}\n".encode())
+            self._sink.write(f"{table.safe(piece.source.path)}\n".encode())
         rows = _values(piece)
         for row in rows:
             self._batches += 1

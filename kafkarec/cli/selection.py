@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any
 
+from kafkarec.storage import Segment
+
 from . import arrow_c
-from .inputs import Source
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
     """A chunk and its chosen rows, in order (None: all of them); `table` is what the chunk is a window of."""
 
-    source: Source
+    source: Segment
     table: Any
     chunk: arrow_c.Chunk
     rows: Sequence[int] | None
@@ -43,14 +44,19 @@ class Selection:
     @property
     def columns(self) -> list[str]:
         """The columns that choosing looks at."""
-        wanted = {
-            "offset": self.from_offset is not None or self.to_offset is not None,
-            "timestamp": self.from_time is not None or self.to_time is not None,
-            "key": self.key is not None,
-        }
-        return [name for name, needed in wanted.items() if needed]
+        return ["key"] if self.key is not None else []
 
-    def choose(self, source: Source, records: Any, stop_at: int | None = None) -> Iterator[Piece]:
+    @property
+    def ranges(self) -> dict[str, Any]:
+        """What the engine chooses by, as options of `Log.stream`."""
+        return {
+            "start_offset": self.from_offset,
+            "end_offset": self.to_offset,
+            "start_timestamp": self.from_time,
+            "end_timestamp": self.to_time,
+        }
+
+    def choose(self, source: Segment, records: Any, stop_at: int | None = None) -> Iterator[Piece]:
         """`stop_at`: the byte from which on batches are left out."""
         for chunk in arrow_c.chunks(records):
             piece = Piece(source, records, chunk, self._rows(chunk, stop_at))
@@ -64,19 +70,11 @@ class Selection:
         return None if rows is not None and len(rows) == chunk.length else rows
 
     def _tests(self, chunk: arrow_c.Chunk, stop_at: int | None) -> Iterator[list[bool]]:
-        columns = chunk.columns
-        for name, low, high in (
-            ("offset", self.from_offset, self.to_offset),
-            ("timestamp", self.from_time, self.to_time),
-            ("batch_position", None, stop_at),
-        ):
-            if low is not None:
-                yield [value is not None and value >= low for value in columns[name].numbers()]
-            if high is not None:
-                yield [value is not None and value < high for value in columns[name].numbers()]
+        if stop_at is not None:
+            yield [position < stop_at for position in chunk.columns["batch_position"].numbers()]
         if self.key is not None:
             key = self.key
-            yield [blob == key for blob in columns["key"].blobs()]
+            yield [blob == key for blob in chunk.columns["key"].blobs()]
 
 
 def _both(rows: Iterable[int], test: Sequence[bool]) -> Iterator[int]:

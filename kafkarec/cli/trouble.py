@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kafkarec.errors import REASONS, LimitExceededError, MissingCodecError
+from kafkarec.storage import Segment
 
-from .inputs import Source
 from .table import safe
 
 FINE, DAMAGED, WRONG_USE, COULD_NOT, INTERRUPTED = 0, 1, 2, 3, 130
@@ -76,31 +76,26 @@ class Troubles:
         """Whether reading has to end here."""
         return self.stop_at_first and self.found > 0
 
-    def add(self, source: Source, damage: Damage, view: memoryview) -> None:
-        """Tell one damage of the input `view`."""
+    def add(self, segment: Segment, damage: Damage) -> None:
+        """Tell one damage."""
         self.found += 1
         self.status = max(self.status, exit_status(damage.reason) if self.stop_at_first else DAMAGED)
         if self.found > _LINES_AT_MOST:
             return
-        behind = damage.next_position is not None and damage.next_position < len(view)
+        behind = damage.next_position is not None and damage.next_position < segment.size
         line = f"{damage.detail}; lost: {damage.length} bytes, {_offsets(damage)}; "
         line += f"next good batch at byte {damage.next_position}" if behind else "no good batch behind"
-        if damage.length == len(view):
-            line += _looks_like(source, view)
-        self._tell(line, damage.reason, behind or source.path != self.last_path)
+        if damage.length == segment.size:
+            line += _looks_like(segment)
+        self._tell(line, damage.reason, behind or segment.path != self.last_path)
 
-    def tail(self, source: Source, tail: memoryview, end: int) -> None:
-        """Bytes at the end that are no whole batch: zeros made in advance, a cut, or, in front of a later
-        segment, a loss."""
-        if not any(tail[:64]):
-            return
-        what = f"{source.name} ends at byte {end} inside the batch at byte {end - len(tail)}"
-        if source.next_path is None:
+    def tail(self, segment: Segment, remaining: int) -> None:
+        """Bytes at the end of a log that are no whole batch: a cut, unless they are zeros made in advance."""
+        end = segment.size
+        if remaining and any(segment.raw(end - remaining, 64)):
+            name = "standard input" if segment.path == "-" else segment.path
+            what = f"{name} ends at byte {end} inside the batch at byte {end - remaining}"
             say(f"note: {what}: cut off while it was written or copied, no damage")
-            return
-        self.found += 1
-        self.status = max(self.status, DAMAGED)
-        self._tell(f"{what}, and a later segment follows: {len(tail)} bytes are lost", "length_beyond_end", True)
 
     def finish(self) -> int:
         """The exit status, after a last line about what was not listed."""
@@ -142,10 +137,11 @@ _OTHER_FILES = {
 }
 
 
-def _looks_like(source: Source, view: memoryview) -> str:
+def _looks_like(segment: Segment) -> str:
+    head = segment.raw(0, 8)
     for start, what in _OTHER_FILES.items():
-        if view[: len(start)] == start:
-            return f"; it looks like {what.format(shlex.quote(source.path))}"
+        if head.startswith(start):
+            return f"; it looks like {what.format(shlex.quote(segment.path))}"
     return ""
 
 

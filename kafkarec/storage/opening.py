@@ -57,12 +57,21 @@ def open(  # the name that users call: kafkarec.open
         text = local
     if os.path.isdir(text):
         return open_folder(LocalFolder(text), topic, partition, mmap)
+    _demand_batches(text)
     folder, name = os.path.split(text)
     size = os.stat(text).st_size or None  # 0 of a block device is not its size; also: the system's error, early
     return _opened(LocalFolder(folder), name, size, topic, partition, mmap)
 
 
+def _demand_batches(path: str) -> None:
+    """A file that by its suffix holds something else is refused, and told what it is."""
+    for suffix, (_, sentence) in names.SIDECARS.items():
+        if path.endswith(suffix):
+            raise ValueError(f"{path} is {sentence.partition(':')[0]} and holds no records; name the .log beside it")
+
+
 def _remote(url: str, options: dict[str, Any], topic: str | None, partition: int | None) -> Opened:
+    _demand_batches(url)
     found = remote.look(url, options)
     if found.is_dir:
         return open_folder(RemoteFolder(url, options), topic, partition, False)
@@ -77,9 +86,6 @@ def _opened(
     if name is None:
         return open_folder(folder, topic, partition, mapped)
     path = folder.join(name)
-    known = names.explain(name)
-    if known.kind in _NO_BATCHES:
-        raise ValueError(f"{path}: {known.sentence}; it holds no records, name the .log beside it")
     place = names.place(os.path.abspath(path) if isinstance(folder, LocalFolder) else path)
     return Segment(
         path, name, folder=folder, mapped=mapped,
@@ -87,9 +93,6 @@ def _opened(
         partition=place.partition if partition is None else partition,
         size=None if name.endswith(tuple(names.WRAPPERS)) else size,
     )  # fmt: skip
-
-
-_NO_BATCHES = {kind for kind, _ in names.SIDECARS.values()}
 
 
 def open_folder(folder: Folder, topic: str | None, partition: int | None, mapped: bool) -> Opened:

@@ -6,7 +6,8 @@ all segments of a partition.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -112,30 +113,60 @@ class Readable:
 
         Under errors="raise" everything in front of the damage comes first. Closing the iterator closes the file.
         """
+        wanted = Range.of(start_offset, end_offset, start_timestamp, end_timestamp)
+        pieces = self._stream(wanted, isolation, aborted, last_stable_offset, batch_bytes, wishes)
+        return _second_of(pieces)
+
+    def pieces(
+        self,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        start_timestamp: int | datetime | None = None,
+        end_timestamp: int | datetime | None = None,
+        isolation: Isolation | str = "read_uncommitted",
+        batch_bytes: int = CHUNK_BYTES,
+        **wishes: Any,
+    ) -> Generator[tuple[Segment, RecordColumns]]:
+        """As stream, each piece with the segment that it lies in."""
+        wanted = Range.of(start_offset, end_offset, start_timestamp, end_timestamp)
+        return self._stream(wanted, isolation, None, None, batch_bytes, wishes)
+
+    def _stream(
+        self, wanted: Range, isolation: Isolation | str, aborted: Any, stable: int | None, batch_bytes: int,
+        wishes: dict[str, Any],
+    ) -> Generator[tuple[Segment, RecordColumns]]:  # fmt: skip
         if not isinstance(batch_bytes, int) or batch_bytes < 1:
             raise ValueError(f"batch_bytes {batch_bytes!r}: 1 or more")
         asked = self._asked(wishes)
         asked = asked._replace(options=replace(asked.options, chunk_bytes=batch_bytes))
-        wanted = Range.of(start_offset, end_offset, start_timestamp, end_timestamp)
-        Isolation.of(isolation)
-        return self._stream(asked, wanted, isolation, aborted, last_stable_offset)
+        return self._pieces(asked, wanted, Isolation.of(isolation), aborted, stable)
 
-    def _stream(self, asked: Request, wanted: Range, *isolation: Any) -> Iterator[RecordColumns]:
+    def _pieces(self, asked: Request, wanted: Range, *isolation: Any) -> Generator[tuple[Segment, RecordColumns]]:
         for reading in self._readings(asked, wanted, *isolation):
             for segment in reading.segments:
-                for part in segment.parts(reading.asked, wanted):
-                    yield as_columns(asked, part, reading.stable)
+                with closing(segment.parts(reading.asked, wanted)) as parts:
+                    for part in parts:
+                        yield segment, as_columns(asked, part, reading.stable)
 
-    def scan(self, *, errors: str = "raise") -> BatchTable:
-        """One row per batch from the headers alone, all of them. `scan_pieces` gives the same in flat memory."""
-        return BatchTable.joined(list(self.scan_pieces(errors=errors)))
+    def scan(
+        self, *, errors: str = "raise", start_offset: int | None = None, end_offset: int | None = None
+    ) -> BatchTable:
+        """One row per batch from the headers alone: of all, or of those that may hold offsets of a range, whose end is
+        exclusive. `scan_pieces` gives the same in flat memory."""
+        return BatchTable.joined(
+            list(self.scan_pieces(errors=errors, start_offset=start_offset, end_offset=end_offset))
+        )
 
-    def scan_pieces(self, *, errors: str = "raise") -> Iterator[BatchTable]:
+    def scan_pieces(
+        self, *, errors: str = "raise", start_offset: int | None = None, end_offset: int | None = None
+    ) -> Iterator[BatchTable]:
         """Batch tables of some 11,000 batches each. Positions count within a segment."""
         asked = request(errors=errors)
+        wanted = Range.of(start_offset, end_offset, None, None)
         for group in self.groups():
-            for segment in group:
-                yield from segment.headers(asked)
+            for segment in _within(group, wanted):
+                yield from segment.headers(asked, wanted)
 
     def batches(self, *, errors: str = "raise", **wishes: Any) -> Iterator[RecordBatch]:
         """The batches one by one; see kafkarec.batches. Bytes are read when they are asked for."""
@@ -173,6 +204,12 @@ def _inputs(group: Sequence[Segment], asked: Request) -> Iterator[tuple[Request,
     for segment in group:
         with segment.opened() as source:
             yield segment.named(asked), source
+
+
+def _second_of(pieces: Generator[tuple[Segment, RecordColumns]]) -> Iterator[RecordColumns]:
+    with closing(pieces):
+        for _, piece in pieces:
+            yield piece
 
 
 def several_columns() -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -138,19 +138,19 @@ class Segment(Readable):
         with self.opened() as source:
             return read_part(self.named(asked), source, ranges.start_position(self, wanted), threads=threads)
 
-    def parts(self, asked: Request, wanted: Range) -> Iterator[Part]:
+    def parts(self, asked: Request, wanted: Range) -> Generator[Part]:
         with self.opened() as source:
             yield from read_pieces(self.named(asked), source, ranges.start_position(self, wanted))
 
-    def headers(self, asked: Request) -> Iterator[BatchTable]:
+    def headers(self, asked: Request, wanted: Range = EVERYTHING) -> Iterator[BatchTable]:
+        ranged = asked._replace(options=replace(asked.options, offsets=wanted.offsets))
         with self.opened() as source:
-            yield from scan_pieces(self.named(asked), source)
+            yield from scan_pieces(self.named(ranged), source, ranges.start_position(self, wanted))
 
     def record_batches(self, asked: Request, wanted: Range = EVERYTHING) -> Iterator[RecordBatch]:
         one = self.named(asked._replace(skip=False))
-        ranged = asked._replace(options=replace(asked.options, offsets=wanted.offsets))
-        with self.opened() as source:
-            for table in scan_pieces(self.named(ranged), source, ranges.start_position(self, wanted)):
+        with self.opened():
+            for table in self.headers(asked, wanted):
                 for fields in table:
                     yield RecordBatch(fields, _Stretch(self, one, fields["position"], fields["size_in_bytes"]))
 

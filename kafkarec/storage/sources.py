@@ -94,6 +94,16 @@ class LocalFile:
         self.close()
 
 
+class OpenFile(LocalFile):
+    """A descriptor that somebody opened, such as standard input; closed with this object."""
+
+    def __init__(self, descriptor: int, name: str) -> None:
+        self.name = name
+        self.fetched = 0
+        self.descriptor = descriptor
+        self.size = os.fstat(descriptor).st_size or os.lseek(descriptor, 0, os.SEEK_END)
+
+
 class FileObject:
     """A Python object with read and seek, or with read_at. Calls are serialised."""
 
