@@ -30,13 +30,13 @@ VERBS = {
     "explain": "every byte of one batch, annotated",
     "diff": "compare two replicas of a partition",
     "txn": "open, hanging, aborted transactions",
+    "reindex": "rebuild the indexes of a log",
     "doctor": "versions, codecs, CRC path, what is missing",
 }
 NOT_YET = {
     "ls": "partitions, segments, offsets, sizes, codecs of a folder",
     "dump": "kafka-dump-log's options and text",
     "salvage": "copy every good batch to a new log",
-    "reindex": "rebuild the indexes of a log",
     "build": "make segments from JSON Lines, Arrow, Parquet",
     "convert": "change codec, level, batch size, magic",
     "compact": "run the log cleaner offline",

@@ -108,26 +108,24 @@ def _first_offset(stretch: Stretch | None) -> int:
 
 def _first_states(segment: SidecarSegment, base: int, as_recovery: bool) -> tuple[ProducerStates, list[str]]:
     name = stem(base) + producer_snapshot.SUFFIX
-    data = segment.sidecar(producer_snapshot.SUFFIX) if base > 0 else None
     entries: tuple[producer_snapshot.SnapshotEntry, ...] = ()
     notes = []
     try:
+        data = segment.sidecar(producer_snapshot.SUFFIX) if base > 0 else None
         entries = () if data is None else producer_snapshot.read(data, name)
-    except KafkaRecordError as error:
+    except (KafkaRecordError, OSError) as error:
         notes = [f"the log's first snapshot is passed over: {error}"]
     return ProducerStates(entries, base, as_recovery=as_recovery), notes
 
 
 def _old_epochs(log: LogLike) -> tuple[list[epoch_file.EpochEntry], list[str]]:
     """The entries that recovery begins with: they hold what the batches cannot tell."""
-    data = log.folder_file(epoch_file.NAME)
     entries: list[epoch_file.EpochEntry] = []
-    if data is None:
-        return entries, []
     try:
-        for epoch, start in epoch_file.read(data):
+        data = log.folder_file(epoch_file.NAME)
+        for epoch, start in epoch_file.read(data or b""):
             epoch_file.assign(entries, epoch, start)
-    except KafkaRecordError as error:
+    except (KafkaRecordError, OSError) as error:
         return [], [f"the old epochs are passed over: {error}"]
     return entries, []
 

@@ -1,0 +1,337 @@
+"""`kafkarec reindex`: a log's indexes, producer snapshots and leader epochs made anew, into a new folder."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from kafkarec import remote
+from kafkarec.errors import KafkaRecordError
+from kafkarec.indexes import epochs, offset_index, producer_snapshot, time_index, txn_index
+from kafkarec.indexes.rebuild import DEFAULT_INTERVAL
+from kafkarec.indexes.rebuild_log import LogLike, Rebuilt, rebuild_log
+from kafkarec.storage import Log
+
+from . import inputs, table
+from .options import CouldNot, WrongUse
+from .trouble import DAMAGED, FINE, say
+
+DESCRIPTION = """Makes .index, .timeindex, .txnindex, .snapshot and leader-epoch-checkpoint anew from a log's batches,
+byte for byte as the recovery of Kafka 4.3 does, and says how the old ones compare. Nothing is written beside the log:
+the files go into a new folder, to be copied over with the broker stopped. Checksums are verified on the way."""
+EXAMPLES = """examples:
+  kafkarec reindex orders-0 --dry-run                        do the old files agree with the log?
+  kafkarec reindex orders-0 -o /tmp/orders-0                 new files for one partition
+  kafkarec reindex /kafka-logs -o /tmp/new                   for all of them, a folder each
+  kafkarec reindex orders-0 --index-interval 256 -o new      for a topic with index.interval.bytes=256
+
+A file of the same content with another interval is not wrong: kafkarec verify tells whether an index is correct."""
+
+EQUAL, DIFFERENT, NEW, DROPPED = "equal", "different", "new", "dropped"
+_SHOWN = {
+    EQUAL: "equal to the old one",
+    DIFFERENT: "differs from the old one",
+    NEW: "there was none",
+    DROPPED: "not made: nothing was aborted, the old one is not empty",
+}
+
+
+class _Kind(NamedTuple):
+    """How a file's entries are counted, and the bytes by which two files are compared."""
+
+    count: Callable[[bytes], int]
+    content: Callable[[bytes], object]
+
+
+_KINDS = {
+    offset_index.SUFFIX: _Kind(lambda data: len(offset_index.read(data, 0)), lambda data: offset_index.read(data, 0)),
+    time_index.SUFFIX: _Kind(lambda data: len(time_index.read(data, 0)), lambda data: time_index.read(data, 0)),
+    txn_index.SUFFIX: _Kind(lambda data: len(data) // txn_index.ENTRY_SIZE, bytes),
+    producer_snapshot.SUFFIX: _Kind(
+        lambda data: len(producer_snapshot.read(data)), lambda data: sorted(producer_snapshot.read(data))
+    ),
+    epochs.NAME: _Kind(lambda data: len(epochs.read(data)), lambda data: epochs.read(data)),
+}
+
+
+class Made(NamedTuple):
+    """One file: `compared` is a key of _SHOWN; `preallocated`: bytes of zeros at the end of the old file."""
+
+    name: str
+    data: bytes
+    entries: int
+    compared: str
+    preallocated: int
+
+
+def interval(text: str) -> int:
+    """A number of bytes as index.interval.bytes takes it."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 10 or int(text) >= 2**31:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes from 0 to {2**31 - 1}")
+    return int(text)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", metavar="SRC", help="partition folders, a broker's data folder, segments")
+    parser.add_argument("-o", metavar="DIR", dest="output", help="the new folder; it must be empty or not exist")
+    parser.add_argument("--dry-run", action="store_true", help="compare only, write nothing")
+    parser.add_argument(
+        "--index-interval",
+        type=interval,
+        default=DEFAULT_INTERVAL,
+        metavar="BYTES",
+        help=f"the topic's index.interval.bytes (default {DEFAULT_INTERVAL})",
+    )
+    parser.add_argument("--topic", help="the topic, where the folder's name does not tell it")
+    parser.add_argument("--partition", type=int, help="the partition, likewise")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="json: a line for each file")
+
+
+def run(args: argparse.Namespace) -> int:
+    if not args.dry_run and args.output is None:
+        raise WrongUse("where to? -o DIR names the new folder; --dry-run compares and writes nothing")
+    logs = inputs.find(args.paths, args.topic, args.partition)
+    status = FINE
+    with _folder(None if args.dry_run else args.output, args.paths) as folder:
+        report = (JsonReport if args.format == "json" else TextReport)(folder.path)
+        for log, name in zip(logs, _names(logs), strict=True):
+            report.begin(log, name)
+            for rebuilt in rebuild_log(log, args.index_interval):
+                for made in _files(log, rebuilt):
+                    if made.compared != DROPPED:
+                        folder.write(name, made.name, made.data)
+                    report.file(made)
+                if rebuilt.damage or rebuilt.problems:
+                    status = DAMAGED if rebuilt.damage else status
+                    _tell(log, rebuilt)
+            report.end()
+        folder.finish()
+    report.finish(args.index_interval)
+    return status
+
+
+def _names(logs: list[Log]) -> list[str]:
+    """The folder of each log within DIR: DIR itself for a single one."""
+    if len(logs) == 1:
+        return [""]
+    named = [
+        os.path.basename(log.path.rstrip("/")) if log.topic is None else f"{log.topic}-{log.partition}" for log in logs
+    ]
+    if len(set(named)) < len(named):
+        raise WrongUse("two of the logs have the same name; make their files one after the other, each with its own -o")
+    return named
+
+
+def _files(log: LogLike, rebuilt: Rebuilt) -> Iterator[Made]:
+    """The new files with what became of the old ones."""
+    segment = rebuilt.segment
+    for name, data in rebuilt.files.items():
+        suffix = name if name == epochs.NAME else os.path.splitext(name)[1]
+        old = _old(log.folder_file, name) if segment is None else _old(segment.sidecar, suffix)
+        yield _made(name, data, old, _KINDS[suffix])
+    old = None if segment is None else _old(segment.sidecar, txn_index.SUFFIX)
+    if old and not any(name.endswith(txn_index.SUFFIX) for name in rebuilt.files):
+        stem = next(iter(rebuilt.files)).partition(".")[0]
+        yield Made(stem + txn_index.SUFFIX, b"", 0, DROPPED, 0)
+
+
+def _old(read: Callable[[str], bytes | None], name: str) -> bytes | None:
+    """The old file; one that a failing disk does not give is different from any."""
+    try:
+        return read(name)
+    except OSError:
+        return b"unreadable"
+
+
+def _made(name: str, data: bytes, old: bytes | None, kind: _Kind) -> Made:
+    entries, compared, preallocated = kind.count(data), NEW, 0
+    if old is not None:
+        compared = EQUAL if data == old else DIFFERENT
+        try:
+            before = kind.content(old)
+            compared = EQUAL if before == kind.content(data) else DIFFERENT
+            preallocated = getattr(before, "preallocated", 0)
+        except KafkaRecordError:
+            pass  # the old file is broken, so the new one is different
+    return Made(name, data, entries, compared, preallocated)
+
+
+def _tell(log: Log, rebuilt: Rebuilt) -> None:
+    where = log.path if rebuilt.segment is None else f"{log.path}/{rebuilt.segment.name}"
+    for problem in rebuilt.problems:
+        say(f"{where}: {problem}")
+    for damage in rebuilt.damage[:5]:
+        say(f"{damage.detail} [{damage.reason}]")
+    if rebuilt.damage:
+        first = rebuilt.damage[0].position
+        say(
+            f"{where}: {len(rebuilt.damage)} damaged places, the first at byte {first}. The new indexes lead around "
+            f"them; a broker that recovers this segment cuts it there. See kafkarec verify {log.path}"
+        )
+
+
+# ---- the new folder
+
+
+class _Folder:
+    """Writes files that were not there; what a failed run has made is taken away again."""
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path
+        self._made: list[str] = []
+        self._folders: list[str] = []
+
+    def make(self, path: str) -> None:
+        missing = []
+        while not os.path.isdir(path):
+            missing.append(path)
+            path = os.path.dirname(path) or "."
+        for one in reversed(missing):
+            os.mkdir(one)
+            self._folders.append(one)
+
+    def write(self, log: str, name: str, data: bytes) -> None:
+        if self.path is None:
+            return
+        folder = os.path.join(self.path, log) if log else self.path
+        self.make(folder)
+        path = os.path.join(folder, name)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        self._made.append(path)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+
+    def finish(self) -> None:
+        """What was made is on the disk, and its names are."""
+        if self.path is None:
+            return
+        for folder in {self.path, *map(os.path.dirname, self._made), *map(os.path.dirname, self._folders)}:
+            descriptor = os.open(folder or ".", os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def undo(self) -> None:
+        for path in reversed(self._made):
+            os.unlink(path)
+        for folder in reversed(self._folders):
+            os.rmdir(folder)
+
+
+@contextmanager
+def _folder(path: str | None, sources: list[str]) -> Iterator[_Folder]:
+    folder = _Folder(path)
+    if path is not None:
+        if remote.is_url(path):
+            raise WrongUse(f"-o {path}: the new folder is written on this machine; copy it from there")
+        _refuse_source(path, sources)
+        if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
+            raise WrongUse(f"-o {path} is there and not empty; choose a new folder")
+    try:
+        if path is not None:
+            folder.make(path)
+        yield folder
+    except BaseException as error:
+        folder.undo()
+        if isinstance(error, OSError) and error.filename is None:
+            raise CouldNot(f"{path}: {(error.strerror or str(error)).lower()}") from error
+        raise
+
+
+def _refuse_source(path: str, sources: list[str]) -> None:
+    target = os.path.realpath(path)
+    for source in sources:
+        if source == inputs.STANDARD_INPUT or remote.is_url(source):
+            continue
+        place = os.path.realpath(source)
+        place = place if os.path.isdir(place) else os.path.dirname(place)
+        if os.path.commonpath([place, target]) == place:
+            raise WrongUse(f"-o {path} lies in or under {source}, where nothing is written; choose a folder elsewhere")
+
+
+# ---- what was done
+
+
+class JsonReport:
+    """An object for each file."""
+
+    def __init__(self, folder: str | None) -> None:
+        self._folder = folder
+        self._log: dict[str, Any] = {}
+
+    def begin(self, log: Log, name: str) -> None:
+        self._log = {"path": log.path, "topic": log.topic, "partition": log.partition}
+        self._name = name
+
+    def file(self, made: Made) -> None:
+        written = None
+        if self._folder is not None and made.compared != DROPPED:
+            written = os.path.join(self._folder, self._name, made.name)
+        row = self._log | {
+            "file": made.name,
+            "entries": made.entries,
+            "bytes": len(made.data),
+            "compared": made.compared,
+            "preallocated": made.preallocated,
+            "written": written,
+        }
+        print(json.dumps(row))
+
+    def end(self) -> None:
+        sys.stdout.flush()
+
+    def finish(self, interval: int) -> None:
+        return
+
+
+class TextReport:
+    """A table for each log, a line of sums at the end."""
+
+    def __init__(self, folder: str | None) -> None:
+        self._folder = folder
+        self._counts = dict.fromkeys(_SHOWN, 0)
+        self._rows: list[Made] = []
+        self._indexes_differ = False
+
+    def begin(self, log: Log, name: str) -> None:
+        self._title = log.path
+
+    def file(self, made: Made) -> None:
+        self._counts[made.compared] += 1
+        self._rows.append(made)
+        self._indexes_differ |= made.compared == DIFFERENT and made.name.endswith(offset_index.SUFFIX)
+
+    def end(self) -> None:
+        rows, self._rows = self._rows, []
+        columns = [
+            ("file", [made.name for made in rows]),
+            ("entries", [str(made.entries) for made in rows]),
+            ("bytes", [str(len(made.data)) for made in rows]),
+            ("compared", [_remark(made) for made in rows]),
+        ]
+        print(f"{table.safe(self._title)}\n{table.render(columns)}", flush=True)
+
+    def finish(self, interval: int) -> None:
+        made = sum(self._counts.values()) - self._counts[DROPPED]
+        told = ", ".join(f"{count} {name}" for name, count in self._counts.items() if count)
+        where = "nothing is written (--dry-run)" if self._folder is None else f"written to {table.safe(self._folder)}"
+        print(f"{made} file{'' if made == 1 else 's'} ({told}), {where}")
+        if self._indexes_differ:
+            print(
+                f"An .index that differs may have been made with another interval than {interval} (--index-interval, "
+                "the topic's index.interval.bytes) or by an older broker; kafkarec verify tells whether it is wrong."
+            )
+
+
+def _remark(made: Made) -> str:
+    if made.compared == EQUAL and made.preallocated:
+        return f"{_SHOWN[EQUAL]} without its {made.preallocated} bytes of zeros made in advance"
+    return _SHOWN[made.compared]
