@@ -1,0 +1,68 @@
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HexFormat;
+
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.MutableRecordBatch;
+import org.apache.kafka.common.record.internal.Record;
+import org.apache.kafka.common.utils.BufferSupplier;
+import org.apache.kafka.common.utils.CloseableIterator;
+
+/** Records as MemoryRecords, ensureValid and streamingIterator give them: kafkarec's reference path. */
+final class Reading {
+    private Reading() { }
+
+    static byte[] bytes(String hex) {
+        return HexFormat.of().parseHex(hex);
+    }
+
+    /** FILE...: for each one line a record, then "end" with the bytes that are left, or "refused". */
+    static void main(String[] files) throws Exception {
+        for (String file : files) {
+            byte[] data = Files.readAllBytes(Path.of(file));
+            StringBuilder lines = new StringBuilder();
+            try {
+                MemoryRecords records = MemoryRecords.readableRecords(ByteBuffer.wrap(data));
+                int bytes = 0;
+                for (MutableRecordBatch batch : records.batches()) {
+                    bytes += batch.sizeInBytes();
+                }
+                for (MutableRecordBatch batch : records.batches())
+                    batch.ensureValid();
+                for (MutableRecordBatch batch : records.batches())
+                    add(lines, batch);
+                lines.append("end ").append(data.length - bytes).append('\n');
+                System.out.print(lines);
+            } catch (Exception | Error refusal) {
+                System.out.println("refused " + refusal.getClass().getSimpleName());
+            }
+        }
+    }
+
+    private static void add(StringBuilder lines, MutableRecordBatch batch) {
+        try (CloseableIterator<Record> records = batch.streamingIterator(BufferSupplier.create())) {
+            while (records.hasNext()) {
+                Record record = records.next();
+                lines.append(record.offset()).append(' ').append(record.timestamp()).append(' ')
+                    .append(batch.timestampType().id).append(' ').append(record.sequence()).append(' ')
+                    .append(batch.isControlBatch() ? 1 : 0).append(' ')
+                    .append(hex(record.key())).append(' ').append(hex(record.value()));
+                for (Header header : record.headers())
+                    lines.append(' ').append(hex(ByteBuffer.wrap(header.key().getBytes(StandardCharsets.UTF_8))))
+                        .append('=').append(header.value() == null ? "null" : hex(ByteBuffer.wrap(header.value())));
+                lines.append('\n');
+            }
+        }
+    }
+
+    private static String hex(ByteBuffer bytes) {
+        if (bytes == null)
+            return "null";
+        byte[] found = new byte[bytes.remaining()];
+        bytes.duplicate().get(found);
+        return "." + HexFormat.of().formatHex(found);
+    }
+}

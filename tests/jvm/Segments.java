@@ -1,0 +1,129 @@
+import java.io.File;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.Optional;
+
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.MutableRecordBatch;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.server.util.KafkaScheduler;
+import org.apache.kafka.server.util.Scheduler;
+import org.apache.kafka.storage.internals.checkpoint.LeaderEpochCheckpointFile;
+import org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache;
+import org.apache.kafka.storage.internals.log.LogConfig;
+import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
+import org.apache.kafka.storage.internals.log.LogSegment;
+import org.apache.kafka.storage.internals.log.ProducerStateManager;
+import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
+import org.apache.kafka.storage.internals.log.UnifiedLog;
+import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
+
+/** What a broker does with a partition's folder. Every verb works in the folder that it is given: hand it a copy. */
+final class Segments {
+    private static final int TRANSACTION_TIMEOUT = 15 * 60 * 1000;
+    private static final int PRODUCER_EXPIRY = 24 * 60 * 60 * 1000;
+
+    private Segments() { }
+
+    private static LogConfig config(String interval) {
+        return new LogConfig(Map.of("index.interval.bytes", interval, "retention.ms", "-1"));
+    }
+
+    private static ProducerStateManager producers(File folder) throws IOException {
+        return new ProducerStateManager(partition(folder), folder, TRANSACTION_TIMEOUT,
+            new ProducerStateManagerConfig(PRODUCER_EXPIRY, false), Time.SYSTEM);
+    }
+
+    private static TopicPartition partition(File folder) throws IOException {
+        return UnifiedLog.parseTopicPartitionName(folder);
+    }
+
+    private static LeaderEpochFileCache epochs(File folder, Scheduler scheduler) throws IOException {
+        LeaderEpochCheckpointFile file = new LeaderEpochCheckpointFile(
+            LeaderEpochCheckpointFile.newFile(folder), new LogDirFailureChannel(1));
+        return new LeaderEpochFileCache(partition(folder), file, scheduler);
+    }
+
+    private static File[] logs(File folder) {
+        File[] found = folder.listFiles((dir, name) -> name.endsWith(".log"));
+        Arrays.sort(found);
+        return found;
+    }
+
+    private static void delete(File folder, String... suffixes) throws IOException {
+        for (File file : folder.listFiles())
+            for (String suffix : suffixes)
+                if (file.getName().endsWith(suffix))
+                    Files.delete(file.toPath());
+    }
+
+    /**
+     * FOLDER INTERVAL: LogSegment.recover for each segment in order, with nothing known before: indexes, producer
+     * snapshots and the leader epoch file are written anew. One line a segment: its base offset, bytes cut off.
+     * The last segment's indexes end as when it is closed, the others' as when they are rolled.
+     */
+    static void recover(String[] arguments) throws Exception {
+        File folder = new File(arguments[0]);
+        LogConfig config = config(arguments[1]);
+        delete(folder, ".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint");
+        KafkaScheduler scheduler = new KafkaScheduler(1);
+        scheduler.startup();
+        try {
+            ProducerStateManager producers = producers(folder);
+            LeaderEpochFileCache epochs = epochs(folder, scheduler);
+            for (File log : logs(folder)) {
+                long baseOffset = UnifiedLog.offsetFromFile(log);
+                LogSegment segment = LogSegment.open(folder, baseOffset, config, Time.SYSTEM, 0, false);
+                int cut = segment.recover(producers, epochs);
+                producers.takeSnapshot();
+                segment.close();
+                System.out.println(baseOffset + " " + cut);
+            }
+        } finally {
+            scheduler.shutdown();
+        }
+    }
+
+    /** FILE FOLDER INTERVAL BASE: a new segment with FILE's batches, appended one by one, then closed. */
+    static void append(String[] arguments) throws Exception {
+        byte[] data = Files.readAllBytes(new File(arguments[0]).toPath());
+        LogSegment segment = LogSegment.open(new File(arguments[1]), Long.parseLong(arguments[3]),
+            config(arguments[2]), Time.SYSTEM, 0, false);
+        try {
+            for (MutableRecordBatch batch : MemoryRecords.readableRecords(ByteBuffer.wrap(data)).batches()) {
+                ByteBuffer one = ByteBuffer.allocate(batch.sizeInBytes());
+                batch.writeTo(one);
+                one.flip();
+                segment.append(batch.lastOffset(), MemoryRecords.readableRecords(one));
+            }
+            segment.onBecomeInactiveSegment();
+        } finally {
+            segment.close();
+        }
+    }
+
+    /**
+     * FOLDER INTERVAL: the log as a broker opens it after a crash (LogLoader), closed again. Prints its first and
+     * next offset, its high watermark's limit and the base offsets of its segments.
+     */
+    static void load(String[] arguments) throws Exception {
+        File folder = new File(arguments[0]);
+        KafkaScheduler scheduler = new KafkaScheduler(1);
+        scheduler.startup();
+        try {
+            UnifiedLog log = UnifiedLog.create(folder, config(arguments[1]), 0L, 0L, scheduler, new BrokerTopicStats(),
+                Time.SYSTEM, TRANSACTION_TIMEOUT, new ProducerStateManagerConfig(PRODUCER_EXPIRY, false), 600_000,
+                new LogDirFailureChannel(1), false, Optional.empty());
+            StringBuilder segments = new StringBuilder();
+            log.logSegments().forEach(segment -> segments.append(' ').append(segment.baseOffset()));
+            System.out.println(log.logStartOffset() + " " + log.logEndOffset() + segments);
+            log.close();
+        } finally {
+            scheduler.shutdown();
+        }
+    }
+}
