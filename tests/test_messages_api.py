@@ -69,7 +69,7 @@ def test_rows_of_mixed_types_leave_control_records_out() -> None:
 def test_columns_of_one_type_go_into_any_table() -> None:
     found = messages.columns(OFFSETS, "__consumer_offsets", type="OffsetCommit")
     names = [column.name for column in messages.schema("__consumer_offsets", "OffsetCommit")]
-    assert list(found) == ["offset", "timestamp", "version", "is_tombstone", *names]
+    assert list(found) == ["offset", "timestamp", "version", "is_tombstone", *names, "problem"]
     assert found["key_group"] == ["readers-classic"] * 3 + ["readers-consumer"] * 3
     assert found["value_offset"] == [10, 20, 25] * 2
     assert found["value_expireTimestamp"] == [None] * 6
@@ -104,11 +104,22 @@ def test_wrong_words_are_answered_with_the_right_ones() -> None:
 
 
 def test_the_schema_says_types_and_versions() -> None:
-    columns = {column.name: column[1:] for column in messages.schema("__cluster_metadata", "PartitionRecord")}
-    assert columns["value_replicas"] == ("[int32]", "0-2", False)
-    assert columns["value_directories"] == ("[uuid]", "1-2", False)
-    assert columns["value_lastKnownElr"] == ("[int32]?", "2", True)
+    columns = {column.name: column for column in messages.schema("__cluster_metadata", "PartitionRecord")}
+    assert columns["value_replicas"] == ("value_replicas", "int32", True, "0-2", False, ())
+    assert columns["value_directories"] == ("value_directories", "uuid", True, "1-2", False, ())
+    assert repr(columns["value_lastKnownElr"]) == "<Column value_lastKnownElr [int32]?, versions 2>"
     assert "PartitionRecord" in repr(messages.TOPICS["__cluster_metadata"])
+    (members,) = (column for column in messages.schema("__consumer_offsets", "GroupMetadata") if column.fields)
+    assert [field.name for field in members.fields][:2] == ["memberId", "groupInstanceId"]
+    assert members.fields[1].versions == "3-4"
+
+
+def test_bytes_of_a_known_type_that_cannot_be_read_are_told_from_a_tombstone() -> None:
+    commit, tombstone = OFFSETS[2], OFFSETS[14]
+    bad = [kafkarec.Record(1, 2, 0, commit.key, commit.value[:-1] if commit.value else b"", []), tombstone]
+    found = messages.columns(bad, "__consumer_offsets", type="OffsetCommit")
+    assert (found["is_tombstone"], found["value_offset"], found["key_group"]) == ([False], [None], ["readers-classic"])
+    assert found["problem"] == ["the message ends inside of field topicId (at least 16, found 15)"]
 
 
 def test_a_missing_key_is_said() -> None:

@@ -10,9 +10,9 @@ know (a record type, a version of Kafka's future) stays bytes, and so do bytes t
 `errors="raise"` asks for the exception.
 """
 
-from .records import InternalRecord, columns, read, rows, schema
+from .records import Column, InternalRecord, columns, read, rows, schema
 from .topics import TOPICS, Topic
 
 KAFKA_VERSION = "4.3"
 
-__all__ = ["KAFKA_VERSION", "TOPICS", "InternalRecord", "Topic", "columns", "read", "rows", "schema"]
+__all__ = ["KAFKA_VERSION", "TOPICS", "Column", "InternalRecord", "Topic", "columns", "read", "rows", "schema"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import re
+from math import isfinite
 from typing import Any
 
 from .notation import Field, RecordType, Schema, Struct
@@ -76,6 +77,8 @@ def _value(field: Field, version: int, value: Any, unknown: bool) -> Any:
 def _single(field: Field, version: int, value: Any, unknown: bool) -> Any:
     if field.struct:
         return _struct(field.struct, version, value, unknown)
+    if isinstance(value, float) and not isfinite(value):
+        return java_double(value)[1:-1]
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
@@ -104,7 +107,7 @@ def text(node: Any) -> str:
 
 def java_double(value: float) -> str:
     """Double.toString (of a JDK from 19 on: the shortest digits), with Jackson's quotes around what JSON cannot say."""
-    if value != value or value in (float("inf"), float("-inf")):
+    if not isfinite(value):
         return {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}[repr(value)]
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         shown = f"{value!r}"

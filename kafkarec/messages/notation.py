@@ -52,10 +52,6 @@ class Field:
     def is_in(self, version: int) -> bool:
         return self.first <= version and (self.last is None or version <= self.last)
 
-    def __str__(self) -> str:
-        shown = f"[{self.type}]" if self.is_array else self.type
-        return shown + "?" * self.nullable
-
 
 @dataclass(frozen=True, slots=True)
 class Struct:

@@ -43,7 +43,9 @@ class MessageError(InvalidRecordError):
 
 def refuse(what: str, kafka: str | None, expected: int | None = None, found: int | None = None) -> NoReturn:
     """Raises MessageError; `kafka` is what Kafka's exception says in its place."""
-    sides = "" if found is None else f" (limit {expected}, found {found})"
+    sides = ""
+    if expected is not None and found is not None:
+        sides = f" (at {'most' if found > expected else 'least'} {expected}, found {found})"
     error = MessageError(f"{what}{sides}", reason="message_invalid", expected=expected, found=found)
     error.kafka = kafka
     raise error

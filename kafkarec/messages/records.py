@@ -122,16 +122,29 @@ _HEAD = ("offset", "timestamp")
 
 
 class Column(NamedTuple):
-    """A column of `columns(..., type=...)`: `versions` are those of the value that have it, `type` is Kafka's word."""
+    """A column of `columns(..., type=...)`, or a field inside of one.
+
+    type: str            Kafka's word: int32, string, uuid, ...; of an array's element; the name of a struct
+    is_array: bool
+    versions: str        the versions of the value that have it: "3-4"
+    nullable: bool       null in a version that has it
+    fields               what a struct holds
+    """
 
     name: str
     type: str
+    is_array: bool
     versions: str
     nullable: bool
+    fields: tuple[Column, ...]
+
+    def __repr__(self) -> str:
+        shown = f"[{self.type}]" if self.is_array else self.type
+        return f"<Column {self.name} {shown}{'?' * self.nullable}, versions {self.versions}>"
 
 
 def schema(topic: str, type: str) -> tuple[Column, ...]:
-    """The columns that one record type gives beside offset, timestamp, version and is_tombstone.
+    """The columns that one record type gives beside offset, timestamp, version, is_tombstone and problem.
 
     >>> from kafkarec import messages
     >>> [column.name for column in messages.schema("__transaction_state", "TransactionLog")][:3]
@@ -145,7 +158,9 @@ def schema(topic: str, type: str) -> tuple[Column, ...]:
 
 def _column(prefix: str, of: Field, oldest: int, newest: int) -> Column:
     first, last = max(of.first, oldest), newest if of.last is None else of.last
-    return Column(prefix + of.name, str(of), str(first) if first == last else f"{first}-{last}", of.nullable)
+    inner = tuple(_column("", each, first, last) for each in of.struct.fields) if of.struct else ()
+    versions = str(first) if first == last else f"{first}-{last}"
+    return Column(prefix + of.name, of.type, of.is_array, versions, of.nullable, inner)
 
 
 def rows(
@@ -179,7 +194,7 @@ def _rows(
         if record.is_control:
             continue
         found = read(topic, record.key, record.value, errors=errors)
-        head = {"offset": record.offset, "timestamp": record.timestamp}
+        head: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp}
         if type is None:
             yield head | {
                 "type": found.type, "version": found.version, "is_tombstone": found.is_tombstone, "key": found.key,
@@ -188,11 +203,8 @@ def _rows(
         elif found.type == type:
             cells = {f"key_{name}": cell for name, cell in (found.key or {}).items()}
             cells |= {f"value_{name}": cell for name, cell in (found.value or {}).items()}
-            yield (
-                head
-                | {"version": found.version, "is_tombstone": found.is_tombstone}
-                | {name: cells.get(name) for name in names}
-            )
+            head |= {"version": found.version, "is_tombstone": found.is_tombstone}
+            yield head | {name: cells.get(name) for name in names} | {"problem": found.problem}
 
 
 def columns(
@@ -207,5 +219,5 @@ def columns(
     if type is None:
         names = [*_HEAD, "type", "version", "is_tombstone", "key", "value", "problem"]
     else:
-        names = [*_HEAD, "version", "is_tombstone", *(column.name for column in schema(topic, type))]
+        names = [*_HEAD, "version", "is_tombstone", *(column.name for column in schema(topic, type)), "problem"]
     return {name: [row[name] for row in found] for name in names}
