@@ -5,11 +5,11 @@
 """
 
 from .hidden import Hidden, hidden
-from .listing import HANGING_AFTER, STATES, Transaction, TransactionListing, listing
+from .listing import HANGING_AFTER, STATES, Spread, Transaction, TransactionListing, listing
 from .matching import NOTES, Note
 from .rows import Input
 
 __all__ = [
-    "HANGING_AFTER", "NOTES", "STATES", "Hidden", "Input", "Note", "Transaction", "TransactionListing", "hidden",
-    "listing",
+    "HANGING_AFTER", "NOTES", "STATES", "Hidden", "Input", "Note", "Spread", "Transaction", "TransactionListing",
+    "hidden", "listing",
 ]  # fmt: skip

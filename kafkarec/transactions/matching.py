@@ -26,7 +26,7 @@ from .rows import ABORT, COMMIT, STAMPED, UNREADABLE, Input, Step, passes_checks
 NOTES = {
     "txnindex_unreadable": "the .txnindex cannot be read: the markers alone speak",
     "txnindex_differs": "the .txnindex says something else than the markers: the markers are the truth",
-    "txnindex_ahead": "the .txnindex names an ABORT marker outside of the segment's offsets: not believed",
+    "txnindex_ahead": "the .txnindex names an ABORT marker outside of its segment's offsets: not believed",
     "marker_missing": "a marker was here and is not in the input any more",
     "marker_unreadable": "a marker that cannot be read ends nothing",
 }
@@ -84,6 +84,7 @@ class Match:
     def __post_init__(self) -> None:
         self._segment = -1
         self._index: dict[tuple[int, int], AbortedTransaction] | None = None
+        self._behind: list[AbortedTransaction] = []  # entries of the last segment, behind its last batch
 
     @property
     def _file(self) -> str | None:
@@ -101,11 +102,13 @@ class Match:
         self._index = self._read_index(one)
         for step in read(one, check_all=check_all, damage=self.damage):
             self._step(step)
-        for entry in (self._index or {}).values():
-            self.note(
-                "txnindex_ahead", entry.last_offset, entry.producer_id,
-                f"an ABORT at offset {entry.last_offset}, behind the segment's last batch",
-            )  # fmt: skip
+        self._behind += (self._index or {}).values()
+
+    def finish(self) -> None:
+        """There is no more segment: what its index says of offsets behind the log's last batch was never written, or is
+        lost with all that followed."""
+        for entry in self._behind:
+            self._ahead(entry, "behind the log's last batch")
 
     def _read_index(self, one: Input) -> dict[tuple[int, int], AbortedTransaction] | None:
         try:
@@ -120,9 +123,12 @@ class Match:
 
     def _step(self, step: Step) -> None:
         last_offsets = step.column("last_offset")
+        base = step.column("base_offset")[0]
+        first_offset = last_offsets[0] if base < 0 else base
         if self.first_offset is None:
-            base = step.column("base_offset")[0]
-            self.first_offset = last_offsets[0] if base < 0 else base
+            self.first_offset = first_offset
+        if self._behind:
+            self._settle(first_offset)
         self.next_offset = last_offsets[-1] + 1
         self.max_timestamp = max(self.max_timestamp, max(step.column("max_timestamp")))
         lost = self._lost(step) if self._index else []
@@ -228,13 +234,25 @@ class Match:
         due.difference_update((row[1], row[3]) for row in step.rows() if row[0] in (ABORT, COMMIT))
         return sorted((self._index.pop(key) for key in due), key=lambda entry: entry.last_offset)
 
+    def _settle(self, next_segment: int) -> None:
+        """A later segment goes on: what lay between is lost, and the index of the segment before remembers it."""
+        for entry in sorted(self._behind, key=lambda entry: entry.last_offset):
+            if entry.last_offset < next_segment:
+                self._end_by_index(entry)
+            else:
+                self._ahead(entry, "where the next segment lies")
+        self._behind = []
+
+    def _ahead(self, entry: AbortedTransaction, where: str) -> None:
+        detail = f"an ABORT of producer {entry.producer_id} at offset {entry.last_offset}, {where}"
+        self.note("txnindex_ahead", entry.last_offset, entry.producer_id, detail)
+
     def _end_by_index(self, entry: AbortedTransaction) -> None:
         """A marker was lost (damage, a hole in a copy), and the index remembers that it said ABORT."""
         assert self.first_offset is not None
         producer, first, last = entry.producer_id, entry.first_offset, entry.last_offset
         if last < self.first_offset:
-            where = f"an ABORT at offset {last}, in front of the segment's first batch"
-            self.note("txnindex_ahead", last, producer, where)
+            self._ahead(entry, "in front of the log's first batch")
             return
         lost = f"only the .txnindex has the ABORT of producer {producer} at offset {last}"
         self.note("marker_missing", last, producer, lost)
@@ -264,9 +282,11 @@ def match(inputs: Iterable[Any], *, raises: bool = False, check_all: bool = Fals
     found = Match(raises)
     for one in map(Input.of, inputs):
         found.read(one, check_all or not one.again)
+    found.finish()
     if check_all or not all(one.again for one in found.inputs) or found.believable():
         return found
     thorough = Match(raises)
     for one in found.inputs:
         thorough.read(one, True)
+    thorough.finish()
     return thorough
