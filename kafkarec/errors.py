@@ -135,4 +135,6 @@ REASONS: dict[str, Reason] = {
     "message_invalid": Reason(_I, "the message does not follow its schema"),
     "message_unknown": Reason(_I, "record type or version is not known to Kafka 4.3"),
     "message_too_large": Reason(LimitExceededError, "one message holds more elements than are read", "at most"),
+    # objects of tiered storage (KIP-405): kafkarec.storage.tiered
+    "tiered_object": Reason(UnsupportedCompressionError, "a tiered-storage object and no plain log segment"),
 }

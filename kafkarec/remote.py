@@ -39,6 +39,8 @@ __all__ = [
 _WORTH_A_REQUEST = 256 << 10
 _WINDOW = 2 << 20
 _SMALL_FILE = 64 << 20
+# Everyone looks at the first batch's header first; it is kept.
+_HEAD = 64
 
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://.*|[a-z0-9+.-]+::.*", re.DOTALL)
 _S3 = ("s3", "s3a", "s3n")
@@ -97,6 +99,7 @@ class RemoteSource:
         self._url, self._library = url, library
         self._lock = threading.Lock()
         self._object: _Object | None = None
+        self._head = b""
         try:
             self._object = library.opened(url, size)
         except Exception as error:
@@ -109,6 +112,8 @@ class RemoteSource:
             raise ValueError(f"{self.name} is closed")
         if position < 0 or position >= stop:
             return b""
+        if stop <= len(self._head):
+            return self._head[position:stop]
         try:
             data = self._object.read(position, stop)
         except Exception as error:
@@ -116,6 +121,8 @@ class RemoteSource:
         with self._lock:
             self.requests += 1
             self.fetched += len(data)
+            if position == 0:
+                self._head = data[:_HEAD]
         if len(data) > stop - position:
             raise RemoteError(
                 f"{self.name}: the server does not serve pieces of a file; download it and read the file",

@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 import zstandard
+from command import SEGMENTS
 
 import kafkarec
 from kafkarec import LimitExceededError
 from kafkarec.codecs import CodecError, wrapping
 from kafkarec.storage import wrapped
 from kafkarec.storage.sources import FileObject
-
-from command import SEGMENTS
 
 SEGMENT = SEGMENTS / "all-codecs-0" / "00000000000000000000.log"
 PLAIN = SEGMENT.read_bytes()
@@ -91,7 +90,7 @@ def test_what_is_in_front_of_a_cut_is_read_and_the_rest_is_damage(pack: Any, sha
         size = segment.size
         found = segment.scan(errors="skip")
         whole = kafkarec.open(SEGMENT).scan()
-        assert [row for row in found] == [row for row in whole][: len(found)]
+        assert list(found) == list(whole)[: len(found)]
         assert [one.reason for one in found.damage] == ["unreadable"]
         assert "cut off" in found.damage[0].detail
         assert sum(found.column("size_in_bytes")) + sum(one.length for one in found.damage) + found.remaining == size

@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from kafkarec._version import __version__
 from kafkarec.errors import KafkaRecordError
+from kafkarec.remotefaults import RemoteError
 
 from .options import CouldNot, WrongUse, join_relative_times
 from .output import ClosedPipe
@@ -82,7 +83,7 @@ def _tell(error: Exception) -> int:
     if isinstance(error, KafkaRecordError):
         say(str(error))
         return exit_status(error.reason or "") if error.reason else DAMAGED
-    if isinstance(error, CouldNot):
+    if isinstance(error, CouldNot | RemoteError):
         say(str(error))
     elif isinstance(error, MemoryError):
         say("out of memory")

@@ -50,7 +50,9 @@ def say(text: str) -> None:
 
 
 def exit_status(reason: str) -> int:
-    """The status for a reason: a limit or a missing library is not the file's fault."""
+    """The status for a reason: a limit or a missing library is not the file's fault, nor is what a plugin encoded."""
+    if reason == "tiered_object":
+        return COULD_NOT
     known = REASONS.get(reason)
     return COULD_NOT if known and issubclass(known.error, LimitExceededError | MissingCodecError) else DAMAGED
 

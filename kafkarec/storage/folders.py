@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from .. import remote
@@ -57,7 +58,7 @@ class LocalFolder:
             return None
 
     def open(self, name: str) -> ByteSource:
-        return unpacked(LocalFile(self.join(name)), name)
+        return unpacked(LocalFile(self.join(name)), name, self.read)
 
 
 class RemoteFolder:
@@ -67,9 +68,12 @@ class RemoteFolder:
         self.path = url.rstrip("/")
         self._options = options
         self.tally = tally or Tally()
+        self._sizes: dict[str, int] | None = None  # of files, as listed: spares a request for each
 
     def entries(self) -> list[Entry]:
-        return [Entry(*entry) for entry in remote.listing(self.path + "/", self._options)]
+        listed = [Entry(*entry) for entry in remote.listing(self.path + "/", self._options)]
+        self._sizes = {entry.name: entry.size for entry in listed if not entry.is_dir}
+        return listed
 
     def join(self, name: str) -> str:
         return f"{self.path}/{name}"
@@ -78,14 +82,16 @@ class RemoteFolder:
         return RemoteFolder(self.join(name), self._options, self.tally)
 
     def read(self, name: str) -> bytes | None:
+        if self._sizes is not None and name not in self._sizes:
+            return None
         data = remote.read_whole(self.join(name), self._options)
         self.tally.whole += len(data or b"")
         return data
 
     def open(self, name: str) -> ByteSource:
-        source = remote.open_source(self.join(name), self._options)
+        source = remote.open_source(self.join(name), self._options, size=(self._sizes or {}).get(name))
         self.tally.sources.append(source)
-        return unpacked(source, name)
+        return unpacked(source, name, self.read)
 
 
 class Tally:
@@ -100,10 +106,15 @@ class Tally:
         return self.whole + sum(source.fetched for source in self.sources)
 
 
-def unpacked(source: ByteSource, name: str) -> ByteSource:
-    """The source itself, or what is inside of a .gz or .zst."""
-    if not name.endswith(tuple(WRAPPERS)):
-        return source
-    from . import wrapped
+def unpacked(source: ByteSource, name: str, read: Callable[[str], bytes | None]) -> ByteSource:
+    """The source itself, or what is inside of a .gz or .zst; an encoded object of tiered storage is refused."""
+    from . import tiered, wrapped
 
-    return wrapped.unwrap(source, name)
+    try:
+        if name.endswith(tuple(WRAPPERS)):
+            return wrapped.unwrap(source, name)
+        tiered.refuse_encoded(source, name, read)
+    except BaseException:
+        source.close()
+        raise
+    return source

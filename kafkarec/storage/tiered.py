@@ -1,0 +1,136 @@
+"""Objects of tiered storage (KIP-405): which are plain segments, and what the others are.
+
+A plugin uploads a segment in chunks of some MiB, one behind the other in one object. Aiven's plugin writes
+
+    <offset>-<uuid>.log            chunk | chunk | ...      each chunk: the segment's bytes as they are,
+                                                            or one zstd frame of them,
+                                                            or iv 12 | AES-GCM of either | tag 16
+    <offset>-<uuid>.rsm-manifest   JSON: {"version": "1", "compression": false, "encryption": {"dataKey": "key id:..."},
+                                          "chunkIndex": {"originalFileSize": ..., "transformedChunkSize": ...}, ...}
+    <offset>-<uuid>.indexes        its index files in one object
+
+Chunks that are neither compressed nor encrypted are a plain segment, and it is read. The others are refused in a
+sentence that says what they are, as "corrupt at byte 0" would send people to look for damage that is not there. The
+manifest is asked only where the object does not begin with a batch. Without one the bytes themselves tell: a zstd frame
+at byte 0, or 64 KiB without four zero bytes in a row (a batch begins with four, up to offset 2^32).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..errors import UnsupportedCompressionError
+from . import names
+from .sources import ByteSource
+
+HEAD_BYTES = 64
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_SAMPLE = 64 << 10
+_LARGEST_MANIFEST = 16 << 20
+# base offset, size, partition leader epoch or crc, magic or attributes
+_FRAME = struct.Struct(">qiib")
+_RELATIVE_MAX = (1 << 31) - 1
+
+
+class Manifest(NamedTuple):
+    """What a manifest says of its object. encryption_key: the id of the key that protects the data key."""
+
+    compressed: bool
+    encrypted: bool
+    encryption_key: str | None
+    original_size: int | None
+
+
+def refuse_encoded(source: ByteSource, name: str, read: Callable[[str], bytes | None]) -> None:
+    """Raises UnsupportedCompressionError (reason tiered_object) for an object that is no plain segment.
+
+    name: the object's; read: gives the whole of a file beside it, or None. Costs one read of 64 bytes where the object
+    begins with a batch.
+    """
+    found = names.segment(name)
+    if found is None or not found.readable or found.wrapper or not source.size:
+        return
+    head = source.read_at(0, HEAD_BYTES)
+    if begins_with_batch(head, source.size, found.base_offset):
+        return
+    manifest_name = found.stem + ".rsm-manifest"
+    manifest = parse_manifest(read(manifest_name)) if found.segment_id else None
+    if manifest is not None:
+        if manifest.compressed or manifest.encrypted:
+            raise _refusal(source.name, found, _by_manifest(manifest, manifest_name), manifest.encrypted)
+        return
+    if head.startswith(ZSTD_MAGIC):
+        what = "it begins with a zstd frame, so it is compressed in chunks (or packed as a whole)"
+        raise _refusal(source.name, found, what, False)
+    if found.segment_id and looks_encrypted(source.read_at(0, _SAMPLE)):
+        what = f"it holds nothing but noise, so it is encrypted (there is no {manifest_name} to tell how)"
+        raise _refusal(source.name, found, what, True)
+
+
+def begins_with_batch(head: bytes, size: int, base_offset: int = 0) -> bool:
+    """Whether the first bytes may be those of a batch in a segment with this base offset."""
+    if len(head) < _FRAME.size:
+        return False
+    first, length, _, magic = _FRAME.unpack_from(head)
+    near = 0 <= first - base_offset <= _RELATIVE_MAX
+    return near and magic in (0, 1, 2) and 14 <= length <= max(size, _RELATIVE_MAX)
+
+
+def looks_encrypted(sample: bytes) -> bool:
+    """Whether bytes are noise: all values, none much more often than others, no four zeros in a row."""
+    if len(sample) < 1024 or bytes(4) in sample:
+        return False
+    fair = len(sample) / 256
+    distance = sum((sample.count(value) - fair) ** 2 / fair for value in range(256))
+    return bool(distance < 255 + 6 * (2 * 255) ** 0.5)  # chi-square, six standard deviations
+
+
+def parse_manifest(data: bytes | None) -> Manifest | None:
+    """A SegmentManifestV1; None where there is none, or it is not one."""
+    if not data or len(data) > _LARGEST_MANIFEST:
+        return None
+    try:
+        told = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(told, dict) or not isinstance(told.get("compression"), bool):
+        return None
+    encryption = told.get("encryption")
+    index = told.get("chunkIndex")
+    size = index.get("originalFileSize") if isinstance(index, dict) else None
+    return Manifest(told["compression"], encryption is not None, _key_id(encryption), size if _is_int(size) else None)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _key_id(encryption: Any) -> str | None:
+    """`dataKey` is "<id of the key>:<the data key, encrypted by it>"."""
+    data_key = encryption.get("dataKey") if isinstance(encryption, dict) else None
+    if not isinstance(data_key, str) or ":" not in data_key:
+        return None
+    key_id = data_key.partition(":")[0]
+    return key_id if key_id.isprintable() and len(key_id) <= 100 else None
+
+
+def _by_manifest(manifest: Manifest, name: str) -> str:
+    ways = []
+    if manifest.compressed:
+        ways.append("compressed in chunks with zstd")
+    if manifest.encrypted:
+        key = f" under key {manifest.encryption_key}" if manifest.encryption_key else ""
+        ways.append(f"encrypted in chunks with AES-GCM{key}")
+    return f"its manifest {name} says: {' and '.join(ways)}"
+
+
+def _refusal(path: str, found: names.SegmentName, what: str, encrypted: bool) -> UnsupportedCompressionError:
+    if encrypted:
+        way = "read the topic through a broker that has the plugin and its key"
+    else:
+        way = f"copy it as {found.base_offset:020}.log.zst, which kafkarec reads, or read the topic through a broker"
+    message = f"{path} is a tiered-storage object and no plain log segment: {what}; {way}"
+    return UnsupportedCompressionError(message, reason="tiered_object", position=0, file=path)
