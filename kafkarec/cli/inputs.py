@@ -62,6 +62,8 @@ def _open(path: str, topic: str | None, partition: int | None, alone: bool) -> S
 
 def reason(error: OSError, path: str) -> str:
     """One line for a file that cannot be opened or read."""
+    if isinstance(error, remote.RemoteError):
+        return str(error)
     return f"{error.filename or path}: {error.strerror.lower()}" if error.strerror else str(error)
 
 
