@@ -27,6 +27,7 @@ from .trouble import COULD_NOT, DAMAGED, FINE, INTERRUPTED, WRONG_USE, exit_stat
 VERBS = {
     "scan": "one row per batch, headers only",
     "cat": "records as JSON Lines or Arrow IPC",
+    "dump": "kafka-dump-log's options and text",
     "verify": "is it damaged, where, what is lost",
     "explain": "every byte of one batch, annotated",
     "diff": "compare two replicas of a partition",
@@ -36,7 +37,6 @@ VERBS = {
 }
 NOT_YET = {
     "ls": "partitions, segments, offsets, sizes, codecs of a folder",
-    "dump": "kafka-dump-log's options and text",
     "salvage": "copy every good batch to a new log",
     "build": "make segments from JSON Lines, Arrow, Parquet",
     "convert": "change codec, level, batch size, magic",
@@ -45,7 +45,6 @@ NOT_YET = {
 }
 # What comes close today to a verb that is not there yet.
 _INSTEAD = {
-    "dump": "kafkarec scan PATH and kafkarec cat PATH show batches and records",
     "ls": "kafkarec scan PATH shows the batches of a folder",
 }
 

@@ -13,6 +13,7 @@ from contextlib import closing
 from typing import NamedTuple, Protocol
 
 from ..errors import InvalidRecordError
+from ..storage.names import WRAPPERS
 from . import small
 from .complaints import Complaints, Consecutive
 from .frames import Source
@@ -22,6 +23,7 @@ from .lines import Decode, Style
 from .log import Wishes, log_text
 
 _CHECKPOINT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
+STANDARD_INPUT = "-"
 _BOOTSTRAP = "bootstrap.checkpoint"
 
 
@@ -69,16 +71,23 @@ def dump(paths: list[str], options: Options, opened: Open, say: Say) -> Iterator
     """
     complaints = Complaints()
     for path in paths:
-        shown = shown_path(path)
+        shown = path if "://" in path else shown_path(path)
         yield f"Dumping {shown}\n"
-        name = shown.rsplit("/", 1)[-1]
-        kind = _KINDS.get(name[name.rindex(".") :] if "." in name else "")
+        name = _unwrapped(shown.rsplit("/", 1)[-1])
+        kind = _log if name == STANDARD_INPUT else _KINDS.get(name[name.rindex(".") :] if "." in name else "")
         if kind is None:
             say(f"Ignoring unknown file {shown}")
             continue
         yield from kind(_File(shown, name, options, opened, say), complaints)
     for line in complaints.lines():
         say(line)
+
+
+def _unwrapped(name: str) -> str:
+    """Without the .gz or .zst of a file that was packed as a whole; `opened` gives what is inside."""
+    for suffix in WRAPPERS:
+        name = name.removesuffix(suffix)
+    return name
 
 
 class _File(NamedTuple):
@@ -120,7 +129,7 @@ def _heading(file: _File) -> Iterator[str]:
             file.say(f"note: {file.shown}: its name tells no offset and epoch; Kafka's tool would refuse it")
         else:
             yield f"Snapshot end offset: {int(named[1])}, epoch: {int(named[2])}\n"
-    else:
+    elif file.name != STANDARD_INPUT:
         try:
             base_offset = file.base_offset
         except InvalidRecordError:

@@ -1,0 +1,214 @@
+"""`kafkarec dump`: kafka-dump-log's words in, its text out."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from kafkarec import dump, remote
+from kafkarec.dump import decoders
+from kafkarec.dump.tool import ClosableSource, Options
+from kafkarec.errors import KafkaRecordError
+from kafkarec.storage import names
+from kafkarec.storage.folders import LocalFolder, RemoteFolder
+
+from . import inputs, options, output, table
+from .options import CouldNot
+from .output import Sink
+from .trouble import say
+
+DESCRIPTION = """Prints logs, snapshots and indexes exactly as Kafka 4.3's kafka-dump-log does, and takes its options.
+Nothing is written or changed (Kafka's tool cuts an .index that does not end with a whole entry)."""
+EXAMPLES = """examples:
+  kafkarec dump 00000000000000000000.log                     the batches
+  kafkarec dump --print-data-log 00000000000000000000.log    their records, too
+  kafkarec dump --files a.log,a.index,a.timeindex --verify-index-only
+  kafkarec dump --offsets-decoder __consumer_offsets-7       all segments of a folder
+
+Exit status, as Kafka's: 0 when everything could be printed (damage may be in the text: isvalid: false, "invalid
+bytes at the end"), 1 when not. kafkarec verify exits 1 for any damage."""
+
+FAILED = 1
+_FOLDER_FILES = (".log", ".checkpoint")
+_INT = 2**31 - 1
+_FLAGS = {
+    "--print-data-log": "print the records' keys and values; any decoder option implies it",
+    "--deep-iteration": "print the records' numbers",
+    "--skip-record-metadata": "print keys and values without the numbers in front",
+    "--verify-index-only": "compare an index with its log, print differences only",
+    "--index-sanity-check": "only the check of an index that a broker makes when it starts",
+    "--offsets-decoder": "records of __consumer_offsets as JSON",
+    "--transaction-log-decoder": "records of __transaction_state as JSON",
+    "--cluster-metadata-decoder": "records of __cluster_metadata as JSON",
+    "--remote-log-metadata-decoder": "records of __remote_log_metadata",
+    "--share-group-state-decoder": "records of __share_group_state as JSON",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    def error(message: str) -> NoReturn:
+        say(f"{message} (see {parser.prog} --help)")
+        sys.exit(FAILED)
+
+    parser.error = error  # type: ignore[method-assign]  # Kafka's tool exits with 1 for wrong use, too
+    parser.add_argument(
+        "paths",
+        nargs="*",
+        metavar="PATH",
+        help="files to print (.log .checkpoint .index .timeindex .txnindex .snapshot), URLs of such files, folders "
+        "(their logs in offset order), or - for a log on standard input",
+    )
+    parser.add_argument("--files", action="append", default=[], metavar="A,B", help="the same, as Kafka's tool takes it")
+    for flag, does in _FLAGS.items():
+        parser.add_argument(flag, action="store_true", help=does)
+    for which in ("key", "value"):
+        parser.add_argument(
+            f"--{which}-decoder-class",
+            nargs="?",
+            const=decoders.STRING_CLASS,
+            metavar="CLASS",
+            help="Kafka's StringDecoder (UTF-8, the default), IntegerDecoder or LongDecoder; no other class can run here",
+        )
+    parser.add_argument(
+        "--max-message-size", type=_int, default=5 << 20, metavar="BYTES", help="of the largest batch (5242880)"
+    )
+    parser.add_argument("--max-bytes", type=_int, default=_INT, metavar="BYTES", help="read only so much of a log")
+    parser.add_argument(
+        "--max-decompressed-bytes",
+        type=options.size,
+        default=128 << 20,
+        metavar="N",
+        help="cap for one compressed batch, such as 512m; default 128m",
+    )
+    parser.add_argument("-o", metavar="FILE", dest="output", help="write to FILE, which appears when it is complete")
+
+
+def _int(text: str) -> int:
+    if not re.fullmatch(r"\d{1,10}", text) or int(text) > _INT:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes from 0 to {_INT}")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    paths = [path for files in args.files for path in _split(files)] + [
+        path for given in args.paths for path in _files_of(given)
+    ]
+    if not paths:
+        say("which files? kafkarec dump PATH..., or --files A,B (see kafkarec dump --help)")
+        return FAILED
+    flags = {flag for flag in _FLAGS if getattr(args, flag[2:].replace("-", "_"))}
+    try:
+        decode = decoders.chosen(flags, args.key_decoder_class, args.value_decoder_class)
+    except decoders.UnknownClass as error:
+        say(str(error))
+        return FAILED
+    classes = args.key_decoder_class or args.value_decoder_class
+    wanted = Options(
+        print_data="--print-data-log" in flags or bool(classes),
+        deep="--deep-iteration" in flags,
+        skip_metadata="--skip-record-metadata" in flags,
+        verify_index="--verify-index-only" in flags,
+        index_sanity="--index-sanity-check" in flags,
+        max_message_size=args.max_message_size,
+        max_bytes=args.max_bytes,
+        decode=decode,
+        limit=args.max_decompressed_bytes,
+    )
+    try:
+        with output.opened(args.output) as sink:
+            return _print(paths, wanted, sink)
+    except CouldNot as error:
+        say(str(error))
+        return FAILED
+
+
+def _print(paths: list[str], wanted: Options, sink: Sink) -> int:
+    """Everything up to what cannot be read, which is told in one line."""
+    last = ""
+
+    def opened(path: str) -> ClosableSource:
+        nonlocal last
+        last = path
+        return _open(path)
+
+    write = _for_terminals(sink) if sink.is_terminal else _encoded(sink)
+    try:
+        for text in dump.dump(paths, wanted, opened, _complain(sink)):
+            write(text)
+    except KafkaRecordError as error:
+        sink.flush()
+        place = "" if error.file else f"{last}: "
+        say(f"{place}{error}; Kafka's tool ends here, too. To read on: {_next(last)}")
+        return FAILED
+    except OSError as error:
+        sink.flush()
+        say(inputs.reason(error, last))
+        return FAILED
+    return 0
+
+
+def _next(path: str) -> str:
+    if path.endswith(_FOLDER_FILES) or path == "-":
+        return f"kafkarec scan --errors skip {shlex.quote(path)}"
+    return f"kafkarec verify {shlex.quote(os.path.dirname(path) or '.')}"
+
+
+def _encoded(sink: Sink) -> Callable[[str], None]:
+    def write(text: str) -> None:
+        sink.write(text.encode("utf-8", "surrogateescape"))
+
+    return write
+
+
+def _for_terminals(sink: Sink) -> Callable[[str], None]:
+    """A record must not move the cursor or change the colours of a terminal; a pipe or a file gets its bytes."""
+
+    def write(text: str) -> None:
+        sink.write("\n".join(table.safe(line) for line in text.split("\n")).encode("utf-8", "replace"))
+
+    return write
+
+
+def _complain(sink: Sink) -> Callable[[str], None]:
+    """Kafka's lines for standard error, as they are; our notes say who speaks."""
+
+    def complain(line: str) -> None:
+        sink.flush()
+        if line.startswith("note: "):
+            say(line)
+        elif sys.stderr is not None:
+            print("\n".join(table.safe(part) for part in line.split("\n")), file=sys.stderr)
+
+    return complain
+
+
+def _split(files: str) -> list[str]:
+    """Java's split: empty words at the end are dropped."""
+    words = files.split(",")
+    while len(words) > 1 and not words[-1]:
+        words.pop()
+    return words
+
+
+def _files_of(path: str) -> list[str]:
+    """A folder's logs in the order of their offsets; any other path is itself."""
+    if path == inputs.STANDARD_INPUT or remote.is_url(path) or not os.path.isdir(path):
+        return [path]
+    found = sorted(name for name in os.listdir(path) if name.endswith(_FOLDER_FILES))
+    return [os.path.join(path, name) for name in found if names.is_segment(name)] or [path]
+
+
+def _open(path: str) -> ClosableSource:
+    if path == inputs.STANDARD_INPUT:
+        source: ClosableSource = inputs.segments(inputs.find([path], None, None))[0].source
+        return source
+    if remote.is_url(path) and remote.local_path(path) is None:
+        folder, _, name = path.rpartition("/")
+        return RemoteFolder(folder, {}).open(name)
+    folder, name = os.path.split(remote.local_path(path) or path if remote.is_url(path) else path)
+    return LocalFolder(folder).open(name)
