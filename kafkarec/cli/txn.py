@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from kafkarec import storage, transactions
 from kafkarec._core import Source
+from kafkarec.errors import KafkaRecordError
 from kafkarec.transactions import STATES, Input, TransactionListing
 
 from . import options, output, txntext
@@ -152,13 +153,22 @@ def _partitions(args: argparse.Namespace) -> Iterator[Partition]:
     if not named:
         return
     try:
-        opened = storage.open(named[0] if len(named) == 1 else named, topic=args.topic, partition=args.partition)
+        opened = _opened(named, args)
         for log in storage.logs(opened):
             listing = transactions.listing(log.segments, hanging_after=args.hanging_after)
             alone = isinstance(opened, storage.Segment)
             yield Partition(log.path, log.topic, log.partition, len(log.segments), alone, listing)
     except OSError as error:
         raise CouldNot(f"{error.filename or named[0]}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _opened(named: list[str], args: argparse.Namespace) -> storage.Segment | storage.Log | storage.LogDir:
+    try:
+        return storage.open(named[0] if len(named) == 1 else named, topic=args.topic, partition=args.partition)
+    except KafkaRecordError:
+        raise
+    except ValueError as error:  # a path that cannot be meant
+        raise WrongUse(str(error)) from error
 
 
 def _tell_damage(one: Partition) -> None:
@@ -191,7 +201,7 @@ def _as_json(one: Partition, states: tuple[str, ...]) -> dict[str, Any]:
             for name, spread in found.spreads().items()
         },
         "transactions": [_transaction(txn) for state in states for txn in found.of(state)],
-        "next": [command for txn in found.hanging for command in txntext.commands(one.topic, one.partition, txn)],
+        "next": [line for txn in found.hanging for _, line in txntext.commands(one.topic, one.partition, txn)],
         "notes": [note._asdict() for note in found.notes],
         "damage": [damage._asdict() for damage in found.damage],
     }

@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kafkarec.transactions import STATES, Transaction
+from kafkarec.transactions import STATES, Spread, Transaction
 
 from .table import NOTHING, moment, safe
 from .table import render as laid_out
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .txn import Partition
 
 _MOST_ROWS, _MOST_IN_DETAIL, _MOST_NOTES = 20, 3, 5
+_WORST_FIRST = ("hanging", "open", "aborted", "committed")
 _TOOL = "kafka-transactions.sh --bootstrap-server HOST:9092"
 _STEPS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 
@@ -36,7 +37,8 @@ def render(found: Sequence[Partition], states: Sequence[str], hanging_after: tim
         text += f"{counted(idle, 'partition')} without transactions\n"
     bad = [one for one in busy if one.listing.hanging]
     for one in bad if everything else bad[:_MOST_IN_DETAIL]:
-        text += "\n" + "".join(_detail(one, ("hanging",), everything))
+        text += f"\n{safe(one.name)}: {_consumers(one)}"
+        text += "".join((*_table(one, "hanging", everything), *_advice(one)))
     if len(bad) > _MOST_IN_DETAIL and not everything:
         text += f"\n{_more(len(bad) - _MOST_IN_DETAIL, 'partition')}"
     return text
@@ -89,15 +91,15 @@ def _detail(one: Partition, states: Sequence[str], everything: bool) -> Iterator
     newest = f", newest record of {moment(found.max_timestamp)}" if found.max_timestamp is not None else ""
     yield f"{safe(one.name)}: {counted(one.segments, 'segment')}, log end {found.next_offset}{newest}\n"
     yield _consumers(one)
-    for state in states:
+    for state in sorted(states, key=_WORST_FIRST.index):
         yield from _table(one, state, everything)
     yield _sums(one)
     notes = found.notes if everything else found.notes[:_MOST_NOTES]
     for note in notes:
         yield f"note: {safe(note.detail)} [{note.reason}]\n"
     yield _more(len(found.notes) - len(notes), "note")
-    if one.alone:
-        yield "note: this is one file; a marker in a later segment is not seen. Name the partition's folder for all\n"
+    if one.alone and (found.ongoing or len(found.without_data)):
+        yield "note: this is one file of a log; name the folder, for a transaction may begin or end in another one\n"
     yield from _advice(one)
 
 
@@ -134,36 +136,41 @@ def _sums(one: Partition) -> str:
     spreads = found.spreads()
     for name in ("batches", "records"):
         if name in spreads:
-            spread = spreads[name]
-            text += f"\n{name} of a transaction: {spread.least} to {spread.most}, mean {spread.mean:.1f}"
+            text += f"\n{name} of an ended transaction: {_spread(spreads[name], str, '{:.1f}'.format)}"
     if "duration_ms" in spreads:
-        took = spreads["duration_ms"]
-        text += f"\nduration: {lasting(took.least)} to {lasting(took.most)}, mean {lasting(round(took.mean))}"
+        text += f"\nduration: {_spread(spreads['duration_ms'], lasting, lambda mean: lasting(round(mean)))}"
     return text + "\n"
+
+
+def _spread(spread: Spread, show: Callable[[int], str], show_mean: Callable[[float], str]) -> str:
+    if spread.least == spread.most:
+        return show(spread.least)
+    return f"{show(spread.least)} to {show(spread.most)}, mean {show_mean(spread.mean)}"
 
 
 def _advice(one: Partition) -> Iterator[str]:
     hanging = one.listing.hanging
     if not hanging:
         return
-    yield "\nAsk the brokers whether it still hangs, then end it (3.0 and later; below that the second form):\n"
-    lines = [line for txn in hanging[:_MOST_IN_DETAIL] for line in commands(one.topic, one.partition, txn)]
-    for line in dict.fromkeys(lines):
-        yield f"  {line}\n"
+    yield "\nnext\n"
+    told = [step for txn in hanging[:_MOST_IN_DETAIL] for step in commands(one.topic, one.partition, txn)]
+    yield from dict.fromkeys(f"  {what}:\n    {safe(command)}\n" for what, command in told)
     yield _more(len(hanging) - _MOST_IN_DETAIL, "hanging transaction")
 
 
-def commands(topic: str | None, partition: int | None, txn: Transaction) -> list[str]:
-    """What Kafka's TransactionsCommand wants to be told: to look, and to abort by start offset (brokers of 3.0 and
-    later) or by the producer. It takes coordinator epoch 0 where no marker of the producer is known (KIP-664)."""
+def commands(topic: str | None, partition: int | None, txn: Transaction) -> list[tuple[str, str]]:
+    """What it is for and the command, in words that Kafka's TransactionsCommand takes: to look, and to abort by start
+    offset (brokers from 3.0 on) or by the producer. Coordinator epoch 0 is what that tool takes where no marker of the
+    producer is known (KIP-664)."""
     known = ("TOPIC", "PARTITION") if topic is None or partition is None else (shlex.quote(topic), partition)
     place = "--topic {} --partition {}".format(*known)
     coordinator = 0 if txn.coordinator_epoch is None else txn.coordinator_epoch
     producer = f"--producer-id {txn.producer_id} --producer-epoch {txn.producer_epoch}"
+    by_producer = f"{producer} --coordinator-epoch {coordinator}"
     return [
-        f"{_TOOL} find-hanging {place}",
-        f"{_TOOL} abort {place} --start-offset {txn.first_offset}",
-        f"{_TOOL} abort {place} {producer} --coordinator-epoch {coordinator}",
+        ("does it still hang? This is what the files say", f"{_TOOL} find-hanging {place}"),
+        (f"end the one of offset {txn.first_offset}", f"{_TOOL} abort {place} --start-offset {txn.first_offset}"),
+        (f"the same for brokers before 3.0 ({txn.first_offset})", f"{_TOOL} abort {place} {by_producer}"),
     ]
 
 
@@ -177,7 +184,8 @@ def lasting(ms: int) -> str:
         if unit == "s":
             return f"{ms / 1000:.3g} s" if ms < 10_000 else f"{ms // 1000} s"
         smaller, below = _STEPS[at + 1]
-        return f"{ms // size} {unit} {ms % size // below} {smaller}"
+        rest = ms % size // below
+        return f"{ms // size} {unit} {rest} {smaller}" if rest else f"{ms // size} {unit}"
     return f"{ms} ms"
 
 
