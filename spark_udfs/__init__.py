@@ -13,9 +13,10 @@
 | file | what |
 |---|---|
 | registration | `register(spark)`: ships the wheel, registers the SQL functions |
-| functions | the verbs: `kafka_decode`, `kafka_scan`, `kafka_explode` |
+| functions | the verbs: `kafka_decode`, `kafka_scan`, `kafka_explode`, `kafka_internal`, `kafka_internal_rows` |
 | schema | the one table of columns: kafkarec's name, Spark's name, Spark type, Arrow type |
 | decoding | what runs in the workers: Arrow arrays of bytes in, Arrow arrays of structs out |
+| internal | what runs in the workers for the records of internal topics |
 | options | the options of the verbs, checked on the driver |
 | diagnosis | `doctor(spark)`: what each executor has |
 | bootstrap/ | compiled wheels on executors, standard library only |

@@ -24,35 +24,41 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StructType
 
-from . import decoding, options, schema
+from . import decoding, internal, options, schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["kafka_decode", "kafka_explode", "kafka_scan"]
+__all__ = ["kafka_decode", "kafka_explode", "kafka_internal", "kafka_internal_rows", "kafka_scan"]
 
-# Each SQL function: what runs, the columns of its result, how it is called, what it is for.
-SQL_FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[schema.Column, ...], str, str]] = {
+# Each SQL function: what runs, the type of its result, how it is called, what it is for.
+SQL_FUNCTIONS: dict[str, tuple[Callable[..., Any], str, str, str]] = {
     "kafka_decode": (
         decoding.kafka_decode,
-        schema.RECORD_COLUMNS,
+        f"array<{schema.sql_struct(schema.RECORD_COLUMNS)}>",
         "kafka_decode(value[, mode])",
         "the records of a column of raw batches",
     ),
     "kafka_scan": (
         decoding.kafka_scan,
-        schema.BATCH_COLUMNS,
+        f"array<{schema.sql_struct(schema.BATCH_COLUMNS)}>",
         "kafka_scan(value[, mode])",
         "its batches, headers only, nothing decompressed",
+    ),
+    "kafka_internal": (
+        internal.kafka_internal,
+        schema.sql_struct(internal.COLUMNS),
+        "kafka_internal(topic, key, value)",
+        "a record of __consumer_offsets, __transaction_state, ... as JSON",
     ),
 }
 
 
 def sql_function(name: str) -> Any:
     """The Arrow function of `SQL_FUNCTIONS`, as `spark.udf.register` and a Column call take it."""
-    body, columns, _, _ = SQL_FUNCTIONS[name]
+    body, result, _, _ = SQL_FUNCTIONS[name]
     make: Any = arrow_udf  # its overloads know no `Callable[..., Any]`
-    return make(body, f"array<{schema.sql_struct(columns)}>")
+    return make(body, result)
 
 
 def kafka_decode(
@@ -140,3 +146,42 @@ def kafka_explode(
         )
     body = decoding.Explode(options.to_literal(chosen), outer)
     return df.select(*keep, value).mapInArrow(body, StructType([*kept, *records]))
+
+
+def kafka_internal(topic: Column | str, key: Column | str, value: Column | str) -> Column:
+    """A record of an internal topic: struct<type, version, is_tombstone, key, value, problem>, key and value JSON.
+
+    topic: its name; the result is null where that is no internal topic. A plain string names a column: for a constant
+           say F.lit("__consumer_offsets")
+    key, value: as Spark's Kafka source has them
+    problem: why key or value could not be read; then they are null. Bad bytes never fail the query
+
+    >>> df.select(kafka_internal("topic", "key", "value").alias("r")).where("r.type = 'OffsetCommit'")  # doctest: +SKIP
+    """
+    columns = [F.col(each) if isinstance(each, str) else each for each in (topic, key, value)]
+    return sql_function("kafka_internal")(*columns)  # type: ignore[no-any-return]
+
+
+def kafka_internal_rows(
+    df: DataFrame,
+    topic: str,
+    type: str,
+    *,
+    key: Column | str = "key",
+    value: Column | str = "value",
+    keep: Sequence[Column | str] = (),
+) -> DataFrame:
+    """The records of one type, each field a column with its own type: `key_group`, `value_offset`, ...
+
+    topic, type: as in `kafkarec.messages.schema(topic, type)`, which lists the columns; ValueError names what there is
+    key, value: the binary columns of the records
+    keep: columns of `df` to repeat in front, such as offset and timestamp
+    Behind them: version and is_tombstone, the fields, and `problem`, which says why fields are null that should not be.
+
+    >>> kafka_internal_rows(df, "__consumer_offsets", "OffsetCommit", keep=["offset"])  # doctest: +SKIP
+    """
+    columns = internal.typed_columns(topic, type)
+    pair = [F.col(each) if isinstance(each, str) else each for each in (key, value)]
+    kept = df.select(*keep).schema.fields if keep else []
+    typed = cast(StructType, StructType.fromDDL(schema.sql_columns(columns))).fields
+    return df.select(*keep, *pair).mapInArrow(internal.TypedRows(topic, type), StructType([*kept, *typed]))

@@ -55,6 +55,7 @@ def register(spark: Any) -> Registered:
         ("SQL  inline_outer(kafka_decode(value))", "one row per record"),
         ("spark_udfs.functions.kafka_decode, kafka_scan", "the same as Column functions"),
         ("spark_udfs.functions.kafka_explode(df, col)", "one row per record, the fastest way"),
+        ("spark_udfs.functions.kafka_internal_rows(df, topic, type)", "an internal topic's records, a column a field"),
         ("spark_udfs.doctor(spark)", "what each executor has"),
     ]
     return Registered(_version(), shipped, tuple(rows))

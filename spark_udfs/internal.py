@@ -1,0 +1,128 @@
+"""Records of internal topics in the workers: key and value bytes in, JSON or typed columns out.
+
+A row is decoded by itself (`kafkarec.messages.read`): what is no message of Kafka 4.3 gives a row with its `problem`,
+never a failed query. Types come from `kafkarec.messages.schema`, the same table that the decoder reads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from . import bootstrap, schema
+from .schema import Column
+
+# What kafka_internal returns.
+COLUMNS = (
+    Column(None, "type", "string"),
+    Column(None, "version", "int"),
+    Column(None, "is_tombstone", "boolean"),
+    Column(None, "key", "string"),
+    Column(None, "value", "string"),
+    Column(None, "problem", "string"),
+)
+_HEAD = (Column(None, "version", "int"), Column(None, "is_tombstone", "boolean"))
+_TAIL = Column(None, "problem", "string")
+
+# Kafka's words for types, in Spark's and in Arrow's. Spark has no unsigned int; a uuid is the text that Kafka prints.
+_TYPES = {
+    "bool": ("boolean", pa.bool_()),
+    "int8": ("tinyint", pa.int8()),
+    "int16": ("smallint", pa.int16()),
+    "uint16": ("int", pa.int32()),
+    "int32": ("int", pa.int32()),
+    "uint32": ("bigint", pa.int64()),
+    "int64": ("bigint", pa.int64()),
+    "float64": ("double", pa.float64()),
+    "string": ("string", pa.string()),
+    "uuid": ("string", pa.string()),
+    "bytes": ("binary", pa.binary()),
+}
+
+
+def _messages() -> Any:
+    bootstrap.load()
+    from kafkarec import messages
+
+    return messages
+
+
+def kafka_internal(batches: Iterator[tuple[pa.Array, pa.Array, pa.Array]]) -> Iterator[pa.Array]:
+    """The body of `kafka_internal(topic, key, value)`: one struct a row, null where the topic is no internal one."""
+    messages = _messages()
+    result = schema.arrow_struct(COLUMNS)
+    for topics, keys, values in batches:
+        rows = zip(topics.to_pylist(), keys.to_pylist(), values.to_pylist(), strict=True)
+        yield pa.array([_shown(messages, *row) for row in rows], result)
+
+
+def _shown(messages: Any, topic: str | None, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
+    if topic not in messages.TOPICS:
+        return None
+    record = messages.read(topic, key, value)
+    shown = record.as_json()
+    return {
+        "type": record.type,
+        "version": record.version,
+        "is_tombstone": record.is_tombstone,
+        "key": _text(shown["key"]),
+        "value": _text(shown["value"]),
+        "problem": record.problem,
+    }
+
+
+def _text(tree: dict[str, Any] | None) -> str | None:
+    """The data alone: type and version have columns of their own."""
+    return None if tree is None else json.dumps(tree["data"], ensure_ascii=False, separators=(",", ":"))
+
+
+def _types(column: Any) -> tuple[str, pa.DataType]:
+    """Spark's type in SQL, and Arrow's, of a `kafkarec.messages.Column`; they must be each other's image."""
+    sql, arrow = _TYPES.get(column.type, ("", None))
+    if column.fields:
+        inner = [(each.name, *_types(each)) for each in column.fields]
+        sql = "struct<" + ",".join(f"{name}:{text}" for name, text, _ in inner) + ">"
+        arrow = pa.struct([pa.field(name, type_) for name, _, type_ in inner])
+    if column.is_array:
+        return f"array<{sql}>", pa.list_(pa.field("element", arrow))
+    return sql, arrow
+
+
+def typed_columns(topic: str, type_: str) -> tuple[Column, ...]:
+    """The columns of one record type with Spark's types; ValueError for a topic or type that there is not."""
+    fields = (Column(None, each.name, _types(each)[0]) for each in _messages().schema(topic, type_))
+    return (*_HEAD, *fields, _TAIL)
+
+
+class TypedRows:
+    """The body of `functions.kafka_internal_rows`: batches of (kept columns..., key, value) to the rows of one type."""
+
+    def __init__(self, topic: str, type_: str) -> None:
+        self.topic = topic
+        self.type = type_
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        messages = _messages()
+        fields = {each.name: _types(each)[1] for each in messages.schema(self.topic, self.type)}
+        types = {"version": pa.int32(), "is_tombstone": pa.bool_(), **fields, "problem": pa.string()}
+        for batch in batches:
+            *kept, keys, values = batch.columns
+            found = [
+                (row, record)
+                for row, (key, value) in enumerate(zip(keys.to_pylist(), values.to_pylist(), strict=True))
+                if (record := messages.read(self.topic, key, value)).type == self.type
+            ]
+            rows = pa.array([row for row, _ in found], pa.int64())
+            cells = [_cells(record) for _, record in found]
+            typed = [pa.array([each.get(name) for each in cells], type_) for name, type_ in types.items()]
+            names = [*batch.schema.names[:-2], *types]
+            yield pa.RecordBatch.from_arrays([*(column.take(rows) for column in kept), *typed], names)
+
+
+def _cells(record: Any) -> dict[str, Any]:
+    named = {f"key_{name}": cell for name, cell in (record.key or {}).items()}
+    named |= {f"value_{name}": cell for name, cell in (record.value or {}).items()}
+    return named | {"version": record.version, "is_tombstone": record.is_tombstone, "problem": record.problem}

@@ -1,0 +1,157 @@
+"""Records of internal topics in Spark: the functions' bodies on Arrow arrays, then SQL and DataFrames in local mode."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import message_samples as samples
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+import kafkarec
+from kafkarec import messages
+from spark_udfs import internal, schema
+
+ROOT = Path(__file__).parent.parent.parent
+OFFSETS = kafkarec.decode((ROOT / "tests/vectors/segments/__consumer_offsets-0/00000000000000000000.log").read_bytes())
+TYPES = list(dict.fromkeys((topic.name, kind.name) for topic, kind, _ in samples.kinds()))
+
+
+def shown(rows: list[tuple[Any, Any, Any]]) -> list[Any]:
+    topics, keys, values = zip(*rows, strict=True)
+    arrays = (pa.array(topics, pa.string()), pa.array(keys, pa.binary()), pa.array(values, pa.binary()))
+    (found,) = internal.kafka_internal(iter([arrays]))
+    assert found.type == schema.arrow_struct(internal.COLUMNS)
+    return list(found.to_pylist())
+
+
+def test_a_row_is_what_read_says() -> None:
+    rows = [("__consumer_offsets", record.key, record.value) for record in OFFSETS]
+    for (topic, key, value), row in zip(rows, shown(rows), strict=True):
+        record = messages.read(topic, key, value)
+        tree = record.as_json()
+        assert json.loads(row["key"]) == tree["key"]["data"]
+        assert (None if row["value"] is None else json.loads(row["value"])) == (tree["value"] and tree["value"]["data"])
+        assert (row["type"], row["version"], row["is_tombstone"]) == (record.type, record.version, record.is_tombstone)
+        assert row["problem"] is None
+
+
+def test_other_topics_and_bad_bytes_never_fail() -> None:
+    nothing, bad, unknown = shown(
+        [("orders", b"k", b"v"), ("__consumer_offsets", b"\0\1\xff", b""), ("__cluster_metadata", None, b"\1\x63\0")]
+    )
+    assert nothing is None
+    assert (bad["type"], bad["value"], bad["is_tombstone"]) == (None, None, False)
+    assert bad["problem"].startswith("the message ends inside of")
+    assert unknown["problem"] == "record type 99 of __cluster_metadata is not known to Kafka 4.3"
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    """Local mode: the workers are this Python, and find the packages of this tree."""
+    from pyspark.sql import SparkSession
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+        session = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
+        yield session
+        session.stop()
+
+
+@pytest.fixture(scope="module")
+def source(spark: Any) -> Any:
+    """As Spark's Kafka source has it: topic, partition, offset, key, value."""
+    import spark_udfs
+
+    told = str(spark_udfs.register(spark))
+    assert "kafka_internal(topic, key, value)" in told
+    rows = [("__consumer_offsets", 0, record.offset, record.key, record.value) for record in OFFSETS]
+    rows.append(("orders", 0, 1, b"key", b"value"))
+    ddl = "topic string, partition int, offset bigint, key binary, value binary"
+    found = spark.createDataFrame([(*row[:3], *(b and bytearray(b) for b in row[3:])) for row in rows], ddl)
+    found.createOrReplaceTempView("source")
+    return found
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("topic", "type_"), TYPES, ids=lambda word: word)
+def test_typed_rows_have_spark_s_own_types(spark: Any, topic: str, type_: str) -> None:
+    """Spark compares Arrow schemas: what the body gives is what pyspark derives from the declared columns."""
+    maker = samples.Maker(5)
+    kind = messages.TOPICS[topic].type_named(type_)
+    made = [maker.record(messages.TOPICS[topic], kind, kind.value.last) for _ in range(5)]
+    rows = [(sample.key, sample.value) for sample in made] + [(made[0].key, None), (b"\0\x63", b"\1\x63\0")]
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(range(7)), *(pa.array(blobs, pa.binary()) for blobs in zip(*rows, strict=True))],
+        ["n", "key", "value"],
+    )
+    (out,) = internal.TypedRows(topic, type_)(iter([batch]))
+    ddl = "n bigint, " + schema.sql_columns(internal.typed_columns(topic, type_))
+    declared = cast(StructType, StructType.fromDDL(ddl))
+    assert out.schema.equals(to_arrow_schema(declared, timezone="UTC"))
+    assert out.column("n").to_pylist() == ([0, 1, 2, 3, 4, 5] if made[0].key is not None else [0, 1, 2, 3, 4])
+    wanted = messages.columns(
+        [kafkarec.Record(n, 0, 0, key, value, []) for n, (key, value) in enumerate(rows)], topic, type=type_
+    )
+    for name in ("version", "is_tombstone", "problem"):
+        assert out.column(name).to_pylist() == wanted[name]
+
+
+@pytest.mark.spark
+def test_sql(spark: Any, source: Any) -> None:
+    rows = spark.sql(
+        "SELECT offset, r.type, r.version, get_json_object(r.key, '$.group') AS g, "
+        "get_json_object(r.value, '$.offset') AS committed "
+        "FROM (SELECT offset, kafka_internal(topic, key, value) AS r FROM source) WHERE r.type = 'OffsetCommit'"
+    ).collect()
+    assert [tuple(row) for row in rows][:2] == [
+        (2, "OffsetCommit", 4, "readers-classic", "10"),
+        (3, "OffsetCommit", 4, "readers-classic", "20"),
+    ]
+    assert len(rows) == 6
+    assert source.count() == 19
+
+
+@pytest.mark.spark
+def test_who_committed_what_as_a_table(source: Any) -> None:
+    from pyspark.sql import functions as F
+
+    from spark_udfs import functions as K
+
+    commits = K.kafka_internal_rows(source, "__consumer_offsets", "OffsetCommit", keep=["offset"])
+    latest = (
+        commits.groupBy("key_group", "key_topic", "key_partition")
+        .agg(F.max_by("value_offset", "offset").alias("committed"))
+        .orderBy("key_group")
+        .collect()
+    )
+    assert [tuple(row) for row in latest] == [
+        ("readers-classic", "grouped", 0, 25),
+        ("readers-consumer", "grouped", 0, 25),
+    ]
+    groups = K.kafka_internal_rows(source, "__consumer_offsets", "GroupMetadata")
+    members = groups.select(F.inline("value_members")).select("clientId", "rebalanceTimeout").collect()
+    assert [tuple(row) for row in members] == [("consumer-readers-classic-1", 300000)]
+    with pytest.raises(ValueError, match="there are: LegacyOffsetCommit"):
+        K.kafka_internal_rows(source, "__consumer_offsets", "Commit")
+
+
+@pytest.mark.spark
+def test_a_column_function(source: Any) -> None:
+    from pyspark.sql import functions as F
+
+    from spark_udfs import functions as K
+
+    found = source.where("topic <> 'orders'").select(
+        K.kafka_internal(F.lit("__consumer_offsets"), "key", F.col("value")).alias("r")
+    )
+    kinds = {row["type"] for row in found.select("r.type").distinct().collect()}
+    assert {"OffsetCommit", "GroupMetadata", "ConsumerGroupMetadata"} <= kinds
