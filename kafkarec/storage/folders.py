@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -89,6 +90,8 @@ class RemoteFolder:
         return data
 
     def open(self, name: str) -> ByteSource:
+        if self._sizes is not None and name not in self._sizes:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.join(name))
         source = remote.open_source(self.join(name), self._options, size=(self._sizes or {}).get(name))
         self.tally.sources.append(source)
         return unpacked(source, name, self.read)

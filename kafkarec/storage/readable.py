@@ -42,6 +42,12 @@ class Readable:
         raise TypeError(f"{type(self).__name__} has no segments of its own")
 
     @property
+    def fetched(self) -> int | None:
+        """Bytes that came over the wire so far, for this and everything opened with it; None: it is not remote."""
+        tally = getattr(getattr(self, "_folder", None), "tally", None)
+        return None if tally is None else int(tally.fetched)
+
+    @property
     def _default_columns(self) -> tuple[str, ...] | None:
         return None
 

@@ -129,6 +129,16 @@ class Segment(Readable):
         """The whole file beside this one that differs in its suffix (".index", ...); None: there is none."""
         return None if self._folder is None else self._folder.read(names.sidecar(self.name, suffix))
 
+    def open_source(self, suffix: str | None = None) -> ByteSource | None:
+        """The bytes of this file, or of the one beside it (None: there is none), for those who need only some of them.
+        Yours to close."""
+        if suffix is None:
+            return self._opened_source()
+        try:
+            return None if self._folder is None else self._folder.open(names.sidecar(self.name, suffix))
+        except FileNotFoundError:
+            return None
+
     def named(self, asked: Request) -> Request:
         """A request for this file: errors and columns tell its name, topic and partition."""
         named = {"file": self.path, "topic": self.topic, "partition": self.partition, "followed": self.followed}
