@@ -2,6 +2,7 @@
 
 from ._core import release_memory
 from ._version import __version__
+from .checks import Report, verify
 from .control import ControlRecordType
 from .enums import Compression, Isolation, TimestampType
 from .errors import (
@@ -18,6 +19,7 @@ from .lists import RecordLists, decode_each, scan_each
 from .log import build_info, logger
 from .reader import batches, decode, scan, stream
 from .records import BatchTable, Record, RecordBatch, RecordColumns
+from .rescue import SalvageReport, salvage
 from .storage import Log, LogDir, Segment, open
 
 __all__ = [
@@ -37,6 +39,8 @@ __all__ = [
     "RecordBatch",
     "RecordColumns",
     "RecordLists",
+    "Report",
+    "SalvageReport",
     "Segment",
     "TimestampType",
     "UnsupportedCompressionError",
@@ -49,7 +53,9 @@ __all__ = [
     "logger",
     "open",
     "release_memory",
+    "salvage",
     "scan",
     "scan_each",
     "stream",
+    "verify",
 ]

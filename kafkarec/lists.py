@@ -11,7 +11,7 @@ from ._core import Decoder, arrow_values
 from .errors import KafkaRecordError
 from .faults import Damage
 from .records import BatchTable, RecordColumns
-from .request import NO_COLUMNS, NO_PAYLOADS, Options, Request, request
+from .request import NO_CHECKS, NO_COLUMNS, NO_PAYLOADS, Options, Request, request
 from .table import Table
 
 _BATCH_ROW_BYTES = 128
@@ -167,7 +167,7 @@ def _decode_each(values: Any, asked: Request, most: int) -> Iterator[RecordLists
 def scan_each(values: Any, *, errors: str = "raise", max_output_bytes: int = 64 << 20) -> Iterator[RecordLists]:
     """scan() for a column: `.records` is a BatchTable. Frames and headers only."""
     asked = request(errors=errors)
-    options = Options(payloads=NO_PAYLOADS, check_crc=False, chunk_bytes=None)
+    options = Options(payloads=NO_PAYLOADS, check_crc=NO_CHECKS, chunk_bytes=None)
 
     def make(decoder: Decoder) -> BatchTable:
         return BatchTable.of([decoder.take()[1]])

@@ -13,7 +13,7 @@ from ._core import Decoder, Rows, Source
 from .errors import KafkaRecordError
 from .faults import Damage
 from .records import BatchTable, RecordColumns
-from .request import CHUNK_BYTES, NO_COLUMNS, NO_PAYLOADS, Options, Request
+from .request import CHUNK_BYTES, NO_CHECKS, NO_COLUMNS, NO_PAYLOADS, Options, Request
 
 
 class Part(NamedTuple):
@@ -99,7 +99,7 @@ def scan_pieces(
 ) -> Iterator[BatchTable]:
     """Batch tables from frames and headers alone, about 11,000 batches each or, with `whole`, all of them."""
     options = Options(
-        payloads=NO_PAYLOADS, check_crc=False, chunk_bytes=None if whole else CHUNK_BYTES,
+        payloads=NO_PAYLOADS, check_crc=NO_CHECKS, chunk_bytes=None if whole else CHUNK_BYTES,
         offsets=asked.options.offsets, times=asked.options.times,
     )  # fmt: skip
     decoder = asked.decoder(options, NO_COLUMNS)

@@ -11,6 +11,7 @@ from ._core import Decoder, Layout
 from .schema import UNITS, record_schema
 
 NO_PAYLOADS, CONTROL_PAYLOADS, ALL_PAYLOADS = range(3)
+NO_CHECKS, ALL_CHECKS, PAYLOAD_CHECKS = range(3)
 CHUNK_BYTES = 1 << 20
 NO_COLUMNS = Layout(record_schema((), "ms"))
 
@@ -20,7 +21,7 @@ class Options:
     """What the engine is told; see `_c/decode.pxd`."""
 
     payloads: int = ALL_PAYLOADS
-    check_crc: bool = True
+    check_crc: int = ALL_CHECKS
     check_inner_crc: bool = False
     control: bool = False
     binary_header_keys: bool = False
@@ -84,7 +85,7 @@ def request(
         raise ValueError(f"columns is a list of names, not the string {columns!r}")
     wanted = _layout(None if columns is None else tuple(columns), timestamp_unit, binary)
     options = Options(
-        check_crc=bool(check_crcs),
+        check_crc=ALL_CHECKS if check_crcs else NO_CHECKS,
         check_inner_crc=check_crcs == "all",
         control=bool(control),
         binary_header_keys=binary,

@@ -32,6 +32,11 @@ cdef enum Payloads:
     CONTROL_PAYLOADS = 1         # control batches only: what a transaction index needs
     ALL_PAYLOADS = 2
 
+cdef enum Checks:
+    NO_CHECKS = 0
+    ALL_CHECKS = 1
+    PAYLOAD_CHECKS = 2           # only where a payload is read: of the rest nothing but headers is fetched
+
 cdef enum:
     LZ4 = 3
     ZSTD = 4
@@ -44,7 +49,7 @@ cdef struct Aborted:
 
 cdef struct Options:
     int payloads
-    bint check_crc
+    int check_crc                # Checks
     bint check_inner_crc
     bint control                 # keep the records of control batches
     bint skip                    # damage is passed over, not raised
@@ -112,6 +117,12 @@ cdef inline bint left_out(const Options* o, const BatchRow* row) noexcept nogil:
     if row.magic == 2 and o.stable_offset < INT64_MAX and row.base_offset >= o.stable_offset:
         return True
     return is_transactional(row) and not is_control(row) and o.aborted_count > 0 and was_aborted(o, row)
+
+
+cdef inline bint payload_wanted(const Options* o, const BatchRow* row) noexcept nogil:
+    if o.payloads == NO_PAYLOADS or (o.payloads == CONTROL_PAYLOADS and not is_control(row)):
+        return False
+    return not left_out(o, row)
 
 
 cdef inline void scale_timestamps(Columns* c, int64_t start, int64_t ticks) noexcept nogil:
@@ -274,9 +285,13 @@ cdef inline int engine_decompress(Engine* e) noexcept nogil:
 
 cdef inline int engine_step(Engine* e) noexcept nogil:
     """One batch: OK when it was accepted."""
-    cdef Manner manner = TO_READ if e.options.check_crc or e.options.payloads == ALL_PAYLOADS else TO_SKIP
+    cdef Manner manner = TO_READ
     cdef const uint8_t* p
-    cdef int status = read_batch(&e.input, e.position, manner, &e.row, &e.fault)
+    cdef bint wanted
+    cdef int status
+    if e.options.check_crc != ALL_CHECKS and e.options.payloads != ALL_PAYLOADS:
+        manner = TO_SKIP
+    status = read_batch(&e.input, e.position, manner, &e.row, &e.fault)
     if status != OK:
         return status
     if e.options.ranged:
@@ -287,13 +302,12 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
         if outside(e, &e.row):
             e.position += e.row.size_in_bytes
             return OK
-    if e.options.check_crc:
+    wanted = payload_wanted(&e.options, &e.row)
+    if e.options.check_crc == ALL_CHECKS or (e.options.check_crc == PAYLOAD_CHECKS and wanted):
         status = check_crc(&e.input, &e.row, &e.fault)
         if status != OK:
             return status
-    if e.options.payloads == NO_PAYLOADS or left_out(&e.options, &e.row) or (
-        e.options.payloads == CONTROL_PAYLOADS and not is_control(&e.row)
-    ):
+    if not wanted:
         return engine_accept(e, e.columns.rows)
     p = reach(&e.input, e.row.position, e.row.size_in_bytes)
     if p == NULL:

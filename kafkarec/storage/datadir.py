@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from . import names
 from .folders import Entry, Folder
@@ -54,6 +55,15 @@ class LogDir(Readable):
     def groups(self) -> Iterator[Sequence[Segment]]:
         for log in self._logs:
             yield log.segments
+
+    def transactions(self, **wishes: Any) -> dict[tuple[str | None, int | None], Any]:
+        """(topic, partition) -> the transactions of that log."""
+        return {(log.topic, log.partition): log.transactions(**wishes) for log in self._logs}
+
+    @property
+    def last_stable_offset(self) -> None:
+        """A data folder has none: each of its logs has its own."""
+        return
 
     @property
     def _default_columns(self) -> tuple[str, ...] | None:

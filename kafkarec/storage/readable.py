@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import transactions
@@ -21,6 +21,8 @@ from ..schema import DEFAULT_RECORD_COLUMNS
 from .ranges import Range
 
 if TYPE_CHECKING:
+    from ..checks import Report
+    from ..rescue import SalvageReport
     from .segment import Segment
 
 _SEVERAL = ("topic", "partition", "file")
@@ -180,6 +182,29 @@ class Readable:
         for group in self.groups():
             for segment in group:
                 yield from segment.record_batches(asked)
+
+    def transactions(self, *, hanging_after: timedelta = transactions.HANGING_AFTER) -> Any:
+        """All transactions of the log, from headers and markers: a transactions.TransactionListing."""
+        (group,) = self.groups()
+        return transactions.listing(group, hanging_after=hanging_after)
+
+    @property
+    def last_stable_offset(self) -> int | None:
+        """Where a read_committed consumer stops: the first open transaction's first offset, else the log's end."""
+        (group,) = self.groups()
+        return transactions.hidden(group).last_stable_offset
+
+    def verify(self, **wishes: Any) -> Report:
+        """Is it damaged, where, what is lost: see kafkarec.verify."""
+        from ..checks import verify
+
+        return verify(self, **wishes)
+
+    def salvage(self, out: Any, **wishes: Any) -> SalvageReport:
+        """Every good batch into a new folder: see kafkarec.salvage."""
+        from ..rescue import salvage
+
+        return salvage(self, out, **wishes)
 
     def offset_for_timestamp(self, timestamp: int | datetime) -> int | None:
         """The offset of the first record at or after a time (ms, or an aware datetime); None: there is none.

@@ -18,7 +18,7 @@ from .._core import Chunk, Decoder, Layout, Rows, Source
 from ..errors import InvalidRecordError, KafkaRecordError
 from ..faults import Damage
 from ..indexes import txn_index
-from ..request import CHUNK_BYTES, CONTROL_PAYLOADS, NO_PAYLOADS, Options
+from ..request import ALL_CHECKS, CHUNK_BYTES, CONTROL_PAYLOADS, NO_PAYLOADS, PAYLOAD_CHECKS, Options
 from ..schema import BATCH_FIELDS, Schema, record_schema
 from ..table import cells
 
@@ -48,8 +48,6 @@ _BATCHES = Layout(Schema(BATCH_FIELDS[name] for name in ("attributes", *COLUMNS)
 _MARKERS = Layout(record_schema(("key", "value"), "ms"))
 _NOTHING = Layout(record_schema((), "ms"))
 _ROWS_AT_ONCE = 1 << 16
-CONTROL_CRCS: Any = 2
-"""Options.check_crc: only of batches whose payload is read, so that of data nothing but headers is fetched."""
 _T = TypeVar("_T")
 
 
@@ -204,7 +202,7 @@ def read(one: Input, *, check_all: bool, damage: list[Damage]) -> Iterator[Step]
     options = Options(
         payloads=CONTROL_PAYLOADS,
         control=True,
-        check_crc=True if check_all else CONTROL_CRCS,
+        check_crc=ALL_CHECKS if check_all else PAYLOAD_CHECKS,
         chunk_bytes=CHUNK_BYTES,
     )
     decoder = one.decoder(_MARKERS, options, skip=True)
