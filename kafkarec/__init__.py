@@ -1,8 +1,9 @@
 """Kafka record batches without a broker: bytes to Arrow columns, and what is wrong with them."""
 
+from typing import TYPE_CHECKING, Any
+
 from ._core import release_memory
 from ._version import __version__
-from .checks import Report, verify
 from .control import ControlRecordType
 from .enums import Compression, Isolation, TimestampType
 from .errors import (
@@ -19,8 +20,11 @@ from .lists import RecordLists, decode_each, scan_each
 from .log import build_info, logger
 from .reader import batches, decode, scan, stream
 from .records import BatchTable, Record, RecordBatch, RecordColumns
-from .rescue import SalvageReport, salvage
 from .storage import Log, LogDir, Segment, open
+
+if TYPE_CHECKING:
+    from .checks import Report, verify
+    from .rescue import SalvageReport, salvage
 
 __all__ = [
     "BatchTable",
@@ -59,3 +63,14 @@ __all__ = [
     "stream",
     "verify",
 ]
+
+# Imported when they are asked for: who only decodes, in a Spark worker say, need not wait for them.
+_LATER = {"Report": "checks", "verify": "checks", "SalvageReport": "rescue", "salvage": "rescue"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'kafkarec' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".{_LATER[name]}", __name__), name)

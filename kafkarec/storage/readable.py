@@ -63,7 +63,7 @@ class Readable:
         for group in self.groups():
             chosen, stable = options, None
             if committed:
-                hidden = transactions.hidden(_inputs(group, asked), aborted, last_stable_offset)
+                hidden = transactions.hidden(group, aborted, last_stable_offset, skip=asked.skip)
                 chosen = replace(options, aborted=hidden.aborted, stable_offset=hidden.stable_offset)
                 stable = hidden.last_stable_offset
             yield _Reading(asked._replace(options=chosen), _within(group, wanted), stable)
@@ -229,12 +229,6 @@ def _within(group: Sequence[Segment], wanted: Range) -> Sequence[Segment]:
             continue
         chosen.append(segment)
     return chosen
-
-
-def _inputs(group: Sequence[Segment], asked: Request) -> Iterator[tuple[Request, Any]]:
-    for segment in group:
-        with segment.opened() as source:
-            yield segment.named(asked), source
 
 
 def _second_of(pieces: Generator[tuple[Segment, RecordColumns]]) -> Iterator[RecordColumns]:
