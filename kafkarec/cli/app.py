@@ -30,6 +30,7 @@ VERBS = {
     "dump": "kafka-dump-log's options and text",
     "verify": "is it damaged, where, what is lost",
     "explain": "every byte of one batch, annotated",
+    "salvage": "copy every good batch to a new log, map the rest",
     "diff": "compare two replicas of a partition",
     "txn": "open, hanging, aborted transactions",
     "reindex": "rebuild the indexes of a log",
@@ -37,7 +38,6 @@ VERBS = {
 }
 NOT_YET = {
     "ls": "partitions, segments, offsets, sizes, codecs of a folder",
-    "salvage": "copy every good batch to a new log",
     "build": "make segments from JSON Lines, Arrow, Parquet",
     "convert": "change codec, level, batch size, magic",
     "compact": "run the log cleaner offline",

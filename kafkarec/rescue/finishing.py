@@ -1,0 +1,89 @@
+"""Behind the copying: the small files of a partition, and the last check of what was written
+
+Indexes are those that LogSegment.recover() would make. For a folder that a broker starts on there are also the producer
+snapshots, the leader epochs and the topic id, as far as the source has them. All of it is made from the new files, read
+back from the disk, so a byte that went astray on its way is found here.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from kafkarec import storage
+from kafkarec.errors import KafkaRecordError
+from kafkarec.indexes import epochs, partition_metadata, producer_snapshot
+from kafkarec.indexes.rebuild_log import rebuild_log
+from kafkarec.storage import Log
+from kafkarec.storage.folders import LocalFolder
+
+from .copying import write_file
+from .places import sync_folder
+from .report import PartitionReport
+from .sources import Partition, Source
+
+_INDEXES = (".index", ".timeindex", ".txnindex")
+
+
+def finish(out: str, work: Partition, report: PartitionReport, as_partition: bool) -> list[str]:
+    """Writes the small files of a partition; returns sentences about what they cannot say. OSError (EIO) when the new
+    log is not what was copied."""
+    folder = os.path.join(out, work.folder)
+    problems: list[str] = []
+    if as_partition:
+        problems += _from_source(folder, work)
+    opened = storage.open(folder)
+    assert isinstance(opened, Log)
+    with opened as log:
+        for made in rebuild_log(log):
+            if made.damage:
+                raise OSError(
+                    errno.EIO,
+                    f"what was copied reads differently now ({made.damage[0].detail}); the disk cannot be trusted",
+                    folder,
+                )
+            problems += made.problems
+            for name, data in made.files.items():
+                if as_partition or name.endswith(_INDEXES):
+                    write_file(folder, name, data)
+    sync_folder(folder)
+    return problems
+
+
+def _beside(source: Source, name: str) -> bytes | None:
+    """A file of the folder that single segments were taken from."""
+    return LocalFolder(source.path).read(name) if os.path.isdir(source.path) else None
+
+
+def _from_source(folder: str, work: Partition) -> list[str]:
+    """What the batches do not tell: the topic id, epochs without records, producers in front of the log's start."""
+    problems: list[str] = []
+    readers = {partition_metadata.NAME: partition_metadata.read, epochs.NAME: epochs.read}
+    for name, read in readers.items():
+        for source in work.sources:
+            try:
+                data = source.log.folder_file(name) if source.log else _beside(source, name)
+                if data is None:
+                    continue
+                read(data)
+            except (KafkaRecordError, OSError) as error:
+                problems.append(f"{name} of {source.path} is passed over: {error}")
+                continue
+            write_file(folder, name, data)
+            break
+        else:
+            if name == partition_metadata.NAME:
+                problems.append(
+                    f"there is no {name}: keep the one in the broker's folder (kafka-topics --describe tells the id)"
+                )
+    for source in work.sources:
+        first = source.segments[0]
+        try:
+            data = first.sidecar(producer_snapshot.SUFFIX)
+            if data is not None and first.base_offset:
+                producer_snapshot.read(data)
+                write_file(folder, f"{first.base_offset:020d}{producer_snapshot.SUFFIX}", data)
+                break
+        except (KafkaRecordError, OSError) as error:
+            problems.append(f"the producer snapshot of {first.path} is passed over: {error}")
+    return problems

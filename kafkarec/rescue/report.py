@@ -1,0 +1,235 @@
+"""SalvageReport: what was saved, what was lost, what to do next; as an object, as JSON, as one screen"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from kafkarec._version import __version__
+from kafkarec.storage import names
+
+_MOST = 6  # lines a list
+
+REASONS = {
+    "conflict_epoch": "another source has these offsets from a later leader (KIP-101)",
+    "conflict_content": "another source has these offsets with other content",
+    "overlap": "its offsets are in the log already",
+    "stale_epoch": "its leader epoch is below one that was in force in front of it",
+    "outside_of_segment": "its offsets are not within those of its segment",
+    "offset_out_of_order": "its offsets do not fit between its neighbours'",
+}
+"""Why a good batch is set aside."""
+
+
+@dataclass
+class OutputFile:
+    """A segment that was written. sha256: of its bytes, read back from the disk."""
+
+    name: str
+    size: int
+    sha256: str
+    batches: int
+    records: int
+    first_offset: int | None
+    last_offset: int | None
+
+
+@dataclass
+class SetAside:
+    """Bytes that are kept in `saved_as` and not in the log. reason: a word of REASONS or of `errors.REASONS`."""
+
+    file: str
+    position: int
+    size: int
+    first_offset: int | None
+    last_offset: int | None
+    reason: str
+    saved_as: str
+
+
+@dataclass
+class PartitionReport:
+    """One folder of the output.
+
+    sources        the files that it was made of
+    batches, records, size    what is in its log (records inside of wrapper messages are not counted)
+    start_offset, next_offset    of the log
+    damage         ranges of the sources that gave no batch: dicts of kafkarec.Damage
+    lost           (first, last) offsets missing where a source is damaged; None: not known where it ends
+    gaps           how many offsets are missing elsewhere: compacted, or never there
+    duplicates, duplicate_size    batches that more than one source has
+    ends_in_damage the last thing in it is damage: nobody knows how far it went
+    tails          (file, position, length) of bytes behind the last batch: cut off while written, or made in advance
+    """
+
+    folder: str
+    topic: str | None = None
+    partition: int | None = None
+    sources: list[str] = field(default_factory=list)
+    files: list[OutputFile] = field(default_factory=list)
+    batches: int = 0
+    records: int = 0
+    size: int = 0
+    start_offset: int | None = None
+    next_offset: int | None = None
+    damage: list[dict[str, Any]] = field(default_factory=list)
+    lost: list[tuple[int | None, int | None]] = field(default_factory=list)
+    gaps: int = 0
+    duplicates: int = 0
+    duplicate_size: int = 0
+    set_aside: list[SetAside] = field(default_factory=list)
+    tails: list[tuple[str, int, int]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    ends_in_damage: bool = False
+
+    def add(self, step: PartitionReport) -> None:
+        """What a later step found."""
+        for name in ("sources", "files", "damage", "lost", "set_aside", "tails", "problems"):
+            getattr(self, name).extend(getattr(step, name))
+        for name in ("batches", "records", "size", "gaps", "duplicates", "duplicate_size"):
+            setattr(self, name, getattr(self, name) + getattr(step, name))
+        self.ends_in_damage = step.ends_in_damage
+        self.start_offset = step.start_offset if self.start_offset is None else self.start_offset
+        self.next_offset = self.next_offset if step.next_offset is None else step.next_offset
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of(cls, data: dict[str, Any]) -> PartitionReport:
+        """The other way round: from what JSON gives."""
+        known = {name.name for name in fields(cls)}
+        report = cls(**{name: value for name, value in data.items() if name in known})
+        report.files = [OutputFile(**one) for one in data["files"]]
+        report.set_aside = [SetAside(**one) for one in data["set_aside"]]
+        report.lost = [(one[0], one[1]) for one in data["lost"]]
+        report.tails = [(one[0], one[1], one[2]) for one in data["tails"]]
+        return report
+
+
+@dataclass
+class SalvageReport:
+    """What a salvage did. out: the folder; left_out: (path, why) of files and folders that were not read."""
+
+    out: str
+    sources: list[str]
+    as_partition: bool
+    dry_run: bool
+    partitions: list[PartitionReport] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+    version: str = __version__
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was damaged and nothing set aside."""
+        return not any(one.damage or one.set_aside for one in self.partitions)
+
+    @property
+    def damage(self) -> list[dict[str, Any]]:
+        return [damage for one in self.partitions for damage in one.damage]
+
+    @property
+    def size(self) -> int:
+        return sum(one.size for one in self.partitions)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kafkarec": self.version, **{k: v for k, v in asdict(self).items() if k != "version"}, "ok": self.ok}
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """One screen: the worst partitions first."""
+        ranked = sorted(self.partitions, key=lambda one: (-len(one.damage), -len(one.set_aside), one.folder))
+        verb = "would be saved" if self.dry_run else "saved"
+        for one in ranked[:_MOST]:
+            yield from _partition(one, verb)
+        if len(ranked) > _MOST:
+            rest = ranked[_MOST:]
+            bad = sum(bool(one.damage or one.set_aside) for one in rest)
+            yield f"and {_number(len(rest), 'partition', 'partitions')} more, {bad} of them damaged"
+        yield from self._left_out()
+        yield from self._sum()
+        yield from self._next()
+
+    def _left_out(self) -> Iterator[str]:
+        """What Kafka's own names say: it may be worth a second look. Foreign files are counted."""
+        known = [(path, why) for path, why in self.left_out if names.explain(os.path.basename(path)).kind != "foreign"]
+        for path, why in known[:_MOST]:
+            yield f"not read: {path}: {why}"
+        more = len(self.left_out) - min(len(known), _MOST)
+        if more:
+            yield f"not read: {_number(more, 'file', 'files')} besides, listed in the map"
+
+    def _sum(self) -> Iterator[str]:
+        if len(self.partitions) > 1:
+            batches = _number(sum(one.batches for one in self.partitions), "batch", "batches")
+            lost = sum(int(damage["length"]) for damage in self.damage)
+            yield f"in all: {batches}, {self.size} bytes of {len(self.partitions)} partitions; damaged: {lost} bytes"
+
+    def _next(self) -> Iterator[str]:
+        if self.dry_run:
+            yield "nothing was written (--dry-run)"
+            return
+        out = shlex.quote(self.out)
+        yield f"the whole map of what was copied and what is lost: {out}/salvage.json"
+        first = next((one.folder for one in self.partitions if one.batches), None)
+        if first is None:
+            return
+        folder = f"{out}/{shlex.quote(first)}"
+        yield f"next: kafkarec verify {out}"
+        if self.as_partition:
+            yield (
+                f"      then stop the broker, replace all but partition.metadata of its folder {first} by {folder}, "
+                "and delete recovery-point-offset-checkpoint, replication-offset-checkpoint and .kafka_cleanshutdown "
+                "in its data folder, so that it recovers the log when it starts. The files must be its user's"
+            )
+        else:
+            yield f"      kafkarec cat {folder} -o records.jsonl    (a folder that a broker starts on: --as-partition)"
+
+
+def _partition(one: PartitionReport, verb: str) -> Iterator[str]:
+    offsets = "no offset" if one.next_offset is None else f"offsets {one.start_offset} to {one.next_offset - 1}"
+    files, sources = _number(len(one.files), "segment", "segments"), _number(len(one.sources), "file", "files")
+    what = f"{_number(one.batches, 'batch', 'batches')}, {_number(one.records, 'record', 'records')}, {one.size} bytes"
+    yield f"{one.folder}: {verb} {what} ({offsets}) in {files}, from {sources}"
+    if one.damage:
+        size = sum(int(damage["length"]) for damage in one.damage)
+        yield f"  lost: {size} bytes in {_number(len(one.damage), 'place', 'places')}; {_offsets(one.lost)}"
+        for damage in one.damage[:_MOST]:
+            yield f"    {damage['file']}, byte {damage['position']}, {damage['length']} bytes [{damage['reason']}]"
+        if len(one.damage) > _MOST:
+            yield f"    and {len(one.damage) - _MOST} places more"
+    for reason in sorted({aside.reason for aside in one.set_aside}):
+        those = [aside for aside in one.set_aside if aside.reason == reason]
+        size, count = sum(aside.size for aside in those), _number(len(those), "batch", "batches")
+        why = f" ({REASONS[reason]})" if reason in REASONS else ""
+        yield f"  set aside: {count}, {size} bytes [{reason}]{why}: {those[0].saved_as}"
+    if one.duplicates:
+        yield f"  {_number(one.duplicates, 'batch', 'batches')} more than once, {one.duplicate_size} bytes: kept once"
+    for file, position, length in one.tails[:_MOST]:
+        yield f"  no batch and no damage: {length} bytes at the end of {file}, from byte {position} on"
+    for problem in one.problems[:_MOST]:
+        yield f"  note: {problem}"
+
+
+def _offsets(lost: list[tuple[int | None, int | None]]) -> str:
+    if not lost:
+        return "no offset is missing there"
+    told = []
+    for first, last in lost[:_MOST]:
+        if first is None:
+            told.append(f"up to {last}")
+        elif last is None:
+            told.append(f"from {first} on, if there were any")
+        else:
+            told.append(str(first) if first == last else f"{first} to {last}")
+    more = f" and {len(lost) - _MOST} ranges more" if len(lost) > _MOST else ""
+    return f"offsets {', '.join(told)}{more} (at most: compaction leaves gaps as well)"
+
+
+def _number(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"

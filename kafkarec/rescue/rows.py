@@ -1,0 +1,175 @@
+"""A source's good batches in offset order, each with what the choice between sources needs.
+
+The engine reads with errors="skip": CRC, structure and payload are checked, damage is searched behind. What it gives
+is good, and may yet be out of place: no checksum covers the base offset, and a file system that lost its way puts
+blocks of one file into another. Such batches are set aside, never dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from kafkarec.errors import REASONS
+from kafkarec.faults import Damage
+from kafkarec.storage import Segment
+
+from .sources import Source
+
+_COLUMNS = ("base_offset", "last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "record_count", "position")
+# Behind a good checksum: the bytes are what was written, and yet no reader can use them. They are set aside.
+_FIRST_PAYLOAD_REASON = list(REASONS).index("crc_mismatch") + 1
+_WHOLE_BATCH = frozenset(list(REASONS)[_FIRST_PAYLOAD_REASON:]) - {"unreadable", "control_record_invalid"}
+
+
+class Row(NamedTuple):
+    """A good batch. base: of a wrapper message the offset behind the batch in front of it, at most its own.
+
+    damaged   damage lies between it and the batch in front of it, in its source
+    source    the number of its source
+    """
+
+    base: int
+    last: int
+    epoch: int
+    crc: int
+    size: int
+    records: int | None
+    segment: Segment
+    position: int
+    damaged: bool
+    source: int
+
+    @property
+    def content(self) -> tuple[int, int, int, int, int]:
+        """What equal batches have in common."""
+        return self.base, self.last, self.epoch, self.crc, self.size
+
+
+class Aside(NamedTuple):
+    """Bytes that are kept, but not in the log, and why (a snake_case word)."""
+
+    segment: Segment
+    position: int
+    size: int
+    base: int | None
+    last: int | None
+    reason: str
+    source: int
+
+
+class Notes(NamedTuple):
+    """Where a reading leaves what is not a row. `tail`: (path, position, length) of bytes at a file's end that are no
+    batch and no damage; `ended_in_damage`: sources whose last word was damage."""
+
+    damage: list[Damage]
+    aside: Callable[[Aside], None]
+    tail: list[tuple[str, int, int]]
+    ended_in_damage: set[int]
+
+
+def read(segment: Segment, number: int, next_offset: int | None, cap: int, notes: Notes) -> Iterator[Row]:
+    """The good batches of one file, as they lie there."""
+    stream = segment.stream(columns=[], control=True, errors="skip", check_crcs=True, max_decompressed_bytes=cap)
+    damaged, end = number in notes.ended_in_damage, 0
+    for piece in stream:
+        waiting = sorted(piece.damage, key=lambda damage: damage.position)
+        for damage in waiting:
+            notes.damage.append(damage)
+            if damage.reason in _WHOLE_BATCH:
+                notes.aside(Aside(segment, damage.position, damage.length, None, None, damage.reason, number))
+            end = max(end, damage.position + damage.length)
+        table = piece.batches
+        for base, last, epoch, crc, size, records, position in zip(*map(table.column, _COLUMNS), strict=True):
+            while waiting and waiting[0].position < position:
+                waiting.pop(0)
+                damaged = True
+            if base is None:
+                base = min(last, segment.base_offset or 0 if next_offset is None else max(next_offset, 0))
+            next_offset = last + 1
+            end = max(end, position + size)
+            yield Row(
+                base, last, -1 if epoch is None else epoch, crc, size, records, segment, position, damaged, number
+            )
+            damaged = False
+        damaged = damaged or bool(waiting)
+        if piece.remaining:
+            notes.tail.append((segment.path, end, piece.remaining))
+    if damaged:
+        notes.ended_in_damage.add(number)
+    else:
+        notes.ended_in_damage.discard(number)
+
+
+def ordered(
+    segments: list[Segment], number: int, next_offset: int, cap: int, notes: Notes, only: int | None = None
+) -> Iterator[Row]:
+    """The batches of segments in order (of one of them: `only`) whose offsets go up; those that do not are set aside.
+
+    A batch is out of place where its offsets lie outside of its segment's, by the names of this and the next one; and
+    where the batch behind it goes on from the one in front of it.
+    """
+    previous: Row | None = None
+    for row, low, high in _bounded(segments, number, next_offset, cap, notes, only):
+        if row.base < low or (high is not None and row.last >= high):
+            notes.aside(_aside(row, "outside_of_segment"))
+            continue
+        if previous is not None:
+            if row.base > previous.last:
+                next_offset = previous.last + 1
+                yield previous
+            elif row.base >= next_offset:  # the one in between jumped ahead
+                notes.aside(_aside(previous, "offset_out_of_order"))
+                row = row._replace(damaged=row.damaged or previous.damaged)
+            else:
+                notes.aside(_aside(row, "offset_out_of_order"))
+                continue
+        elif row.base < next_offset:
+            notes.aside(_aside(row, "offset_out_of_order"))
+            continue
+        previous = row
+    if previous is not None:
+        yield previous
+
+
+def _aside(row: Row, reason: str) -> Aside:
+    return Aside(row.segment, row.position, row.size, row.base, row.last, reason, row.source)
+
+
+def _bounded(
+    segments: list[Segment], number: int, next_offset: int, cap: int, notes: Notes, only: int | None
+) -> Iterator[tuple[Row, int, int | None]]:
+    """Rows with the lowest offset of their segment, and that of the next segment."""
+    borders: list[int | None] = [segment.base_offset for segment in segments]
+    for at, segment in enumerate(segments):
+        if only not in (None, at):
+            continue
+        low = borders[at] or 0
+        high = next((border for border in borders[at + 1 :] if border is not None and border > low), None)
+        for row in read(segment, number, max(next_offset, low), cap, notes):
+            yield row, low, high
+
+
+def loose(segment: Segment, number: int, cap: int, notes: Notes) -> list[list[Row]]:
+    """The batches of a file in any order, as runs of rising offsets. One that jumps ahead alone is set aside."""
+    runs: list[list[Row]] = []
+    for row in read(segment, number, None, cap, notes):
+        run = runs[-1] if runs else []
+        if len(run) > 1 and run[-2].last < row.base <= run[-1].last:
+            notes.aside(_aside(run.pop(), "offset_out_of_order"))
+        if not run or row.base <= run[-1].last:
+            run = []
+            runs.append(run)
+        run.append(row)
+    return runs
+
+
+def streams(sources: list[Source], cap: int, notes: Notes) -> list[Iterator[Row]]:
+    """One stream per source, and one per run of a loose one."""
+    found: list[Iterator[Row]] = []
+    for number, source in enumerate(sources):
+        if source.loose:
+            found += [iter(run) for segment in source.segments for run in loose(segment, number, cap, notes)]
+        else:
+            found.append(ordered(source.segments, number, 0, cap, notes))
+    return found

@@ -1,0 +1,111 @@
+"""Which of the given files belong to one partition, and in which order they are read.
+
+a data folder, a partition folder     its segments, by base offset: one source per partition
+a .log with Kafka's name              those of one folder together are one source
+any other file (an image, #12345)     loose: its batches may stand in any order; a log of its own, unless the caller
+                                      says which partition it is of
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkarec import storage
+from kafkarec.storage import Log, LogDir, Segment, names
+
+from .places import Refused
+
+
+@dataclass
+class Source:
+    """Segments of one replica, in order; loose: one file whose order nobody vouches for."""
+
+    path: str
+    segments: list[Segment]
+    loose: bool = False
+    log: Log | None = None
+
+
+@dataclass
+class Partition:
+    """What becomes one folder of the output."""
+
+    folder: str
+    topic: str | None
+    partition: int | None
+    sources: list[Source] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for source in self.sources for segment in source.segments)
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether it can be done segment by segment: one source, in order."""
+        return len(self.sources) == 1 and not self.sources[0].loose
+
+
+@dataclass
+class Found:
+    """All that the sources hold. left_out: (path, why) of what is not read."""
+
+    partitions: list[Partition]
+    left_out: list[tuple[str, str]]
+
+
+def find(given: Iterable[Any], topic: str | None = None, partition: int | None = None) -> Found:
+    """Opens the sources: paths, or opened Segments, Logs and LogDirs."""
+    by_key: dict[Any, Partition] = {}
+    left_out: list[tuple[str, str]] = []
+    for one in given:
+        opened = one if isinstance(one, Segment | Log | LogDir) else storage.open(one)
+        if isinstance(opened, Log | LogDir):
+            left_out += [(os.path.join(opened.path, name), why) for name, why in opened.left_out]
+        for log in storage.logs(opened):
+            if log is not opened and isinstance(opened, LogDir):
+                left_out += [(os.path.join(log.path, name), why) for name, why in log.left_out]
+            if log.segments:
+                _add(by_key, log, isinstance(opened, Segment), topic, partition)
+    partitions = list(by_key.values())
+    if not partitions:
+        raise Refused("there is nothing to salvage: no .log file was found; name files themselves to have them read")
+    _name(partitions)
+    return Found(partitions, left_out)
+
+
+def _add(by_key: dict[Any, Partition], log: Log, alone: bool, topic: str | None, partition: int | None) -> None:
+    named_topic = log.topic if topic is None else topic
+    named_partition = log.partition if partition is None else partition
+    known = named_topic is not None and named_partition is not None
+    folder = os.path.dirname(os.path.abspath(log.path)) if alone else os.path.abspath(log.path)
+    loose = alone and log.segments[0].base_offset is None
+    own = os.path.abspath(log.path) if loose else folder
+    into = by_key.setdefault((named_topic, named_partition) if known else own, Partition("", None, None))
+    if known:
+        into.topic, into.partition = named_topic, named_partition
+    for source in into.sources:
+        if source.path == own and not loose:
+            have = {segment.path for segment in source.segments}
+            source.segments += [segment for segment in log.segments if segment.path not in have]
+            source.segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
+            return
+    into.sources.append(Source(own, list(log.segments), loose, None if alone else log))
+
+
+def _name(partitions: list[Partition]) -> None:
+    """Folder names: topic-partition, and for what has no name unnamed-0, unnamed-1..."""
+    taken = {f"{one.topic}-{one.partition}" for one in partitions if one.topic is not None}
+    number = 0
+    for one in partitions:
+        if one.topic is not None:
+            one.folder = f"{one.topic}-{one.partition}"
+            if names.folder(one.folder) is None:
+                raise Refused(f"{one.folder!r} is no name of a partition's folder: see --topic and --partition")
+            continue
+        while f"unnamed-{number}" in taken:
+            number += 1
+        one.folder = f"unnamed-{number}"
+        taken.add(one.folder)
