@@ -55,13 +55,21 @@ class _Window:
         self._start = 0
         self._bytes = memoryview(b"")
 
+    def _read(self, position: int, length: int) -> bytes:
+        """A window; where a sector in it is bad, no more than what is needed now."""
+        try:
+            return self._segment.raw(position, _WINDOW)
+        except OSError:
+            self._bytes = memoryview(b"")
+            return self._segment.raw(position, min(length, _WINDOW))
+
     def pieces(self, position: int, length: int) -> Iterator[memoryview]:
         """The bytes [position, position + length), in one or several pieces; fewer when the file shrank."""
         while length > 0:
             at = position - self._start
             if not 0 <= at < len(self._bytes):
                 self._start, at = position, 0
-                self._bytes = memoryview(self._segment.raw(position, _WINDOW))
+                self._bytes = memoryview(self._read(position, length))
             piece = self._bytes[at : at + length]
             if not piece:
                 return
@@ -79,7 +87,7 @@ def walk(segment: SegmentLike, check_crcs: bool = True) -> Iterator[Stretch]:
         good = []
         if check_crcs:
             for row in range(len(table)):
-                found = _crc_damage(segment, window, {name: columns[name][row] for name in COLUMNS[:5]})
+                found = _crc_damage(segment, window, {name: columns[name][row] for name in COLUMNS[:6]})
                 if found is None:
                     good.append(row)
                 else:
