@@ -155,10 +155,18 @@ def test_a_wrong_index_costs_time_and_no_record(tmp_path: Path) -> None:
     folder = tmp_path / "all-codecs-0"
     shutil.copytree(CODECS.parent, folder)
     every = [r.offset for r in log_of("all-codecs-0").read()]
-    for spoiled in (b"", b"\0" * 8, b"\x7f" * 80, b"x" * 13, os.urandom(800)):
+    chance = random.Random(3)
+    for spoiled in (b"", b"\0" * 8, b"\x7f" * 80, b"x" * 13, *(chance.randbytes(800) for _ in range(50))):
         (folder / f"{0:020}.index").write_bytes(spoiled)
         log = kafkarec.open(folder)
         assert [r.offset for r in log.read(start_offset=500)] == [o for o in every if o >= 500]
+    log = log_of("all-codecs-0")
+    times = sorted({record.timestamp for record in log.read()})
+    for spoiled in (b"\x7f" * 120, b"", bytes(24), *(chance.randbytes(8 * 12) for _ in range(50))):
+        (folder / f"{0:020}.timeindex").write_bytes(spoiled)
+        moment = chance.choice(times)
+        wanted = [r.offset for r in log.read() if r.timestamp >= moment]
+        assert [r.offset for r in kafkarec.open(folder).read(start_timestamp=moment)] == wanted
 
 
 def test_an_index_saves_reading(tmp_path: Path) -> None:

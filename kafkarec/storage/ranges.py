@@ -80,7 +80,7 @@ def start_position(segment: Segment, wanted: Range) -> int:
     base = segment.base_offset
     if offset is None or base is None or offset <= base:
         return 0
-    data = segment.sidecar(".index")
+    data = segment.sidecar(offset_index.SUFFIX)
     if not data:
         return 0
     try:
@@ -88,7 +88,9 @@ def start_position(segment: Segment, wanted: Range) -> int:
         entry_offset, position = _entry_for(entries, offset)
     except KafkaRecordError:
         return 0
-    return position if position and _holds(segment.raw(position, _HEAD_BYTES), entry_offset) else 0
+    if not 0 < position < segment.size:
+        return 0
+    return position if _holds(segment.raw(position, _HEAD_BYTES), entry_offset) else 0
 
 
 def _entry_for(entries: offset_index.OffsetIndex, offset: int) -> tuple[int, int]:
@@ -108,12 +110,20 @@ def _holds(head: bytes, offset: int) -> bool:
 
 
 def _offset_for_time(segment: Segment, timestamp: int) -> int:
-    """No record with this timestamp or a later one lies in front of this offset, as far as the time index tells."""
+    """No record with this timestamp or a later one lies in front of this offset, as far as the time index tells. Its
+    entry counts only when the batch that holds its offset has its timestamp for the latest one."""
     base = segment.base_offset or 0
-    data = segment.sidecar(".timeindex")
+    data = segment.sidecar(time_index.SUFFIX)
     if not data:
         return base
     try:
-        return time_index.offset_for_timestamp(time_index.read(data, base), timestamp, base)
-    except KafkaRecordError:
-        return base
+        entries = time_index.read(data, base)
+        found = bisect_right(entries, timestamp, key=lambda entry: entry.timestamp)
+        entry = entries[found - 1] if found else None
+        if entry is not None:
+            row = next(iter(segment.scan(start_offset=entry.offset, end_offset=entry.offset + 1)), None)
+            if row is not None and row["max_timestamp"] == entry.timestamp and row["last_offset"] >= entry.offset:
+                return entry.offset
+    except (KafkaRecordError, ValueError):
+        pass
+    return base
