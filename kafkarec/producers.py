@@ -268,7 +268,7 @@ def _number(value: int | None) -> int:
     return NONE if value is None else value
 
 
-def read_marker(raw: bytes, file: str | None = None) -> Marker | None:
+def read_marker(raw: bytes) -> Marker | None:
     """The marker in the bytes of one whole control batch: ABORT or COMMIT of its first record; None for a batch that
     cleaning emptied, and for control records of a KRaft log. InvalidRecordError when the record cannot be read."""
     found = reader.decode(raw, columns=_MARKER_COLUMNS, control=True, check_crcs=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 from kafkarec import remote
 from kafkarec.errors import KafkaRecordError
 from kafkarec.indexes import epochs, offset_index, producer_snapshot, time_index, txn_index
+from kafkarec.indexes.interval import NOTHING_FITS, Fit
 from kafkarec.indexes.rebuild import DEFAULT_INTERVAL
 from kafkarec.indexes.rebuild_log import LogLike, Rebuilt, rebuild_log
 from kafkarec.storage import Log
@@ -30,7 +32,7 @@ EXAMPLES = """examples:
   kafkarec reindex /kafka-logs -o /tmp/new                   for all of them, a folder each
   kafkarec reindex orders-0 --index-interval 256 -o new      for a topic with index.interval.bytes=256
 
-A file of the same content with another interval is not wrong: kafkarec verify tells whether an index is correct."""
+Exit status: 0 fine, 1 the log is damaged (the indexes lead around it), 2 wrong use, 3 could not."""
 
 EQUAL, DIFFERENT, NEW, DROPPED = "equal", "different", "new", "dropped"
 _SHOWN = {
@@ -105,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
                 for made in _files(log, rebuilt):
                     if made.compared != DROPPED:
                         folder.write(name, made.name, made.data)
-                    report.file(made)
+                    report.file(made, rebuilt.fit)
                 if rebuilt.damage or rebuilt.problems:
                     status = DAMAGED if rebuilt.damage else status
                     _tell(log, rebuilt)
@@ -162,16 +164,16 @@ def _made(name: str, data: bytes, old: bytes | None, kind: _Kind) -> Made:
 
 
 def _tell(log: Log, rebuilt: Rebuilt) -> None:
-    where = log.path if rebuilt.segment is None else f"{log.path}/{rebuilt.segment.name}"
+    where = log.path if rebuilt.segment is None else rebuilt.segment.path
     for problem in rebuilt.problems:
         say(f"{where}: {problem}")
     for damage in rebuilt.damage[:5]:
         say(f"{damage.detail} [{damage.reason}]")
     if rebuilt.damage:
-        first = rebuilt.damage[0].position
+        count = "1 damaged place" if len(rebuilt.damage) == 1 else f"{len(rebuilt.damage)} damaged places, the first"
         say(
-            f"{where}: {len(rebuilt.damage)} damaged places, the first at byte {first}. The new indexes lead around "
-            f"them; a broker that recovers this segment cuts it there. See kafkarec verify {log.path}"
+            f"{where}: {count} at byte {rebuilt.damage[0].position}. The new indexes lead around; a broker that "
+            f"recovers this segment cuts it there. See kafkarec verify {shlex.quote(log.path)}"
         )
 
 
@@ -271,7 +273,7 @@ class JsonReport:
         self._log = {"path": log.path, "topic": log.topic, "partition": log.partition}
         self._name = name
 
-    def file(self, made: Made) -> None:
+    def file(self, made: Made, fit: Fit | None) -> None:
         written = None
         if self._folder is not None and made.compared != DROPPED:
             written = os.path.join(self._folder, self._name, made.name)
@@ -299,15 +301,18 @@ class TextReport:
         self._folder = folder
         self._counts = dict.fromkeys(_SHOWN, 0)
         self._rows: list[Made] = []
-        self._indexes_differ = False
+        self._differing = 0
+        self._fit = Fit()
 
     def begin(self, log: Log, name: str) -> None:
         self._title = log.path
 
-    def file(self, made: Made) -> None:
+    def file(self, made: Made, fit: Fit | None) -> None:
         self._counts[made.compared] += 1
         self._rows.append(made)
-        self._indexes_differ |= made.compared == DIFFERENT and made.name.endswith(offset_index.SUFFIX)
+        if made.compared == DIFFERENT and made.name.endswith(offset_index.SUFFIX):
+            self._differing += 1
+            self._fit &= fit or NOTHING_FITS
 
     def end(self) -> None:
         rows, self._rows = self._rows, []
@@ -324,10 +329,18 @@ class TextReport:
         told = ", ".join(f"{count} {name}" for name, count in self._counts.items() if count)
         where = "nothing is written (--dry-run)" if self._folder is None else f"written to {table.safe(self._folder)}"
         print(f"{made} file{'' if made == 1 else 's'} ({told}), {where}")
-        if self._indexes_differ:
+        if not self._differing:
+            return
+        guess = self._fit.guess
+        if guess is None:
             print(
-                f"An .index that differs may have been made with another interval than {interval} (--index-interval, "
-                "the topic's index.interval.bytes) or by an older broker; kafkarec verify tells whether it is wrong."
+                "No --index-interval explains the old .index: it is damaged, or by a broker before 4.x. kafkarec "
+                "verify tells which entries are wrong."
+            )
+        elif guess != interval:
+            print(
+                f"The old .index files were made with another interval than {interval}, and are not wrong for that: "
+                f"--index-interval {guess} makes the same ({self._fit.low} to {self._fit.high} fit)."
             )
 
 

@@ -21,7 +21,8 @@ from kafkarec.faults import Damage
 from kafkarec.producers import ProducerStates
 
 from . import epochs as epoch_file
-from . import producer_snapshot
+from . import offset_index, producer_snapshot
+from .interval import Fit, IntervalFit
 from .rebuild import DEFAULT_INTERVAL, SegmentRebuild
 from .walk import SegmentLike, Stretch, walk
 
@@ -48,12 +49,14 @@ class Rebuilt(NamedTuple):
     files      {name: bytes}
     damage     what of the segment is no good batch; the indexes tell of the batches on both sides
     problems   sentences about batches that no index entry can describe, and about old files that could not be read
+    fit        the intervals that explain the segment's old .index; None: there is none that can be read
     """
 
     segment: SidecarSegment | None
     files: dict[str, bytes]
     damage: tuple[Damage, ...] = ()
     problems: tuple[str, ...] = ()
+    fit: Fit | None = None
 
 
 def stem(offset: int) -> str:
@@ -82,14 +85,17 @@ def rebuild_log(log: LogLike, interval: int = DEFAULT_INTERVAL, *, as_recovery: 
             states.end_offset = max(states.end_offset, base)
             files[stem(base) + producer_snapshot.SUFFIX] = producer_snapshot.write(states.snapshot())
         maker = SegmentRebuild(base, states, epochs, interval)
+        old = _old_index(segment, base)
         damage: list[Damage] = []
         while first is not None:
             maker.add(first.columns, first.markers)
             damage += first.damage
+            if old is not None:
+                old.see(first.columns["position"])
             first = next(stretches, None)
         made = maker.finish()
         files |= {stem(base) + suffix: data for suffix, data in made.files.items()}
-        yield Rebuilt(segment, files, tuple(damage), made.problems)
+        yield Rebuilt(segment, files, tuple(damage), made.problems, old.fit if old else None)
     if states is None:
         return
     files = {epoch_file.NAME: epoch_file.write(_from_start(epochs, log_start))}
@@ -116,6 +122,14 @@ def _first_states(segment: SidecarSegment, base: int, as_recovery: bool) -> tupl
     except (KafkaRecordError, OSError) as error:
         notes = [f"the log's first snapshot is passed over: {error}"]
     return ProducerStates(entries, base, as_recovery=as_recovery), notes
+
+
+def _old_index(segment: SidecarSegment, base: int) -> IntervalFit | None:
+    try:
+        data = segment.sidecar(offset_index.SUFFIX)
+        return None if data is None else IntervalFit(offset_index.read(data, base))
+    except (KafkaRecordError, OSError):
+        return None
 
 
 def _old_epochs(log: LogLike) -> tuple[list[epoch_file.EpochEntry], list[str]]:

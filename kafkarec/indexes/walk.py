@@ -32,7 +32,7 @@ class SegmentLike(Protocol):
     """What is needed of a storage.Segment."""
 
     @property
-    def name(self) -> str: ...
+    def path(self) -> str: ...
     def scan_pieces(self, *, errors: str = "raise") -> Iterator[BatchTable]: ...
     def raw(self, position: int, length: int) -> bytes: ...
 
@@ -116,13 +116,13 @@ def _crc_damage(segment: SegmentLike, window: _Window, row: dict[str, Any]) -> f
         "base_offset": row["base_offset"],
         "expected": row["crc"],
         "found": computed,
-        "file": segment.name,
+        "file": segment.path,
     }
     reason = "unreadable" if left else "crc_mismatch"
     text = faults.sentence(reason, fault | {"detail": why} if left else fault)
     end = row["position"] + row["size_in_bytes"]
     return faults.Damage(
-        segment.name, row["position"], row["size_in_bytes"], row["base_offset"], row["last_offset"], end, reason, text
+        segment.path, row["position"], row["size_in_bytes"], row["base_offset"], row["last_offset"], end, reason, text
     )
 
 
@@ -137,7 +137,7 @@ def _markers(segment: SegmentLike, window: _Window, columns: dict[str, list[Any]
         if not is_control or producer_id is None or producer_id < 0 or size > _LARGEST_MARKER:
             continue
         try:
-            found[position] = read_marker(b"".join(window.pieces(position, size)), segment.name)
+            found[position] = read_marker(b"".join(window.pieces(position, size)))
         except (KafkaRecordError, OSError):
             found[position] = None
     return found
