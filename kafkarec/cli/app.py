@@ -25,6 +25,7 @@ from .trouble import COULD_NOT, DAMAGED, FINE, INTERRUPTED, WRONG_USE, exit_stat
 
 # verb -> what it does. A verb has a module of its name in this folder, or it is not in this version yet.
 VERBS = {
+    "ls": "partitions, segments, offsets, sizes, codecs of a folder",
     "scan": "one row per batch, headers only",
     "cat": "records as JSON Lines or Arrow IPC",
     "dump": "kafka-dump-log's options and text",
@@ -37,7 +38,6 @@ VERBS = {
     "doctor": "versions, codecs, CRC path, what is missing",
 }
 NOT_YET = {
-    "ls": "partitions, segments, offsets, sizes, codecs of a folder",
     "build": "make segments from JSON Lines, Arrow, Parquet",
     "convert": "change codec, level, batch size, magic",
     "compact": "run the log cleaner offline",
@@ -45,7 +45,6 @@ NOT_YET = {
 }
 # What comes close today to a verb that is not there yet.
 _INSTEAD = {
-    "ls": "kafkarec scan PATH shows the batches of a folder",
 }
 
 

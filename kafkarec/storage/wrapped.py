@@ -61,6 +61,11 @@ class Unpacked:
         return told if self._done < told <= self._limit else self._done + _AT_LEAST
 
     @property
+    def packed_size(self) -> int:
+        """Bytes of the file as it lies there."""
+        return self._packed.size
+
+    @property
     def descriptor(self) -> int | None:
         """The copy's, where it is whole."""
         self._unpack_to(self._limit + 1)

@@ -1,0 +1,244 @@
+"""What is in a segment, at the price of some hundred bytes: its first batch, its last ones, and what its name tells.
+
+    first batch       64 bytes at the front
+    last batches      from the last entry of the .index on (8 bytes of it; at most 4 KiB and a batch of the .log);
+                      where there is none, the last 64 KiB, 1 MiB, 16 MiB, until a batch is found that ends at the end
+    latest timestamp  the last entry of the .timeindex (12 bytes), and that of the last batches
+
+So the offsets are exact, the codecs are those of the batches looked at, and damage in between is not seen: `complete`
+reads all headers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Any
+
+from ..passes import scan_pieces
+from ..records import BatchTable
+from ..request import request
+from .segment import Segment
+from .sources import ByteSource, core_source
+from .wrapped import Unpacked
+
+_HEAD = 64
+_TAILS = (64 << 10, 1 << 20, 16 << 20)
+_OFFSET_ENTRY, _TIME_ENTRY = Struct(">ii"), Struct(">qi")
+_FRAME = Struct(">8xi")
+_FRAME_END = 12
+
+
+@dataclass
+class Survey:
+    """What was seen of a segment.
+
+    size               bytes of the file, packed ones where it is packed
+    first_offset       of the first batch; None: none begins there
+    next_offset        behind the last batch; None: not found
+    first_timestamp    ms, the earliest of the batches looked at (base timestamps; of log append time that time)
+    max_timestamp      ms, the latest of the batches looked at and of the time index
+    codecs, magics     of the batches looked at, in the order in which they appear
+    batches, records   complete: all of them, wrappers of magic 0 and 1 counted as none; else None
+    preallocated       bytes of zeros at the end, made in advance
+    damage             sentences, of what was looked at
+    notes              what else a reader of the listing should know
+    complete           all headers were read
+    """
+
+    size: int = 0
+    first_offset: int | None = None
+    next_offset: int | None = None
+    first_timestamp: int | None = None
+    max_timestamp: int | None = None
+    codecs: list[str] = field(default_factory=list)
+    magics: list[int] = field(default_factory=list)
+    batches: int | None = None
+    records: int | None = None
+    preallocated: int = 0
+    damage: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    complete: bool = False
+
+    def take(self, table: BatchTable) -> None:
+        """Adds the rows of a batch table."""
+        if not len(table):
+            return
+        for name, found in zip(table.column("compression"), table.column("attributes"), strict=True):
+            codec = name or f"codec {found & 7}"
+            if codec not in self.codecs:
+                self.codecs.append(codec)
+        self.magics += [magic for magic in dict.fromkeys(table.column("magic")) if magic not in self.magics]
+        kinds, bases = table.column("timestamp_type"), table.column("base_timestamp")
+        latest = table.column("max_timestamp")
+        earliest = (
+            base if kind == 0 and base is not None else most
+            for kind, base, most in zip(kinds, bases, latest, strict=True)
+        )
+        self.first_timestamp = _least(self.first_timestamp, *earliest)
+        self.max_timestamp = _most(self.max_timestamp, *latest)
+        if self.first_offset is None:
+            first = table[0]
+            self.first_offset = first["base_offset"] if first["base_offset"] is not None else first["last_offset"]
+        self.next_offset = table[-1]["next_offset"]
+
+
+def survey(segment: Segment, complete: bool = False) -> Survey:
+    """Looks at a segment; see the head of this room.
+
+    OSError as the medium gives it; UnsupportedCompressionError for an encoded object of tiered storage.
+    """
+    found = Survey(complete=complete)
+    source = segment.open_source()
+    if source is None:
+        return found
+    with closing(source):
+        packed = source if isinstance(source, Unpacked) else None
+        found.size = source.size if packed is None else packed.packed_size
+        if packed is not None:
+            found.notes.append(f"packed with {packed.codec}" + ("" if complete else ", --full unpacks it"))
+        if not found.size:
+            found.notes.append("empty")
+        elif complete:
+            _everything(segment, found)
+        else:
+            _front(segment, source, found)
+            if packed is None and found.preallocated < found.size:
+                _back(segment, source, found)
+    return found
+
+
+def _everything(segment: Segment, found: Survey) -> None:
+    found.batches = found.records = remaining = 0
+    for table in segment.scan_pieces(errors="skip"):
+        found.take(table)
+        found.batches += len(table)
+        found.records += sum(count or 0 for count in table.column("record_count"))
+        found.damage += [one.detail for one in table.damage]
+        remaining = table.remaining
+    _tail(found, remaining, not any(segment.raw(segment.size - remaining, _HEAD)))
+
+
+def _front(segment: Segment, source: ByteSource, found: Survey) -> None:
+    head = source.read_at(0, _HEAD)
+    if not any(head):
+        found.preallocated = found.size
+        found.notes.append("begins with zeros: made in advance, or lost")
+        return
+    length = _FRAME.unpack_from(head)[0] if len(head) >= _FRAME_END else 0
+    table = None
+    if length > 0:
+        stop = _FRAME_END + length
+        # A packed file's size is not known before it is unpacked.
+        size = stop if isinstance(source, Unpacked) else source.size
+        table = next(_scanned(segment, _Narrow(source, size), 0, min(stop, size)), None)
+    if table is None or not len(table):
+        found.notes.append("no batch at its start")
+        found.damage += [one.detail for one in table.damage[:1]] if table is not None else []
+        return
+    found.take(table)
+    found.next_offset = None
+
+
+def _back(segment: Segment, source: ByteSource, found: Survey) -> None:
+    """The last batches and the latest timestamp."""
+    indexed = _last_index_position(segment, source.size)
+    starts = [] if indexed is None else [indexed]
+    starts += [max(0, source.size - tail) for tail in _TAILS]
+    for number, start in enumerate(dict.fromkeys(starts)):
+        tables = list(_scanned(segment, source, start))
+        rows = sum(map(len, tables))
+        remaining = tables[-1].remaining if tables else 0
+        zeros = not any(source.read_at(source.size - remaining, _HEAD))
+        # Without an index the search may begin within a value that holds batches itself: those never end at the end.
+        if rows and (start == 0 or zeros or (number == 0 and indexed is not None)):
+            damage = [one for table in tables for one in table.damage]
+            if start and indexed != start:
+                damage = [one for one in damage if one.position > start]
+            for table in tables:
+                found.take(table)
+            found.damage += [one.detail for one in damage]
+            _tail(found, remaining, zeros)
+            break
+        if start == 0:
+            break
+    else:
+        found.notes.append("the last batch was not found, --full reads all headers")
+    latest = _last_entry(segment, ".timeindex", _TIME_ENTRY)
+    if latest is not None and found.next_offset is not None and latest[0] >= 0:
+        found.max_timestamp = _most(found.max_timestamp, latest[0])
+
+
+def _tail(found: Survey, remaining: int, zeros: bool) -> None:
+    if remaining and zeros:
+        found.preallocated = remaining
+        found.notes.append(f"{remaining} bytes of zeros at its end, made in advance")
+    elif remaining:
+        found.notes.append(f"ends inside a batch: {remaining} bytes behind the last whole one")
+
+
+def _last_index_position(segment: Segment, size: int) -> int | None:
+    """Where the last entry of the .index points; None where there is none, or it points nowhere."""
+    entry = _last_entry(segment, ".index", _OFFSET_ENTRY)
+    if entry is None or not 0 < entry[1] < size:
+        return None
+    return entry[1] if size - entry[1] <= _TAILS[-1] else None
+
+
+def _last_entry(segment: Segment, suffix: str, layout: Struct) -> tuple[int, ...] | None:
+    """The last entry in front of the zeros that a running broker's index ends with."""
+    try:
+        source = segment.open_source(suffix)
+    except OSError:
+        return None
+    if source is None:
+        return None
+    with closing(source):
+
+        def entry(number: int) -> tuple[int, ...]:
+            data = source.read_at(number * layout.size, layout.size)
+            return layout.unpack(data) if len(data) == layout.size else (0,)
+
+        low, high = 0, source.size // layout.size
+        if high and any(entry(high - 1)):
+            return entry(high - 1)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if any(entry(middle)) else (low, middle)
+        return entry(low - 1) if low else None
+
+
+def _scanned(segment: Segment, source: ByteSource, start: int, stop: int | None = None) -> Iterator[BatchTable]:
+    asked = segment.named(request(errors="skip"))
+    return scan_pieces(asked, core_source(source), start, stop)
+
+
+def _least(*values: Any) -> int | None:
+    return min((value for value in values if value is not None), default=None)
+
+
+def _most(*values: Any) -> int | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+class _Narrow:
+    """A source of which a header is read, and no window around it."""
+
+    descriptor = None
+    window_bytes = _HEAD
+    skip_bytes = 0
+
+    def __init__(self, source: ByteSource, size: int) -> None:
+        self._source = source
+        self.name, self.size, self.fetched = source.name, size, 0
+
+    def read_at(self, position: int, length: int) -> bytes:
+        return self._source.read_at(position, length)
+
+    def is_damage(self, error: OSError) -> bool:
+        return self._source.is_damage(error)
+
+    def close(self) -> None:
+        return None
