@@ -2,7 +2,7 @@
 
 Numbers stay numbers (enums too), bytes are base64, uuids Kafka's 22 characters. A tagged field is left out where it
 has its default. Jackson escapes with upper-case hex digits, leaves everything from U+007F on as it is, and prints a
-double as Java's Double.toString does.
+double as Java 17's Double.toString does.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from math import isfinite
 from typing import Any
 
+from . import java_double
 from .notation import Field, RecordType, Schema, Struct
 from .protocol import TAGGED, Cursor, MessageError, default_of, read_message
 from .topics import CONSUMER_MESSAGES, Part
@@ -78,7 +79,7 @@ def _single(field: Field, version: int, value: Any, unknown: bool) -> Any:
     if field.struct:
         return _struct(field.struct, version, value, unknown)
     if isinstance(value, float) and not isfinite(value):
-        return java_double(value)[1:-1]
+        return java_double.shown(value)
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
@@ -97,26 +98,9 @@ def text(node: Any) -> str:
     if isinstance(node, int):
         return str(node)
     if isinstance(node, float):
-        return java_double(node)
+        return java_double.shown(node) if isfinite(node) else _quote(java_double.shown(node))
     if isinstance(node, str):
         return _quote(node)
     if isinstance(node, list):
         return "[" + ",".join(map(text, node)) + "]"
     return "{" + ",".join(f"{_quote(name)}:{text(each)}" for name, each in node.items()) + "}"
-
-
-def java_double(value: float) -> str:
-    """Double.toString (of a JDK from 19 on: the shortest digits), with Jackson's quotes around what JSON cannot say."""
-    if not isfinite(value):
-        return {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}[repr(value)]
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        shown = f"{value!r}"
-        return shown if "e" not in shown else f"{value:f}"
-    digits, _, exponent = f"{value!r}".partition("e")
-    sign, digits = ("-", digits[1:]) if digits.startswith("-") else ("", digits)
-    whole, _, fraction = digits.partition(".")
-    power = int(exponent or 0) + len(whole) - 1
-    figures = (whole + fraction).lstrip("0")
-    power -= len(whole + fraction) - len(figures)
-    figures = figures.rstrip("0") or "0"
-    return f"{sign}{figures[0]}.{figures[1:] or '0'}E{power}"
