@@ -25,7 +25,7 @@ from .indexes.producer_snapshot import SnapshotEntry, in_java_order
 
 KEPT_BATCHES = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: as many as may be in flight, so that a retry is recognised
 NONE = -1
-_SEQUENCE_MAX = 2**31 - 1
+_SEQUENCE_MAX, _OFFSET_MAX = 2**31 - 1, 2**63 - 1
 _MARKER_COLUMNS = ("timestamp", "key", "value")
 _ENDS = {control.ControlRecordType.ABORT: True, control.ControlRecordType.COMMIT: False}
 
@@ -222,7 +222,8 @@ class ProducerStates:
         producer.last_timestamp = marker.timestamp
         if first is None:  # a transaction without data here: the index does not list it
             return None
-        stable = next((at for at, other in self._open.items() if other != producer_id), base_offset + 1)
+        behind = min(base_offset + 1, _OFFSET_MAX)  # the base offset is not under the checksum
+        stable = next((at for at, other in self._open.items() if other != producer_id), behind)
         self._open.pop(first, None)
         return EndedTransaction(producer_id, first, base_offset, marker.aborted, stable)
 

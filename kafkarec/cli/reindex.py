@@ -334,7 +334,7 @@ class TextReport:
         guess = self._fit.guess
         if guess is None:
             print(
-                "No --index-interval explains the old .index: it is damaged, or by a broker before 4.x. kafkarec "
+                "No --index-interval explains the old .index: it is damaged, or by a broker before 4.1. kafkarec "
                 "verify tells which entries are wrong."
             )
         elif guess != interval:

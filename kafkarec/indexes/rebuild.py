@@ -11,7 +11,7 @@ What recovery does with a segment, batch after batch, from frame and header alon
 * leader epochs: the first base offset of each new epoch, magic 2 alone
 
 The files of a broker that closed or rolled the segment are the same with three exceptions, all harmless:
-it counts the interval anew after a start or a truncation; brokers before 4.x made one entry per append and not per
+it counts the interval anew after a start or a truncation; brokers before 4.1 (KAFKA-806) made one entry per append and not per
 batch, with the last offset of the whole append (so a follower's index has fewer entries, KAFKA-7487); and aborts that
 come in one append are given a last stable offset with all of the append's transactions begun. An active segment's
 .timeindex has no last entry yet, and both indexes end in zeros.
