@@ -185,6 +185,7 @@ def test_slices_are_whole_batches_and_pass_bytes_unchanged(tmp_path: Path) -> No
     segment = segment_of(CODECS)
     out = tmp_path / "out.log"
     memory = io.BytesIO()
+    whole = segment.slice(range(100, 400))
     with segment, open(out, "wb") as file:
         for batch in segment.slice(100, 400):
             assert batch.write_to(file) == batch.write_to(memory) == batch.size_in_bytes
@@ -194,6 +195,13 @@ def test_slices_are_whole_batches_and_pass_bytes_unchanged(tmp_path: Path) -> No
     first, last = chosen[0], chosen[-1]
     data = CODECS.read_bytes()
     assert out.read_bytes() == data[first["position"] : last["position"] + last["size_in_bytes"]]
+    assert (len(whole), whole.base_offset, whole.next_offset) == (len(chosen), first["base_offset"], last["next_offset"])
+    for mode in ("wb", "ab"):
+        with open(tmp_path / mode, mode) as file:
+            assert whole.write_to(file) == whole.size
+        assert (tmp_path / mode).read_bytes() == bytes(whole.raw) == memory.getvalue()
+    nothing = segment.slice(10**6)
+    assert (len(nothing), nothing.size, nothing.write_to(memory)) == (0, 0, 0)
     one = next(iter(kafkarec.batches(data)))
     assert one.write_to(memory) == one.size_in_bytes
 

@@ -8,19 +8,19 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from .._core import Source
-from ..passes import Part, as_columns, read_part, read_pieces, scan_pieces
-from ..records import BatchTable, RecordBatch, RecordColumns
+from ..passes import Part, read_part, read_pieces, scan_pieces
+from ..records import BatchTable, RecordBatch
 from ..request import Request, request
 from . import names, ranges
 from .folders import Folder
+from .passing import BatchSlice, Stretch, send
 from .ranges import EVERYTHING, Range
 from .readable import Readable
 from .sources import ByteSource, core_source
@@ -162,25 +162,21 @@ class Segment(Readable):
         with self.opened():
             for table in self.headers(asked, wanted):
                 for fields in table:
-                    yield RecordBatch(fields, _Stretch(self, one, fields["position"], fields["size_in_bytes"]))
+                    yield RecordBatch(fields, Stretch(self, one, fields["position"], fields["size_in_bytes"]))
 
-    def slice(self, start_offset: int | None = None, end_offset: int | None = None) -> Iterator[RecordBatch]:
-        """The whole batches that may hold offsets from the first to the second, which is exclusive, as they lie there.
-
-        Batches are not cut: the first one may begin below, the last one may end above.
-        """
-        yield from self.record_batches(request(control=True), Range.of(start_offset, end_offset, None, None))
+    def slice(self, start_offset: int | range | None = None, end_offset: int | None = None) -> BatchSlice:
+        """The whole batches that may hold offsets from the first to the second, which is exclusive (or of a range), as
+        they lie there. Batches are not cut: the first one may begin below, the last one may end above."""
+        if isinstance(start_offset, range):
+            start_offset, end_offset = start_offset.start, start_offset.stop
+        wanted = Range.of(start_offset, end_offset, None, None)
+        return BatchSlice(self, list(self.record_batches(request(control=True), wanted)))
 
     def copy_bytes(self, position: int, length: int, file: Any) -> int:
-        """Bytes of this file to another, by sendfile where both have a descriptor; answers how many."""
+        """Bytes of this file to another, within the kernel where it can; answers how many."""
         with self.opened():
             assert self._open is not None
-            to = _descriptor(file)
-            if self._open.descriptor is None or to is None:
-                file.write(self._open.read_at(position, length))
-                return length
-            file.flush()
-            return _send(self._open.descriptor, to, position, length)
+            return send(self._open, position, length, file)
 
     def _names(self) -> str:
         known = self.topic is not None and self.partition is not None
@@ -190,41 +186,3 @@ class Segment(Readable):
         size = f"{self._size} bytes" if self._size is not None else "not opened yet"
         base = "unknown" if self.base_offset is None else self.base_offset
         return f"<Segment {self._names()}: {size}, base offset {base}>"
-
-
-class _Stretch(NamedTuple):
-    """A batch's bytes within a file."""
-
-    segment: Segment
-    asked: Request
-    position: int
-    length: int
-
-    def raw(self) -> memoryview:
-        return memoryview(self.segment.raw(self.position, self.length))
-
-    def write_to(self, file: Any) -> int:
-        return self.segment.copy_bytes(self.position, self.length, file)
-
-    def read(self) -> RecordColumns:
-        with self.segment.opened() as source:
-            return as_columns(self.asked, read_part(self.asked, source, self.position, self.position + self.length))
-
-
-def _descriptor(file: Any) -> int | None:
-    """The descriptor behind a file object, where bytes may go past it."""
-    try:
-        return int(file.fileno())
-    except (AttributeError, OSError, ValueError):
-        return None
-
-
-def _send(source: int, to: int, position: int, length: int) -> int:
-    """From descriptor to descriptor within the kernel."""
-    left = length
-    while left > 0:
-        sent = os.sendfile(to, source, position + length - left, left)
-        if sent == 0:
-            raise OSError(5, "the file is shorter now than when it was opened")
-        left -= sent
-    return length
