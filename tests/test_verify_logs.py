@@ -148,24 +148,23 @@ def test_epochs_never_go_down(tmp_path: Path) -> None:
     [
         ("0\n2\n3 0\n4 5\n", None),
         ("0\n3\n2 0\n3 0\n4 5\n", None),
-        ("0\n1\n4 5\n", None),
-        ("0\n1\n3 0\n", "epoch_file_differs"),
-        ("0\n2\n3 0\n4 7\n", "epoch_file_differs"),
-        ("0\n1\n3\n", "epoch_file_invalid"),
-        ("what?", "epoch_file_invalid"),
+        ("0\n1\n3 0\n", "epoch_differs"),
+        ("0\n2\n3 0\n4 7\n", "epoch_differs"),
+        ("0\n1\n3\n", "small_file_unreadable"),
+        ("what?", "small_file_unreadable"),
     ],
-    ids=["right", "an epoch without batches", "log start moved", "an epoch is missing", "wrong offset", "cut", "text"],
+    ids=["right", "an epoch without batches", "an epoch is missing", "wrong offset", "cut", "text"],
 )
 def test_the_epoch_file_fits_the_batches(tmp_path: Path, text: str, kind: str | None) -> None:
     batches = [good(0, leader_epoch=3), good(5, leader_epoch=4)]
     folder = made(tmp_path, {0: batches}, leader_epoch_checkpoint=text)
-    assert kinds(verified(folder)) == ({kind} if kind else set())
+    assert kinds(verified(folder), "error") == ({kind} if kind else set())
 
 
 def test_partition_metadata_is_read(tmp_path: Path) -> None:
     folder = made(tmp_path, {0: [good(0)]})
     (folder / "partition.metadata").write_text("version: 0\ntopic_id: nonsense\n")
-    assert kinds(verified(folder), "error") == {"partition_metadata_invalid"}
+    assert kinds(verified(folder), "error") == {"small_file_unreadable"}
 
 
 # ---- producers
@@ -312,3 +311,55 @@ def test_a_file_that_cannot_be_opened_is_told_and_the_rest_is_verified(tmp_path:
     report = verified(folder)
     assert kinds(report, "error") == {"unreadable_file"}
     assert report.total("batches") == 1
+
+
+# ---- what stands beside the batches
+
+
+def copied(tmp_path: Path, name: str) -> Path:
+    shutil.copytree(SEGMENTS / name, tmp_path / name, ignore=shutil.ignore_patterns("*.json", "*.txt"))
+    return tmp_path / name
+
+
+def test_a_spoiled_index_is_an_error_and_reindex_the_next_command(tmp_path: Path) -> None:
+    folder = copied(tmp_path, "all-codecs-0")
+    index = folder / f"{0:020}.index"
+    raw = bytearray(index.read_bytes())
+    raw[7] ^= 0xFF
+    index.write_bytes(raw)
+    report = verified(folder)
+    assert kinds(report, "error") & {"index_position", "index_offset", "index_order"}
+    assert report.exit_status() == 1 and report.state == "error" and not report.damage
+    assert f"kafkarec reindex {folder}" in str(report)
+
+
+def test_a_transaction_index_that_misses_an_abort(tmp_path: Path) -> None:
+    folder = copied(tmp_path, "txn-0")
+    index = folder / f"{30:020}.txnindex"
+    index.write_bytes(index.read_bytes()[34:])
+    assert "transaction_missing" in kinds(verified(folder), "error")
+
+
+def test_a_hanging_transaction_is_told(tmp_path: Path) -> None:
+    txn = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    hour = 3_600_000
+    batches = [good(0, **txn), good(5, base_timestamp=builders.NOW + hour)]
+    report = verified(made(tmp_path, {0: batches}))
+    [finding] = report.findings
+    assert (finding.kind, finding.offset, finding.severity) == ("transaction_hanging", 0, "anomaly")
+    assert report.exit_status() == 0 and report.exit_status(strict=True) == 1
+    assert "kafkarec txn" in str(report)
+    young = made(tmp_path, {0: [good(0, **txn), good(5)]}, "young-0")
+    assert verified(young).findings == ()
+
+
+def test_the_files_of_a_data_folder_are_compared_with_its_logs(tmp_path: Path) -> None:
+    made(tmp_path, {0: [good(0), good(5)]}, "orders-0")
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\norders 0 99\n")
+    (tmp_path / "meta.properties").write_text("version=nonsense\n")
+    (tmp_path / "orders-1.0123456789abcdef0123456789abcdef-delete").mkdir()
+    report = verified(tmp_path)
+    own = {one.kind: one.severity for one in report.own_findings}
+    assert own["offset_beyond_log"] == "error" and own["file_left_out"] == "note"
+    assert report.exit_status() == 1
+    assert "ends at 10" in str(report)

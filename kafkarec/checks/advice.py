@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 
-from .kinds import ERROR
+from ..indexes.finding import CHECKS
+from .kinds import ERROR, kind_of
 from .report import PartitionReport, Report
 
 _MOST = 3
-_INDEXES = {"index_wrong"}
-_COMPARE = {"epoch_goes_back", "epoch_file_differs", "segment_gap", "offset_gap", "offset_overlap"}
+_INDEXES = {kind_of(check) for check in CHECKS if check.startswith(("index_", "time_", "transaction_"))}
+_COMPARE = {"epoch_goes_back", "segment_gap", "offset_gap", "offset_overlap"}
 _TRANSACTIONS = {"transaction_hanging", "control_record_unreadable"}
 
 
@@ -50,7 +51,7 @@ def _several(partitions: list[PartitionReport], command: object) -> list[str]:
 
 
 def _kinds(one: PartitionReport) -> set[str]:
-    return {finding.kind for finding in one.findings if finding.severity == ERROR}
+    return {one.kind for one in one.findings if one.severity == ERROR or one.kind in _TRANSACTIONS}
 
 
 def _target(one: PartitionReport) -> str:

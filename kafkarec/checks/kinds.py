@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..indexes.finding import CHECKS
+
 ERROR, ANOMALY, NOTE = "error", "anomaly", "note"
 SEVERITIES = (ERROR, ANOMALY, NOTE)
 
@@ -33,6 +35,9 @@ _REINDEX = "a broker that finds no index rebuilds it; `kafkarec reindex` does th
 _COPY = "copy the file again, or salvage the partition"
 _READ = "nothing is lost; find out which program wrote the batch"
 
+# Words of indexes.CHECKS that say too little among the others.
+_BESIDE = {"unreadable": "small_file_unreadable", "preallocated": "small_file_preallocated"}
+
 KINDS: dict[str, Kind] = {
     **_kinds(
         ERROR,
@@ -45,18 +50,14 @@ KINDS: dict[str, Kind] = {
         # files
         unreadable_file=("the file cannot be opened or read", "copy the disk with ddrescue, then verify the copy"),
         duplicate_segment=("two files hold the same base offset", "keep one of them"),
-        # indexes, epochs
-        index_wrong=("an index entry does not fit the log", _REINDEX),
+        # epochs
         epoch_goes_back=("the partition leader epoch goes down", "compare with a replica: kafkarec diff"),
-        epoch_file_differs=("leader-epoch-checkpoint does not fit the batches", "delete it: a broker rebuilds it"),
-        epoch_file_invalid=("leader-epoch-checkpoint cannot be read", "delete it: a broker rebuilds it"),
-        partition_metadata_invalid=("partition.metadata cannot be read", "write it anew with the topic's id"),
         # transactions, producers
         control_record_unreadable=("a control record cannot be read: read_committed stops here", "kafkarec explain"),
-        transaction_hanging=("a transaction stays open: read_committed consumers wait", "kafkarec txn"),
         sequence_duplicate=("a producer's batch is there twice", "consumers see its records twice"),
         sequence_gap=("a producer's sequence jumps, and no offset is missing there", "records were lost on the way"),
         sequence_order=("a producer's sequence goes back", "batches are out of order"),
+        producer_not_transactional=("a plain batch within its producer's transaction", "a broker fails on it"),
         producer_epoch_goes_back=("a producer's epoch goes down", "a fenced producer wrote behind its successor"),
         # this program
         tiling_broken=("good bytes, damage and tail do not add up to the file", "please report it: a bug of kafkarec"),
@@ -94,20 +95,25 @@ KINDS: dict[str, Kind] = {
         # control records
         control_type_unknown=("a control record has a type that Kafka 4.3 does not know", "written by a newer Kafka"),
         control_version_newer=("a control record has a newer version", "written by a newer Kafka"),
-        # files
-        index_differs=("an index is right and not what a broker would have written", _REINDEX),
-        foreign_file=("a file that is none of Kafka's", "nothing: it was left out"),
+        # around the batches
+        transaction_hanging=("a transaction stays open: read_committed consumers wait", "kafkarec txn"),
+        sidefiles_unchecked=("indexes and other small files could not be compared", "repair the log first"),
     ),
     **_kinds(
         NOTE,
         preallocated=("zeros from a batch's end to the file's end: preallocated, or never written", "nothing"),
         cut_tail=("the file ends inside a batch: cut while it was written or copied", "a broker cuts it off"),
         empty_file=("the file is empty", "nothing, if the log was just rolled"),
-        index_missing=("an index is missing", _REINDEX),
         file_left_out=("left out, on purpose", "nothing"),
         offsets_compacted=("offsets are missing as in any compacted log", "nothing"),
-        leader_epochs_unknown=("no leader-epoch-checkpoint beside the log", "a broker rebuilds it"),
         gaps_explained=("offset gaps, by what explains them", "nothing"),
         records_not_walked=("records were not walked byte by byte", "kafkarec verify --deep does"),
     ),
+    # indexes, snapshots and checkpoints: each may be an error, an anomaly or a note
+    **{_BESIDE.get(check, check): Kind(ERROR, f"does not hold: {holds}", _REINDEX) for check, holds in CHECKS.items()},
 }  # fmt: skip
+
+
+def kind_of(check: str) -> str:
+    """The kind for a word of `indexes.CHECKS`."""
+    return _BESIDE.get(check, check)

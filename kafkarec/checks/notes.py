@@ -58,7 +58,7 @@ class Notebook:
 
     def __init__(self, file: str | None = None) -> None:
         self._file = file
-        self._found: dict[tuple[str, str], Finding] = {}
+        self._found: dict[tuple[str, str, str | None], Finding] = {}
 
     def add(
         self,
@@ -72,15 +72,16 @@ class Notebook:
     ) -> None:
         """Notes `kind` at one place more; `detail` counts the first time."""
         severity = severity or KINDS[kind].severity
-        old = self._found.get((kind, severity))
+        where = file or self._file
+        key = kind, severity, where
+        old = self._found.get(key)
         if old is None:
-            where = file or self._file
-            self._found[kind, severity] = Finding(kind, severity, detail, where, at.position, at.offset, count)
+            self._found[key] = Finding(kind, severity, detail, where, at.position, at.offset, count)
             return
         more = old.more
-        if at.position is not None and len(more) < self._KEPT and old.file == (file or self._file):
+        if at.position is not None and len(more) < self._KEPT:
             more = (*more, at.position)
-        self._found[kind, severity] = Finding(
+        self._found[key] = Finding(
             kind, severity, old.detail, old.file, old.position, old.offset, old.count + count, more
         )
 
@@ -88,7 +89,7 @@ class Notebook:
         return iter(self._found.values())
 
     def __contains__(self, kind: str) -> bool:
-        return any(known == kind for known, _ in self._found)
+        return any(known == kind for known, _, _ in self._found)
 
     def take(self, other: Notebook) -> None:
         """All that another one holds."""

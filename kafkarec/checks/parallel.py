@@ -1,8 +1,9 @@
 """Segments side by side: in threads, or in processes forked from this one.
 
-One segment is one unit of work; where producers are followed, which needs order, one log is. The engine lets the GIL
-go, but half of the work is Python: two processes are twice as fast as one, two threads hardly faster, and with gzip
-slower. Threads are for remote files, where waiting is most of it, and forking is not safe behind their libraries.
+One segment is one piece of work; where producers are followed, which needs order, one log is. The small files beside
+a log are one more. The engine lets the GIL go, but half of the work is Python: two processes are twice as fast as one,
+two threads hardly faster, and with gzip slower. Threads are for remote files, where waiting is most of it, and where
+forking is not safe behind their libraries.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from .files import FileFacts, examine
+from .notes import Notebook
 from .payloads import Wishes
 from .sequences import Sequences
+from .sidefiles import check_log
 
-Found = tuple[list[FileFacts], Sequences | None]
 Tick = Callable[[str, int, int], None]
 _LOOK = 0.25
 
@@ -28,11 +31,33 @@ class Stopped(Exception):
     """Raised inside of the workers when the caller gave up."""
 
 
-class Unit(NamedTuple):
-    """Segments of one log that one worker reads in order; `first` is the number of its first one among all."""
+class Workers(NamedTuple):
+    """How many of which kind: threads, or forked processes (more than one)."""
 
+    threads: int
+    processes: int
+
+    @property
+    def number(self) -> int:
+        return max(self.threads, self.processes)
+
+
+class Unit(NamedTuple):
+    """One piece of work of the log `owner`: segments in order, the first of which is number `first` of all. None of
+    them: its small files."""
+
+    owner: int
     first: int
     segments: Sequence[Any]
+
+
+@dataclass
+class LogFacts:
+    """What the workers found of one log."""
+
+    files: list[FileFacts] = field(default_factory=list)
+    follower: Sequences | None = None
+    beside: Notebook = field(default_factory=Notebook)
 
 
 class Plan(NamedTuple):
@@ -41,62 +66,69 @@ class Plan(NamedTuple):
     done: bytes read of each segment, and behind the last one whether to stop. Shared memory: only numbers cross.
     """
 
+    logs: Sequence[Any]
     units: Sequence[Unit]
     wishes: Wishes
     sequences: bool
     done: Any
 
+    @property
+    def segments(self) -> list[Any]:
+        return [segment for log in self.logs for segment in log.segments]
 
+
+Result = tuple[list[FileFacts], Sequences | None] | Notebook
 _inherited: Plan | None = None
 
 
 def examine_all(
-    logs: Sequence[Sequence[Any]],
-    wishes: Wishes,
-    *,
-    sequences: bool,
-    threads: int,
-    processes: int,
-    progress: Tick | None,
-) -> list[Found]:
-    """The facts of each log's segments, in order. OSError where a worker process was killed."""
-    units, owners, first = [], [], 0
-    for number, segments in enumerate(logs):
-        for some in [segments] if sequences else [[segment] for segment in segments]:
-            units.append(Unit(first, some))
-            owners.append(number)
+    logs: Sequence[Any], wishes: Wishes, sequences: bool, workers: Workers, progress: Tick | None
+) -> list[LogFacts]:
+    """The facts of each log. ChildProcessError where a worker process was killed."""
+    units, first = [], 0
+    for owner, log in enumerate(logs):
+        for some in [log.segments] if sequences else [[segment] for segment in log.segments]:
+            units.append(Unit(owner, first, some))
             first += len(some)
-    everything = [segment for segments in logs for segment in segments]
-    plan = Plan(units, wishes, sequences, multiprocessing.RawArray("q", len(everything) + 1))
-    found: list[Found] = [([], None) for _ in logs]
-    for owner, (facts, follower) in zip(owners, _run(plan, threads, processes, everything, progress), strict=True):
-        found[owner] = ([*found[owner][0], *facts], follower)
+    units += [Unit(owner, 0, ()) for owner in range(len(logs))]
+    plan = Plan(logs, units, wishes, sequences, multiprocessing.RawArray("q", first + 1))
+    found = [LogFacts() for _ in logs]
+    for unit, result in zip(units, _run(plan, workers, progress), strict=True):
+        if isinstance(result, Notebook):
+            found[unit.owner].beside = result
+        else:
+            found[unit.owner].files += result[0]
+            found[unit.owner].follower = result[1]
     return found
 
 
-def _run(plan: Plan, threads: int, processes: int, segments: Sequence[Any], progress: Tick | None) -> list[Found]:
-    if len(plan.units) == 1 or (threads == 1 and processes == 1):
-        return [_alone(plan, number, segments, progress) for number in range(len(plan.units))]
+def _run(plan: Plan, workers: Workers, progress: Tick | None) -> list[Result]:
+    """The result of each unit, in order."""
+    numbers = range(len(plan.units))
+    if workers.number == 1:
+        return [_work(plan, number, progress) for number in numbers]
     global _inherited
     pool: Executor
-    if processes > 1:
+    count = min(workers.number, len(plan.units))
+    if workers.processes > 1:
         _inherited = plan
         fork = multiprocessing.get_context("fork")
-        pool = ProcessPoolExecutor(min(processes, len(plan.units)), mp_context=fork, initializer=_ignore_interrupts)
+        pool = ProcessPoolExecutor(count, mp_context=fork, initializer=_ignore_interrupts)
     else:
-        pool = ThreadPoolExecutor(min(threads, len(plan.units)), "kafkarec-verify")
+        pool = ThreadPoolExecutor(count, "kafkarec-verify")
+    forked = workers.processes > 1
     with pool:
         try:
-            tasks: dict[int, Future[Found]] = {
-                number: pool.submit(_inherited_work, number) if processes > 1 else pool.submit(_work, plan, number)
+            tasks: dict[int, Future[Result]] = {
+                number: pool.submit(_inherited_work, number) if forked else pool.submit(_work, plan, number)
                 for number in _largest_first(plan.units)
             }
-            _follow(list(tasks.values()), plan, segments, progress)
-            return [tasks[number].result() for number in range(len(plan.units))]
+            _follow(set(tasks.values()), plan, progress)
+            return [tasks[number].result() for number in numbers]
         except BrokenProcessPool as error:
             raise ChildProcessError("a worker process ended before its work was done (out of memory?)") from error
         except BaseException:
-            plan.done[len(segments)] = 1
+            plan.done[len(plan.done) - 1] = 1
             pool.shutdown(wait=False, cancel_futures=True)
             raise
         finally:
@@ -115,9 +147,9 @@ def _largest_first(units: Sequence[Unit]) -> list[int]:
     return sorted(range(len(units)), key=size, reverse=True)
 
 
-def _follow(tasks: Sequence[Future[Found]], plan: Plan, segments: Sequence[Any], progress: Tick | None) -> None:
+def _follow(waiting: set[Future[Result]], plan: Plan, progress: Tick | None) -> None:
     """Waits for all, or for the first that fails, and tells the progress meanwhile."""
-    waiting = set(tasks)
+    segments = plan.segments
     while waiting:
         ended, waiting = wait(waiting, timeout=_LOOK, return_when=FIRST_COMPLETED)
         for task in ended:
@@ -128,34 +160,27 @@ def _follow(tasks: Sequence[Future[Found]], plan: Plan, segments: Sequence[Any],
                     progress(segment.path, done, segment.size)
 
 
-def _alone(plan: Plan, number: int, segments: Sequence[Any], progress: Tick | None) -> Found:
-    """In this thread: the progress is told at once."""
-
-    def tell(at: int, done: int) -> None:
-        if progress is not None:
-            progress(segments[at].path, done, segments[at].size)
-
-    return _work(plan, number, tell)
-
-
-def _work(plan: Plan, number: int, tell: Callable[[int, int], None] | None = None) -> Found:
+def _work(plan: Plan, number: int, progress: Tick | None = None) -> Result:
+    """One unit. `progress`: only where it may be called from here."""
     unit = plan.units[number]
+    if not unit.segments:
+        return check_log(plan.logs[unit.owner])
     follower = Sequences() if plan.sequences else None
     facts = []
     for at, segment in enumerate(unit.segments, unit.first):
 
-        def tick(done: int, at: int = at) -> None:
+        def tick(done: int, at: int = at, segment: Any = segment) -> None:
             plan.done[at] = done
             if plan.done[len(plan.done) - 1]:
                 raise Stopped
-            if tell is not None:
-                tell(at, done)
+            if progress is not None and done:
+                progress(segment.path, done, segment.size)
 
         facts.append(examine(segment, plan.wishes, [] if follower is None else [follower], tick))
     return facts, follower
 
 
-def _inherited_work(number: int) -> Found:
+def _inherited_work(number: int) -> Result:
     assert _inherited is not None
     return _work(_inherited, number)
 

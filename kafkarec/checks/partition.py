@@ -16,17 +16,15 @@ from . import epochs, gaps, sidefiles
 from .files import FileFacts
 from .notes import Notebook, Place
 from .offsets import Gap
+from .parallel import LogFacts
 from .report import PartitionReport
-from .sequences import Sequences
 
 _ALWAYS_COMPACTED = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
-def put_together(
-    log: Any, files: Sequence[FileFacts], cleaned: bool | None, follower: Sequences | None = None
-) -> PartitionReport:
-    """`files`: of all its segments, in order. `cleaned`: what the data folder knows of the cleaner, None: nothing."""
-    notes = Notebook()
+def put_together(log: Any, facts: LogFacts, cleaned: bool | None) -> PartitionReport:
+    """`facts`: of all segments, in order. `cleaned`: what the data folder knows of the cleaner, None: nothing."""
+    notes, files = Notebook(), facts.files
     in_order = [one for one in files if one.is_log]
     _name_the_ends(in_order)
     between = _between(in_order, notes)
@@ -34,13 +32,13 @@ def put_together(
     for one in files:
         _tell_gaps(one.offsets.gaps, one.offsets.gap_count, one.offsets.gap_offsets, compacted, one.notes, "offset_gap")
     _tell_gaps(between, len(between), sum(gap.length for gap in between), compacted, notes, "segment_gap")
-    steps = epochs.across([one.epochs for one in in_order], notes)
-    sidefiles.check(log, files, steps, notes)
+    epochs.across([one.epochs for one in in_order], notes)
     explained: list[Gap] = []
-    if follower is not None:
+    if facts.follower is not None:
         explained = _explained(files, between, sidefiles.aborted(log), compacted)
         notes.add("gaps_explained", gaps.in_words(explained))
-        notes.take(follower.notes)
+        notes.take(facts.follower.notes)
+    notes.take(facts.beside)
     return PartitionReport(
         path=str(log.path),
         topic=log.topic,

@@ -9,14 +9,13 @@ from contextlib import ExitStack
 from typing import Any
 
 from .. import storage
+from ..storage import LogDir
 from ..storage.folders import LocalFolder
-from . import partition
-from .files import FileFacts
+from . import partition, sidefiles
 from .notes import Finding, Notebook
-from .parallel import Tick, examine_all
+from .parallel import LogFacts, Tick, Workers, examine_all
 from .payloads import Wishes
 from .report import STATES, PartitionReport, Report
-from .sequences import Sequences
 
 DEFAULT_LIMIT = 128 << 20
 WALKED_ANYWAY = 32 << 20
@@ -68,15 +67,11 @@ def verify(
         sizes = sum(_size(segment) for log in logs for segment in log.segments)
         wishes = Wishes(sizes <= WALKED_ANYWAY if deep is None else deep, max_decompressed_bytes)
         local = _are_local(logs)
-        found = examine_all(
-            [log.segments for log in logs],
-            wishes,
-            sequences=sequences,
-            threads=threads or (1 if local else REMOTE_THREADS),
-            processes=processes if local and sizes >= WORTH_A_FORK else 1,
-            progress=progress,
+        workers = Workers(
+            threads or (1 if local else REMOTE_THREADS), processes if local and sizes >= WORTH_A_FORK else 1
         )
-        partitions = [_put_together(x, log, *facts) for log, facts in zip(logs, found, strict=True)]
+        facts = examine_all(logs, wishes, sequences, workers, progress)
+        partitions = [_put_together(x, log, one) for log, one in zip(logs, facts, strict=True)]
         own = _around(x, wishes, bool(logs))
     partitions.sort(key=lambda one: (STATES.index(one.state), -one.places, one.name))
     return Report(given, tuple(partitions), own, time.monotonic() - begin)
@@ -93,12 +88,12 @@ def _are_local(logs: Sequence[Any]) -> bool:
     return all(isinstance(segment._folder, LocalFolder) for log in logs for segment in log.segments)
 
 
-def _put_together(x: Any, log: Any, files: list[FileFacts], follower: Sequences | None) -> PartitionReport:
-    offsets = partition.cleaner_offsets(x if hasattr(x, "__getitem__") else os.path.dirname(os.path.abspath(log.path)))
+def _put_together(x: Any, log: Any, facts: LogFacts) -> PartitionReport:
+    offsets = partition.cleaner_offsets(x if isinstance(x, LogDir) else os.path.dirname(os.path.abspath(log.path)))
     cleaned = None
     if offsets is not None and log.topic is not None:
         cleaned = (log.topic, log.partition) in offsets
-    return partition.put_together(log, files, cleaned, follower)
+    return partition.put_together(log, facts, cleaned)
 
 
 def _around(x: Any, wishes: Wishes, any_log: bool) -> tuple[Finding, ...]:
@@ -106,7 +101,6 @@ def _around(x: Any, wishes: Wishes, any_log: bool) -> tuple[Finding, ...]:
     notes = Notebook()
     if not wishes.deep and any_log:
         notes.add("records_not_walked", "records were not walked byte by byte (more than 32 MiB)")
-    if isinstance(x, storage.LogDir):
-        for one in x.left_out:
-            notes.add("file_left_out", f"{one.name}: {one.why}")
+    if isinstance(x, LogDir):
+        sidefiles.check_folder(x, notes)
     return tuple(notes)

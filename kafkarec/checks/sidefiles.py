@@ -1,56 +1,67 @@
-"""The small files beside a log's segments: indexes, leader-epoch-checkpoint, partition.metadata, what was left out."""
+"""What stands beside a log: indexes, snapshots, checkpoints; and its transactions. By the checks of their own rooms."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable
 from typing import Any
 
 from ..errors import KafkaRecordError
-from ..indexes import epochs as epoch_file
-from ..indexes import partition_metadata, txn_index
-from . import epochs
-from .files import FileFacts
-from .notes import Notebook
+from ..indexes import check as index_check
+from ..indexes import txn_index
+from .kinds import ANOMALY, ERROR, NOTE, kind_of
+from .notes import Notebook, Place
+
+_SEVERITIES = {index_check.ERROR: ERROR, index_check.WARNING: ANOMALY, index_check.NOTE: NOTE}
+_LISTED = 20
 
 
-def check(log: Any, files: Sequence[FileFacts], steps: list[epochs.Step], notes: Notebook) -> None:
-    """All of them; a file that is not there is a note at most."""
-    _epoch_file(log, steps, notes)
-    _metadata(log, notes)
+def check_log(log: Any) -> Notebook:
+    """The small files of a partition against its batches, and its transactions. Reads headers and markers once more."""
+    notes = Notebook()
     for one in getattr(log, "left_out", ()):
         notes.add("file_left_out", f"{one.name}: {one.why}")
-
-
-def _folder_file(log: Any, name: str) -> bytes | None:
-    read = getattr(log, "folder_file", None)
     try:
-        data: bytes | None = read(name) if read else None
-    except OSError:
-        return None
-    return data
+        _take(index_check.check_log(log), str(log.path), notes)
+        _transactions(log, notes)
+    except (OSError, KafkaRecordError) as error:
+        notes.add("sidefiles_unchecked", f"what stands beside the log could not be compared: {error}")
+    return notes
 
 
-def _epoch_file(log: Any, steps: list[epochs.Step], notes: Notebook) -> None:
-    name = epoch_file.NAME
-    data = _folder_file(log, name)
-    if data is None:
-        return
+def check_folder(folder: Any, notes: Notebook) -> None:
+    """meta.properties and the *-checkpoint files of a data folder."""
+    for one in folder.left_out:
+        notes.add("file_left_out", f"{one.name}: {one.why}")
     try:
-        entries = epoch_file.read(data)
-    except KafkaRecordError as error:
-        notes.add("epoch_file_invalid", str(error), file=name)
-        return
-    epochs.compare(entries, steps, notes, name)
+        _take(index_check.check_folder(folder), str(folder.path), notes)
+    except (OSError, KafkaRecordError) as error:
+        notes.add("sidefiles_unchecked", f"the folder's own files could not be compared: {error}")
 
 
-def _metadata(log: Any, notes: Notebook) -> None:
-    data = _folder_file(log, partition_metadata.NAME)
-    if data is None:
+def _take(findings: Iterable[index_check.Finding], folder: str, notes: Notebook) -> None:
+    for one in findings:
+        notes.add(
+            kind_of(one.check),
+            one.sentence.removeprefix(f"{one.file}: "),
+            severity=_SEVERITIES[one.severity],
+            count=1 + one.more,
+            file=os.path.join(folder, one.file),
+        )
+
+
+def _transactions(log: Any, notes: Notebook) -> None:
+    """Those that hang. The log may be a copy of a moment: an open one alone is nothing to tell."""
+    if not log.segments:
         return
-    try:
-        partition_metadata.read(data)
-    except KafkaRecordError as error:
-        notes.add("partition_metadata_invalid", str(error), file=partition_metadata.NAME)
+    found = log.transactions()
+    hanging = found.hanging
+    for txn in hanging[:_LISTED]:
+        age = "" if txn.duration_ms is None else f", open for {txn.duration_ms / 60_000:.0f} minutes of the log's time"
+        detail = f"producer {txn.producer_id} epoch {txn.producer_epoch} since offset {txn.first_offset}{age}"
+        notes.add("transaction_hanging", detail, Place(offset=txn.first_offset))
+    if len(hanging) > _LISTED:
+        notes.add("transaction_hanging", "", count=len(hanging) - _LISTED)
 
 
 def aborted(log: Any) -> list[tuple[int, int]]:
@@ -58,7 +69,7 @@ def aborted(log: Any) -> list[tuple[int, int]]:
     found = []
     for segment in log.segments:
         try:
-            data = segment.sidecar(".txnindex")
+            data = segment.sidecar(txn_index.SUFFIX)
             entries = txn_index.read(data) if data else ()
         except (OSError, KafkaRecordError):
             continue
