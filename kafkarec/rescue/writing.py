@@ -81,14 +81,18 @@ class Writer:
 
     def _keep(self, row: Row) -> None:
         at = bisect_right(self._borders, row.base)
-        base = self._borders[at - 1] if at else row.base
+        border = self._borders[at - 1] if at else -1
         size = self._pending_size + (self._file.size if self._file else 0)
-        if self._file is None or base > self._base or size + row.size > self._roll or row.last - self._base > _LARGEST:
+        if (
+            self._file is None
+            or border > self._base
+            or size + row.size > self._roll
+            or row.last - self._base > _LARGEST
+        ):
             # A segment that is cut by size, not at a border, is named by its first batch.
-            if self._file is not None and base <= self._base:
-                base = row.base
+            at_border = border >= 0 and (self._file is None or border > self._base)
             self.close_segment()
-            self._open_segment(base)
+            self._open_segment(border if at_border else row.base)
         last = self._pending[-1] if self._pending else None
         if last is not None and (
             last.segment is not row.segment or last.position + last.size != row.position or self._pending_size > _FLUSH

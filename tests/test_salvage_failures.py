@@ -1,0 +1,438 @@
+"""salvage when everything goes wrong: killed at any moment, a full disk, a disk that lies, a source that dies.
+
+What it says is done is on the disk; what is not done is done by the next run; the source is never touched.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import SEGMENTS
+from test_diff import batch, log
+
+from kafkarec import storage
+from kafkarec.rescue import Refused, copying, places, salvage
+
+LARGE = b"a value of some length " * 40
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Two partitions: one of three segments with damage, one of two replicas."""
+    parts = [batch(i * 10, 10, value=LARGE) for i in range(9)]
+    parts[4] = parts[4][:90] + b"\0" + parts[4][91:]
+    root = tmp_path / "data"
+    log(root / "orders-0", parts[:3], parts[3:6], parts[6:])
+    log(root / "other-1", [batch(0, 5)], [batch(5, 5)])
+    return root
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def logs(found: dict[str, str]) -> dict[str, str]:
+    return {name: digest for name, digest in found.items() if name.endswith(".log")}
+
+
+def run_in_child(action: Callable[[], object]) -> int:
+    """Runs in a process of its own; gives its wait status."""
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1]
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        action()
+        os._exit(0)
+    except BaseException:
+        os._exit(7)
+
+
+def count_calls(names: tuple[str, ...], at: Callable[[int, str], None]) -> Iterator[None]:
+    """Calls at(number, name) in front of every call of these functions of os."""
+    number = 0
+    for name in names:
+        real = getattr(os, name)
+
+        def call(*args: Any, _real: Any = real, _name: str = name, **kwargs: Any) -> Any:
+            nonlocal number
+            number += 1
+            at(number, _name)
+            return _real(*args, **kwargs)
+
+        setattr(os, name, call)
+    yield None
+
+
+WRITING = ("open", "write", "pwrite", "copy_file_range", "ftruncate", "fsync", "replace", "mkdir", "unlink", "close")
+
+
+def test_killed_at_any_moment(source: Path, tmp_path: Path) -> None:
+    """A run is killed in front of its first, second, third... system call; then one goes on and finishes."""
+    salvage(source, tmp_path / "whole")
+    wanted, before = content(tmp_path / "whole"), content(source)
+
+    def killed_at(moment: int, out: Path) -> int:
+        def action() -> None:
+            def at(number: int, name: str) -> None:
+                if number == moment:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            next(count_calls(WRITING, at))
+            salvage(source, out)
+
+        return run_in_child(action)
+
+    moment, kills = 1, 0
+    while True:
+        out = tmp_path / f"out{moment}"
+        status = killed_at(moment, out)
+        if status == 0:
+            break
+        assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        kills += 1
+        check_what_is_said(out, wanted)
+        report = salvage(source, out) if not (out / "salvage.json").exists() else None
+        found = content(out)
+        # A kill behind the report's renaming leaves a journal that has nothing to say any more.
+        found.pop("salvage.journal", None)
+        assert found.keys() == wanted.keys()
+        assert {k: v for k, v in found.items() if k != "salvage.json"} == {
+            k: v for k, v in wanted.items() if k != "salvage.json"
+        }
+        if report is not None:
+            told, first = (
+                json.loads((out / "salvage.json").read_text()),
+                json.loads((tmp_path / "whole" / "salvage.json").read_text()),
+            )
+            told["out"] = first["out"]
+            assert told == first
+        shutil.rmtree(out)
+        moment += 1 if moment < 40 else 3
+    assert kills > 60
+    assert content(source) == before
+
+
+def check_what_is_said(out: Path, wanted: dict[str, str]) -> None:
+    """Files under their final name are complete, and those that the journal names are there."""
+    if not out.exists():
+        return
+    found = logs(content(out))
+    assert all(wanted.get(name) == digest for name, digest in found.items())
+    journal = out / "salvage.journal"
+    lines = journal.read_bytes().split(b"\n")[1:-1] if journal.exists() else []
+    for line in lines:
+        step = json.loads(line)
+        for file in step["result"].get("files", ()):
+            assert found[f"{step['partition']}/{file['name']}"] == file["sha256"]
+
+
+def test_killed_again_and_again(source: Path, tmp_path: Path) -> None:
+    """Each run gets a little further than the last one, and the last one finishes."""
+    salvage(source, tmp_path / "whole")
+    out = tmp_path / "out"
+    random_ = random.Random(11)
+    for _ in range(200):
+        moment = random_.randint(5, 60)
+
+        def action(moment: int = moment) -> None:
+            def at(number: int, name: str) -> None:
+                if number == moment:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            next(count_calls(WRITING, at))
+            salvage(source, out)
+
+        if run_in_child(action) == 0:
+            break
+        check_what_is_said(out, content(tmp_path / "whole"))
+        if (out / "salvage.json").exists():
+            break
+    assert logs(content(out)) == logs(content(tmp_path / "whole"))
+
+
+def test_a_step_that_is_done_is_not_done_again(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    copied: list[str] = []
+    real = copying.Output.copy
+
+    def copy(self: Any, segment: Any, position: int, length: int) -> None:
+        if len(copied) == 2 and not (tmp_path / "mended").exists():
+            raise OSError(errno.ENOSPC, "No space left on device", self.path)
+        copied.append(segment.name)
+        real(self, segment, position, length)
+
+    monkeypatch.setattr(copying.Output, "copy", copy)
+    with pytest.raises(OSError, match="No space left"):
+        salvage(source / "orders-0", out)
+    assert not list(out.rglob("*.part"))
+    (tmp_path / "mended").touch()
+    first = len(copied)
+    report = salvage(source / "orders-0", out)
+    assert set(copied[first:]).isdisjoint({f"{0:020}.log"})
+    assert report.partitions[0].batches == 8 and len(report.partitions[0].files) == 3
+    assert len(report.partitions[0].sources) == 3 and report.partitions[0].lost == [(40, 49)]
+
+
+@pytest.mark.parametrize("limit", [0, 100, 5_000, 12_000, 25_000])
+def test_a_full_disk(source: Path, tmp_path: Path, limit: int) -> None:
+    """The kernel refuses to let any file grow beyond a limit: a real failing write, in whatever call does it."""
+    out = tmp_path / "out"
+
+    def action() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        try:
+            salvage(source, out)
+        except OSError as error:
+            os._exit(3 if error.errno in (errno.EFBIG, errno.ENOSPC) else 4)
+
+    status = run_in_child(action)
+    assert os.WEXITSTATUS(status) == 3
+    salvage(source, tmp_path / "whole")
+    check_what_is_said(out, content(tmp_path / "whole"))
+    assert not (out / "salvage.json").exists()
+    assert not list(out.rglob("*.part")) if limit else True
+    salvage(source, out)
+    assert logs(content(out)) == logs(content(tmp_path / "whole"))
+
+
+def test_an_fsync_that_fails_is_never_taken_for_success(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each fsync of a run fails once. What was not synced is not said to be done, nor under its name."""
+    whole = tmp_path / "whole"
+    salvage(source, whole)
+    real, wanted = os.fsync, content(whole)
+    fail_at = 1
+    while True:
+        countdown = [fail_at]
+
+        def fsync(descriptor: int, countdown: list[int] = countdown) -> None:
+            countdown[0] -= 1
+            if countdown[0] == 0:
+                raise OSError(errno.EIO, "Input/output error")
+            real(descriptor)
+
+        out = tmp_path / f"out{fail_at}"
+        monkeypatch.setattr(os, "fsync", fsync)
+        try:
+            salvage(source, out)
+            break
+        except OSError:
+            monkeypatch.setattr(os, "fsync", real)
+        check_what_is_said(out, wanted)
+        if not (out / "salvage.json").exists():
+            salvage(source, out)
+        assert logs(content(out)) == logs(wanted)
+        fail_at += 1
+    assert fail_at > 20
+
+
+def test_a_disk_that_gives_back_other_bytes(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = copying.Output.commit
+
+    def commit(self: Any) -> None:
+        real(self)
+        if self.name == f"{60:020}.log":
+            data = bytearray(Path(self.path).read_bytes())
+            data[300] ^= 1
+            Path(self.path).write_bytes(data)
+
+    monkeypatch.setattr(copying.Output, "commit", commit)
+    with pytest.raises(OSError, match="reads differently now"):
+        salvage(source, tmp_path / "out")
+    assert not (tmp_path / "out" / "salvage.json").exists()
+
+
+class Dying(io.BytesIO):
+    """A file that fails where it is told to: (start, stop, how many reads go well there before)."""
+
+    name = "dying.img"
+
+    def __init__(self, data: bytes, *bad: tuple[int, int, int]) -> None:
+        super().__init__(data)
+        self.size = len(data)
+        self._bad = [list(one) for one in bad]
+
+    def read_at(self, position: int, length: int) -> bytes:
+        for one in self._bad:
+            if position < one[1] and one[0] < position + length:
+                if one[2] == 0:
+                    raise OSError(errno.EIO, "Input/output error")
+                one[2] -= 1
+        return self.getvalue()[position : position + length]
+
+
+def test_a_source_that_cannot_be_read_in_places(tmp_path: Path) -> None:
+    parts = [batch(i * 10, 10, value=LARGE) for i in range(12)]
+    data = b"".join(parts)
+    at = sum(map(len, parts[:5])) + 3000
+    opened = storage.open(Dying(data, (at, at + 10, 0)), topic="orders", partition=0)
+    report = salvage(opened, tmp_path / "out")
+    (one,) = report.partitions
+    assert {damage["reason"] for damage in one.damage} <= {"unreadable", "crc_mismatch", "length_beyond_end"}
+    assert any(damage["position"] <= at < damage["position"] + damage["length"] for damage in one.damage)
+    assert one.lost[0][0] is not None and one.lost[0][0] <= 50 <= (one.lost[-1][1] or 119)
+    kept = b"".join(path.read_bytes() for path in sorted((tmp_path / "out" / "orders-0").glob("*.log")))
+    assert all(part in kept for part in parts[:2])
+    assert len(kept) == one.size and one.batches >= 2
+
+
+def test_a_source_that_dies_between_checking_and_copying(tmp_path: Path) -> None:
+    parts = [batch(i * 10, 10, value=LARGE) for i in range(12)]
+    at = sum(map(len, parts[:5])) + 300
+    opened = storage.open(Dying(b"".join(parts), (at, at + 10, 1)), topic="orders", partition=0)
+    report = salvage(opened, tmp_path / "out")
+    (one,) = report.partitions
+    kept = (tmp_path / "out" / "orders-0" / f"{0:020}.log").read_bytes()
+    assert kept == b"".join(parts[:5] + parts[6:])
+    assert [(d["reason"], d["position"]) for d in one.damage] == [("unreadable", sum(map(len, parts[:5])))]
+    assert one.lost == [(50, 59)] and (one.batches, one.size) == (11, len(kept))
+
+
+@pytest.mark.parametrize("broken", [(), ("_copy_file_range",), ("_copy_file_range", "_sendfile")])
+@pytest.mark.parametrize("error", [errno.EXDEV, errno.ENOSYS, errno.EIO])
+def test_every_way_of_copying(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: tuple[str, ...], error: int
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(error, os.strerror(error))
+
+    for name in broken:
+        monkeypatch.setattr(copying, name, refuse)
+    salvage(source / "orders-0", tmp_path / "out")
+    data = b"".join(path.read_bytes() for path in sorted((source / "orders-0").glob("*.log")))
+    kept = b"".join(path.read_bytes() for path in sorted((tmp_path / "out/orders-0").glob("*.log")))
+    size = len(batch(0, 10, value=LARGE))
+    assert kept == data[: 4 * size] + data[5 * size :]
+
+
+# Where the output may go
+
+
+def refused(sources: Any, out: Path, why: str) -> None:
+    with pytest.raises(Refused, match=why):
+        salvage(sources, out)
+
+
+def test_nothing_is_written_in_or_under_a_source(source: Path, tmp_path: Path) -> None:
+    before = content(source)
+    inside = source / "orders-0"
+    for out in (source, source / "new", inside, inside / "new" / "deep", source / "x" / ".." / "orders-0" / "y"):
+        refused(source, out, "lies in it|which is being salvaged")
+    refused(inside / f"{0:020}.log", inside / "new", "which is being salvaged")
+    refused([tmp_path / "data" / "other-1", inside], inside / "new", "lies in")
+    (tmp_path / "link").symlink_to(source)
+    refused(source, tmp_path / "link" / "new", "lies in it")
+    refused(tmp_path / "link", source / "new", "lies in it")
+    (tmp_path / "deeper").symlink_to(inside)
+    refused(source, tmp_path / "deeper" / "new", "lies in it")
+    with storage.open(inside) as opened:
+        refused(opened, inside / "new", "lies in")
+    assert content(source) == before and not (source / "new").exists()
+
+
+def test_a_bind_mount_is_the_same_folder(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another path with the device and inode of a source's folder, as a bind mount has it."""
+    (tmp_path / "mounted").mkdir()
+    real = places.identity
+
+    def identity(path: str) -> tuple[int, int] | None:
+        return real(str(source / "orders-0") if path == str(tmp_path / "mounted") else path)
+
+    monkeypatch.setattr(places, "identity", identity)
+    refused(source, tmp_path / "mounted" / "new", "which is being salvaged")
+    refused(source / "orders-0", tmp_path / "mounted", "lies in it")
+
+
+def test_an_image_may_lie_beside_the_output(tmp_path: Path) -> None:
+    (tmp_path / "disk.img").write_bytes(batch(0, 3))
+    assert salvage(tmp_path / "disk.img", tmp_path / "rescued").ok
+
+
+def test_a_folder_that_is_not_empty(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "mine.txt").write_text("do not touch")
+    refused(source, out, "is not empty")
+    assert content(out).keys() == {"mine.txt"}
+    (tmp_path / "file").write_text("x")
+    refused(source, tmp_path / "file", "is not a folder")
+    salvage(source, tmp_path / "done")
+    before = content(tmp_path / "done")
+    refused(source, tmp_path / "done", "holds a finished salvage")
+    assert content(tmp_path / "done") == before
+
+
+def unfinished(source: Path, out: Path) -> None:
+    def action() -> None:
+        def at(number: int, name: str) -> None:
+            if number == 40:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        next(count_calls(WRITING, at))
+        salvage(source, out)
+
+    assert os.WIFSIGNALED(run_in_child(action))
+
+
+def test_the_unfinished_run_of_another_salvage(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    unfinished(source, out)
+    refused(source / "orders-0", out, "unfinished run of another salvage")
+    with pytest.raises(Refused, match="unfinished run of another salvage"):
+        salvage(source, out, as_partition=True)
+    path = source / "orders-0" / f"{0:020}.log"
+    path.write_bytes(path.read_bytes() + b"\0")
+    refused(source, out, "unfinished run of another salvage")
+    (out / "salvage.journal").write_bytes(b"rubbish\n")
+    refused(source, out, "is not what a salvage wrote")
+
+
+def test_one_run_at_a_time(source: Path, tmp_path: Path) -> None:
+    import fcntl
+
+    out = tmp_path / "out"
+    unfinished(source, out)
+    with open(out / "salvage.journal", "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        refused(source, out, "another salvage is at work")
+    assert salvage(source, out).partitions
+
+
+def test_room_is_looked_at_first(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Small:
+        f_bavail, f_frsize = 3, 4096
+
+    monkeypatch.setattr(os, "statvfs", lambda path: Small)
+    refused(source, tmp_path / "out", "12288 bytes free, and up to")
+    assert not (tmp_path / "out").exists()
+    assert salvage(source, tmp_path / "out", check_free_space=False).partitions
+    assert salvage(source, tmp_path / "dry", dry_run=True).partitions
+
+
+def test_the_source_may_be_read_only(tmp_path: Path) -> None:
+    source = tmp_path / "txn-0"
+    shutil.copytree(SEGMENTS / "txn-0", source)
+    for path in (source, *source.iterdir()):
+        path.chmod(0o500 if path.is_dir() else 0o400)
+    try:
+        assert salvage(source, tmp_path / "out").ok
+    finally:
+        source.chmod(0o700)
