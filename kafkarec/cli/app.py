@@ -44,8 +44,7 @@ NOT_YET = {
     "study": "what would another codec or batch size save",
 }
 # What comes close today to a verb that is not there yet.
-_INSTEAD = {
-}
+_INSTEAD: dict[str, str] = {}
 
 
 class _Parser(argparse.ArgumentParser):

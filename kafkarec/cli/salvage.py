@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from kafkarec.rescue import Refused, SalvageReport, salvage
 
-from . import options
+from . import inputs, options
 from .options import CouldNot, WrongUse
 from .table import safe
 from .trouble import DAMAGED, FINE
@@ -72,8 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _failed(error: OSError, out: str) -> str:
-    place = error.filename or out
-    text = f"{place}: {(error.strerror or str(error)).lower()}"
+    text = inputs.reason(error, out)
     if os.path.exists(os.path.join(out, "salvage.journal")):
         text += "; what is done so far is on the disk, and the same command goes on from there"
     return text

@@ -16,7 +16,7 @@ from kafkarec._core import Source
 from kafkarec.errors import KafkaRecordError
 from kafkarec.transactions import STATES, Input, TransactionListing
 
-from . import options, output, txntext
+from . import inputs, options, output, txntext
 from .options import CouldNot, WrongUse
 from .trouble import DAMAGED, FINE, say
 
@@ -159,7 +159,7 @@ def _partitions(args: argparse.Namespace) -> Iterator[Partition]:
             alone = isinstance(opened, storage.Segment)
             yield Partition(log.path, log.topic, log.partition, len(log.segments), alone, listing)
     except OSError as error:
-        raise CouldNot(f"{error.filename or named[0]}: {(error.strerror or str(error)).lower()}") from error
+        raise CouldNot(inputs.reason(error, named[0])) from error
 
 
 def _opened(named: list[str], args: argparse.Namespace) -> storage.Segment | storage.Log | storage.LogDir:

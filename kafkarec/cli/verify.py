@@ -16,7 +16,7 @@ from kafkarec.checks import html, text
 from kafkarec.checks.parallel import Tick
 from kafkarec.checks.run import DEFAULT_LIMIT
 
-from . import options, output, table
+from . import inputs, options, output, table
 from .options import CouldNot
 
 DESCRIPTION = """Reads every byte of segments, partition folders or a broker's whole data folder: checksums, structure,
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
                 partition=args.partition,
             )
         except OSError as error:
-            raise CouldNot(f"{error.filename or given}: {(error.strerror or str(error)).lower()}") from error
+            raise CouldNot(inputs.reason(error, str(given))) from error
     if args.html:
         with output.opened(args.html) as sink:
             for piece in html.render(report):
