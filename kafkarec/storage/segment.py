@@ -167,8 +167,10 @@ class Segment(Readable):
     def slice(self, start_offset: int | range | None = None, end_offset: int | None = None) -> BatchSlice:
         """The whole batches that may hold offsets from the first to the second, which is exclusive (or of a range), as
         they lie there. Batches are not cut: the first one may begin below, the last one may end above."""
-        ends = (start_offset.start, start_offset.stop) if isinstance(start_offset, range) else (start_offset, end_offset)
-        wanted = Range.of(*ends, None, None)
+        if isinstance(start_offset, range):
+            wanted = Range.of(start_offset.start, start_offset.stop, None, None)
+        else:
+            wanted = Range.of(start_offset, end_offset, None, None)
         return BatchSlice(self, list(self.record_batches(request(control=True), wanted)))
 
     def copy_bytes(self, position: int, length: int, file: Any) -> int:
