@@ -156,6 +156,22 @@ def test_small_bytes_do_not_become_many_objects(data: bytes) -> None:
     assert (caught.value.reason, caught.value.expected) == ("message_too_large", MOST_OBJECTS)
 
 
+def test_members_of_a_group_share_one_budget() -> None:
+    """Each blob is bytes in the record and becomes objects only in JSON: there they are counted together."""
+    kind = TOPICS["__consumer_offsets"].type_named("GroupMetadata")
+    blob = b"\0\1" + (0).to_bytes(4, "big") + b"\xff" * 4 + (100_000).to_bytes(4, "big") + b"\0" * 6 * 100_000
+    member = {"memberId": "m", "clientId": "c", "clientHost": "h", "sessionTimeout": 1}
+    member |= {"groupInstanceId": None, "rebalanceTimeout": 1, "subscription": blob, "assignment": b""}
+    group = {"protocolType": "consumer", "generation": 1, "protocol": None, "leader": None, "members": [member] * 6}
+    fields = group | {"currentStateTimestamp": 1}
+    value = write_value(TOPICS["__consumer_offsets"], kind, 3, fields)
+    record = messages.read("__consumer_offsets", write_key(kind, {"group": "g"}), value, errors="raise")
+    members = record.as_json()["value"]["data"]["members"]
+    opened = [isinstance(each["subscription"], dict) for each in members]
+    assert opened == [True, True, False, False, False, False]
+    assert DECODERS["--offsets-decoder"](record.raw_key, value, 0)[1] is not None
+
+
 TOO_MANY = "Tried to allocate a collection of size 2147483647, but there are only 1 bytes remaining."
 TOO_LONG = "Varint is too long, the most significant bit in the 5th byte is set, converted value: 0"
 

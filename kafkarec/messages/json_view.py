@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable
+from functools import lru_cache
 from math import isfinite
 from typing import Any
 
+from ..errors import KafkaRecordError
 from . import java_double
-from .notation import Field, RecordType, Schema, Struct
-from .protocol import TAGGED, Cursor, MessageError, default_of, read_message
+from .notation import Field, Schema, Struct
+from .protocol import MOST_OBJECTS, TAGGED, Cursor, default_of, read_message
 from .topics import CONSUMER_MESSAGES, Part
 
 
@@ -25,9 +28,13 @@ def tree(part: Part, unknown: bool = False) -> dict[str, Any]:
     """
     found = fields_tree(part.type.value, part.version, part.fields, unknown)
     if part.type.name == "GroupMetadata" and found["protocolType"] == "consumer":
+        left = MOST_OBJECTS  # for all members together
         for member, stored in zip(found["members"], part.fields["members"], strict=True):
             for name, kind in _EMBEDDED.items():
-                opened = embedded(kind, stored[name])
+                cursor = Cursor(stored[name])
+                cursor.objects_left = left
+                opened = _embedded(kind.value, cursor)
+                left = cursor.objects_left
                 if opened is not None:
                     member[name] = opened
     return found
@@ -39,13 +46,12 @@ _EMBEDDED = {
 }
 
 
-def embedded(kind: RecordType, blob: bytes) -> dict[str, Any] | None:
+def _embedded(schema: Schema, cursor: Cursor) -> dict[str, Any] | None:
     """What a member of a classic group sent: int16 version, then the message. None for bytes that are not that."""
-    cursor = Cursor(blob)
     try:
         version = cursor.int16()
-        return fields_tree(kind.value, version, read_message(kind.value, version, cursor))
-    except MessageError:
+        return fields_tree(schema, version, read_message(schema, version, cursor))
+    except KafkaRecordError:
         return None
 
 
@@ -88,19 +94,34 @@ _ESCAPED = re.compile(r'["\\\x00-\x1f]')
 
 
 def _quote(text: str) -> str:
+    if _ESCAPED.search(text) is None:
+        return f'"{text}"'
     return '"' + _ESCAPED.sub(lambda found: _ESCAPES.get(found[0]) or f"\\u{ord(found[0]):04X}", text) + '"'
+
+
+_name = lru_cache(maxsize=1024)(_quote)  # the names of fields: those of the tables, over and over
+
+
+def _double(value: float) -> str:
+    shown = java_double.shown(value)
+    return shown if isfinite(value) else f'"{shown}"'
+
+
+def _object(node: dict[str, Any]) -> str:
+    return "{" + ",".join([f"{_name(name)}:{text(each)}" for name, each in node.items()]) + "}"
+
+
+_TEXTS: dict[type, Callable[[Any], str]] = {
+    type(None): lambda _: "null",
+    bool: lambda flag: "true" if flag else "false",
+    int: str,
+    float: _double,
+    str: _quote,
+    list: lambda nodes: "[" + ",".join([text(node) for node in nodes]) + "]",
+    dict: _object,
+}
 
 
 def text(node: Any) -> str:
     """Jackson's text of a tree. Its depth is that of the tables, whatever the bytes were."""
-    if node is None or isinstance(node, bool):
-        return {None: "null", True: "true", False: "false"}[node]
-    if isinstance(node, int):
-        return str(node)
-    if isinstance(node, float):
-        return java_double.shown(node) if isfinite(node) else _quote(java_double.shown(node))
-    if isinstance(node, str):
-        return _quote(node)
-    if isinstance(node, list):
-        return "[" + ",".join(map(text, node)) + "]"
-    return "{" + ",".join(f"{_quote(name)}:{text(each)}" for name, each in node.items()) + "}"
+    return _TEXTS[type(node)](node)

@@ -53,7 +53,7 @@ class Field:
         return self.first <= version and (self.last is None or version <= self.last)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Struct:
     """Named fields in the order of the bytes (tagged ones stand where Kafka lists them).
 
