@@ -19,6 +19,7 @@ from kafkarec.producers import (
     first_sequence,
     follows,
     read_marker,
+    read_markers,
 )
 
 SEGMENTS = Path(__file__).parent / "vectors" / "segments"
@@ -186,6 +187,19 @@ def test_markers_are_read_from_the_first_record() -> None:
     metadata = kafkarec.open(SEGMENTS / "__cluster_metadata-0").segments[0]
     first = metadata.scan()[0]
     assert first["is_control"] and read_marker(metadata.raw(0, first["size_in_bytes"])) is None
+
+
+def test_many_markers_at_once() -> None:
+    spoiled = builders.batch([builders.record(key=b"\0")], attributes=0x30, producer_id=1)
+    empty = builders.batch(attributes=0x30, producer_id=1)
+    abort, commit = (builders.end_marker(commit=c, producer_id=1, base_timestamp=7 + c) for c in (False, True))
+    three = builders.batch(
+        [builders.record(key=bytes([0, 0, 0, n]), value=b"\0\0\0\0\0\5", offset_delta=n) for n in (1, 0, 0)],
+        attributes=0x30, producer_id=1, base_timestamp=9,
+    )  # fmt: skip
+    found = read_markers([abort, spoiled, empty, commit, three])
+    assert found == [Marker(True, 5, 7), None, None, Marker(False, 5, 8), Marker(False, 5, 9)]
+    assert read_markers([]) == []
 
 
 def test_a_marker_that_cannot_be_read() -> None:

@@ -2,8 +2,9 @@
 
 An entry of .index is right when a reader that begins at its position finds every record at or above its offset: the
 position is the start of a batch, all batches in front of it end below the offset, and the batch holds the offset. The
-offset is mostly that batch's last one. Two cases look wrong and are not (KAFKA-7487): brokers before 4.1 (KAFKA-806) name the last
-offset of a whole append of several batches; and after cleaning a batch may be empty or begin above its old records.
+offset is mostly that batch's last one. Two cases look wrong and are not (KAFKA-7487): brokers before 4.1 (KAFKA-806)
+name the last offset of a whole append of several batches; and after cleaning a batch may be empty or begin above its
+old records.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class OffsetCheck:
             elif entry.offset == last:
                 self._add(
                     NOTE, "index_append", number, None, entry,
-                    "names the last offset of an append of several batches, as brokers before 4.1 (KAFKA-806) do: no harm",
+                    "names the last offset of an append of several batches, as brokers before 4.1 do: no harm",
                 )  # fmt: skip
             else:
                 self._add(

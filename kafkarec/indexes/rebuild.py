@@ -11,10 +11,10 @@ What recovery does with a segment, batch after batch, from frame and header alon
 * leader epochs: the first base offset of each new epoch, magic 2 alone
 
 The files of a broker that closed or rolled the segment are the same with three exceptions, all harmless:
-it counts the interval anew after a start or a truncation; brokers before 4.1 (KAFKA-806) made one entry per append and not per
-batch, with the last offset of the whole append (so a follower's index has fewer entries, KAFKA-7487); and aborts that
-come in one append are given a last stable offset with all of the append's transactions begun. An active segment's
-.timeindex has no last entry yet, and both indexes end in zeros.
+it counts the interval anew after a start or a truncation; brokers before 4.1 (KAFKA-806) made one entry per append and
+not per batch, with the last offset of the whole append (so a follower's index has fewer entries, KAFKA-7487); and
+aborts that come in one append are given a last stable offset with all of the append's transactions begun. An active
+segment's .timeindex has no last entry yet, and both indexes end in zeros.
 
 A producer snapshot holds what producers.py says: with the epochs of markers that the log cleaner emptied, as in the
 snapshot of the broker that wrote them (recovery forgets those); expired producers (`producer.id.expiration.ms`) are
@@ -85,7 +85,7 @@ class SegmentRebuild:
     ) -> None:
         self.states = ProducerStates(end_offset=base_offset) if states is None else states
         self.epochs = [] if epochs is None else epochs
-        self.aborted: list[txn_index.AbortedTransaction] = []
+        self._txnindex = bytearray()
         self._base = base_offset
         self._interval = interval
         self._index = bytearray()
@@ -107,7 +107,8 @@ class SegmentRebuild:
                 self._add_entry(last, position)
             if magic >= 2 and epoch is not None and epoch >= 0 and (not self.epochs or epoch > self.epochs[-1].epoch):
                 epoch_file.assign(self.epochs, epoch, base)
-        self.aborted += [entry_of(one) for one in follow(self.states, columns, markers) if one.aborted]
+        ended = follow(self.states, columns, markers)
+        self._txnindex += txn_index.write(entry_of(one) for one in ended if one.aborted)
 
     def _add_entry(self, last: int, position: int) -> None:
         self._last_indexed = position
@@ -133,8 +134,8 @@ class SegmentRebuild:
     def finish(self) -> SegmentIndexes:
         """The indexes, with the entry of the largest timestamp that recovery puts at the end."""
         self._add_time()
-        transactions = txn_index.write(self.aborted)
-        return SegmentIndexes(bytes(self._index), bytes(self._timeindex), transactions, tuple(self._problems.values()))
+        made = (bytes(self._index), bytes(self._timeindex), bytes(self._txnindex))
+        return SegmentIndexes(*made, tuple(self._problems.values()))
 
 
 def follow(

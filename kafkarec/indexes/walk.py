@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from crc32c import crc32c
 
 from kafkarec import faults
-from kafkarec.errors import KafkaRecordError
-from kafkarec.producers import Marker, read_marker
+from kafkarec.producers import Marker, read_markers
 from kafkarec.records import BatchTable
 
 COLUMNS = (
@@ -130,6 +129,9 @@ def _markers(segment: SegmentLike, window: _Window, columns: dict[str, list[Any]
     """The markers of the control batches with a producer. One that cannot be read counts as none: what becomes of its
     transaction is not known, and `verify` says so."""
     found: dict[int, Marker | None] = {}
+    places: list[int] = []
+    batches: list[bytes] = []
+    gathered = 0
     rows = zip(
         columns["position"], columns["size_in_bytes"], columns["is_control"], columns["producer_id"], strict=True
     )
@@ -137,7 +139,12 @@ def _markers(segment: SegmentLike, window: _Window, columns: dict[str, list[Any]
         if not is_control or producer_id is None or producer_id < 0 or size > _LARGEST_MARKER:
             continue
         try:
-            found[position] = read_marker(b"".join(window.pieces(position, size)))
-        except (KafkaRecordError, OSError):
-            found[position] = None
-    return found
+            batches.append(b"".join(window.pieces(position, size)))
+        except OSError:
+            continue
+        places.append(position)
+        gathered += size
+        if gathered > _LARGEST_MARKER:
+            found |= zip(places, read_markers(batches), strict=True)
+            places, batches, gathered = [], [], 0
+    return found | dict(zip(places, read_markers(batches), strict=True))
