@@ -7,8 +7,10 @@ CI=1              a skipped test fails the run
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import hypothesis
+import jvm_oracle
 import pytest
 from long_run import LONG
 
@@ -26,3 +28,12 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if os.environ.get("CI") == "1" and skipped and exitstatus == pytest.ExitCode.OK:
         reporter.write_line(f"\nCI=1: {len(skipped)} skipped, which counts as a failure here", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[jvm_oracle.Oracle]:
+    """Apache Kafka's own classes in one JVM; skips where they cannot be had."""
+    jvm_oracle.needed()
+    oracle = jvm_oracle.Oracle(tmp_path_factory.mktemp("classes"))
+    yield oracle
+    oracle.close()

@@ -1,7 +1,7 @@
 """Apache Kafka's own classes as an oracle: a JVM that is asked over a pipe. The Java side is tests/jvm/.
 
-KAFKAREC_KAFKA_JARS   folder of Kafka 4.3's server jars (tools/kafka_jars fetches them); without it, and without a
-                      JDK, the tests that ask it are skipped, which fails the run in CI
+KAFKAREC_KAFKA_JARS   folder of Kafka 4.3's server jars; default: where tools/kafka_jars puts them. Without it, and
+                      without a JDK, the tests that ask it are skipped, which fails the run in CI
 KAFKAREC_ORACLE=N     how many random files a test makes (default: each test's own)
 """
 
@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 
-JARS = os.environ.get("KAFKAREC_KAFKA_JARS", "")
-SOURCES = Path(__file__).parent / "jvm"
+_CACHE = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.environ.get("HOME") or "/tmp", ".cache")
 VERSION = "4.3.0"
+JARS = os.environ.get("KAFKAREC_KAFKA_JARS") or os.path.join(_CACHE, "kafkarec-tests", f"kafka-{VERSION}")
+SOURCES = Path(__file__).parent / "jvm"
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ class Answer:
 
 def missing() -> str | None:
     """Why there is no oracle here, or None."""
-    if not list(Path(JARS or "/nowhere").glob(f"kafka-tools-{VERSION}.jar")):
-        return f"no Kafka {VERSION} jars: set KAFKAREC_KAFKA_JARS to what tools/kafka_jars fetched"
+    if not list(Path(JARS).glob(f"kafka-tools-{VERSION}.jar")):
+        return f"no Kafka {VERSION} jars; run tools/kafka_jars"
     return None if _tool("javac") else "no JDK: javac is neither on the PATH nor in JAVA_HOME"
 
 
@@ -62,7 +63,10 @@ class Oracle:
     def __init__(self, classes: Path) -> None:
         path = f"{JARS}/*{os.pathsep}{classes}"
         subprocess.run(
-            [str(_tool("javac")), "-cp", path, "-d", str(classes), *map(str, SOURCES.glob("*.java"))],
+            [
+                str(_tool("javac")), "--release", "17", "-proc:none", "-cp", path, "-sourcepath", str(SOURCES),
+                "-d", str(classes), str(SOURCES / "Oracle.java"),
+            ],
             check=True, timeout=120,
         )  # fmt: skip
         self._jvm = subprocess.Popen(

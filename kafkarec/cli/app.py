@@ -50,9 +50,11 @@ _INSTEAD: dict[str, str] = {}
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line and where help is, instead of printing the usage of everything."""
 
+    wrong_use = WRONG_USE
+
     def error(self, message: str) -> NoReturn:
         say(f"{message} (see {self.prog} --help)")
-        sys.exit(WRONG_USE)
+        sys.exit(self.wrong_use)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -157,6 +159,7 @@ def _parser(verb: str | None) -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         module.add_arguments(one)
+        parser.wrong_use = one.wrong_use = getattr(module, "WRONG_USE", WRONG_USE)
         # main() takes it out of the words before: it holds in any place, and for what fails here already.
         one.add_argument("--debug", action="store_true", help="a traceback where an error ends the run")
     return parser

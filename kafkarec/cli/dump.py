@@ -8,7 +8,6 @@ import re
 import shlex
 import sys
 from collections.abc import Callable
-from typing import NoReturn
 
 from kafkarec import dump, remote
 from kafkarec.dump import decoders
@@ -34,6 +33,7 @@ Exit status, as Kafka's: 0 when everything could be printed (damage may be in th
 bytes at the end"), 1 when not. kafkarec verify exits 1 for any damage."""
 
 FAILED = 1
+WRONG_USE = 1  # as Kafka's tool
 _FOLDER_FILES = (".log", ".checkpoint")
 _INT = 2**31 - 1
 _FLAGS = {
@@ -51,11 +51,6 @@ _FLAGS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    def error(message: str) -> NoReturn:
-        say(f"{message} (see {parser.prog} --help)")
-        sys.exit(FAILED)
-
-    parser.error = error  # type: ignore[method-assign]  # Kafka's tool exits with 1 for wrong use, too
     parser.add_argument(
         "paths",
         nargs="*",
@@ -63,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="files to print (.log .checkpoint .index .timeindex .txnindex .snapshot), URLs of such files, folders "
         "(their logs in offset order), or - for a log on standard input",
     )
-    parser.add_argument("--files", action="append", default=[], metavar="A,B", help="the same, as Kafka's tool takes it")
+    parser.add_argument("--files", action="append", default=[], metavar="A,B", help="the same, as Kafka takes it")
     for flag, does in _FLAGS.items():
         parser.add_argument(flag, action="store_true", help=does)
     for which in ("key", "value"):
@@ -72,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             nargs="?",
             const=decoders.STRING_CLASS,
             metavar="CLASS",
-            help="Kafka's StringDecoder (UTF-8, the default), IntegerDecoder or LongDecoder; no other class can run here",
+            help="Kafka's StringDecoder (UTF-8, the default), IntegerDecoder or LongDecoder; no other class runs here",
         )
     parser.add_argument(
         "--max-message-size", type=_int, default=5 << 20, metavar="BYTES", help="of the largest batch (5242880)"
@@ -100,13 +95,13 @@ def run(args: argparse.Namespace) -> int:
     ]
     if not paths:
         say("which files? kafkarec dump PATH..., or --files A,B (see kafkarec dump --help)")
-        return FAILED
+        return WRONG_USE
     flags = {flag for flag in _FLAGS if getattr(args, flag[2:].replace("-", "_"))}
     try:
-        decode = decoders.chosen(flags, args.key_decoder_class, args.value_decoder_class)
+        decode, cut = decoders.chosen(flags, args.key_decoder_class, args.value_decoder_class)
     except decoders.UnknownClass as error:
         say(str(error))
-        return FAILED
+        return WRONG_USE
     classes = args.key_decoder_class or args.value_decoder_class
     wanted = Options(
         print_data="--print-data-log" in flags or bool(classes),
@@ -117,6 +112,7 @@ def run(args: argparse.Namespace) -> int:
         max_message_size=args.max_message_size,
         max_bytes=args.max_bytes,
         decode=decode,
+        cut=cut,
         limit=args.max_decompressed_bytes,
     )
     try:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from .java import hash_map_order, wrapped
+from .java import HashMapOrder, wrapped
 
 
 class Pairs:
@@ -60,10 +60,12 @@ class Complaints:
 
     def __init__(self) -> None:
         self._found: dict[str, dict[str, Pairs | list[tuple[int, int]]]] = {kind: {} for kind in _SECTIONS}
+        self._order = {kind: HashMapOrder() for kind in _SECTIONS}
 
     def add(self, kind: str, path: str, first: int, second: int) -> None:
         """`path`: absolute, as it will be printed."""
         files = self._found[kind]
+        self._order[kind].compute_if_absent(path)
         if path not in files:
             descending = _SECTIONS[kind].descending
             files[path] = [] if descending is None else Pairs(descending)
@@ -76,7 +78,7 @@ class Complaints:
     def lines(self) -> Iterator[str]:
         for kind, section in _SECTIONS.items():
             files = self._found[kind]
-            for path in hash_map_order(list(files)):
+            for path in self._order[kind]:
                 yield section.heading.format(path)
                 pairs: Iterable[tuple[int, int]] = files[path]
                 for first, second in pairs:

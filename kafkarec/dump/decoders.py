@@ -11,7 +11,7 @@ from struct import Struct
 from ..control import java_text
 from ..errors import InvalidRecordError
 from ..messages.dump_text import DECODERS
-from .lines import Decode
+from .lines import Cut, Decode
 
 FLAGS = tuple(DECODERS)
 """In the order in which they hold."""
@@ -57,19 +57,33 @@ class UnknownClass(ValueError):
     """A Java class, which only a JVM could run. One line that says what there is instead."""
 
 
-def chosen(flags: Collection[str], key_class: str | None, value_class: str | None) -> Decode | None:
+def _coordinators_cut(offset: int, complaint: str) -> tuple[str | None, str | None]:
+    return f"Error at offset {offset}, skipping. {complaint}", None
+
+
+CUTS = dict.fromkeys(FLAGS, Cut(_coordinators_cut, with_key=True)) | {
+    "--cluster-metadata-decoder": Cut(lambda at, why: (None, f"Error at {at}, skipping. {why}"), with_key=False),
+    "--remote-log-metadata-decoder": Cut(
+        lambda at, why: (None, f"Error at offset {at}, skipping. {why}"), with_key=False
+    ),
+}
+
+
+def chosen(
+    flags: Collection[str], key_class: str | None = None, value_class: str | None = None
+) -> tuple[Decode | None, Cut | None]:
     """The decoder that the options ask for; None: UTF-8 text, which the lines are made for."""
     for flag in FLAGS:
         if flag in flags:
-            return DECODERS[flag]
+            return DECODERS[flag], CUTS[flag]
     key_text, value_text = _of_class(key_class), _of_class(value_class)
     if key_text is _TEXT and value_text is _TEXT:
-        return None
+        return None, None
 
     def decode(key: bytes | None, value: bytes | None, offset: int) -> tuple[str | None, str | None]:
         return None if key is None else key_text(key), None if value is None else value_text(value)
 
-    return decode
+    return decode, None
 
 
 def _of_class(name: str | None) -> TextOf:

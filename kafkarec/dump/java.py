@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 
 from ..errors import InvalidRecordError
 
@@ -64,14 +65,24 @@ def string_hash(text: str) -> int:
     return value
 
 
-def hash_map_order(keys: list[str]) -> list[str]:
-    """The order in which a java.util.HashMap walks over keys that were put in this order."""
-    capacity = 16
-    while len(keys) * 4 > capacity * 3:
-        capacity *= 2
+class HashMapOrder:
+    """The order in which a java.util.HashMap<String, ...> walks that computeIfAbsent was called on.
 
-    def bucket(key: str) -> int:
-        hashed = string_hash(key)
-        return (hashed ^ hashed >> 16) & (capacity - 1)
+    A call puts a new key in front of its bucket's others. It doubles the buckets first when more than three in four
+    are taken, whether its key is new or not.
+    """
 
-    return sorted(keys, key=bucket)
+    def __init__(self) -> None:
+        self._capacity = 16
+        self._keys: dict[str, int] = {}
+
+    def compute_if_absent(self, key: str) -> None:
+        if len(self._keys) * 4 > self._capacity * 3:
+            self._capacity *= 2
+        if key not in self._keys:
+            hashed = string_hash(key)
+            self._keys[key] = hashed ^ hashed >> 16
+
+    def __iter__(self) -> Iterator[str]:
+        newest_first = list(self._keys)[::-1]
+        return iter(sorted(newest_first, key=lambda key: self._keys[key] & (self._capacity - 1)))

@@ -48,12 +48,21 @@ class Numbers(dict[int, str]):
         return text
 
 
+class Cut(NamedTuple):
+    """What the decoder of an internal topic says where a message of magic 0 or 1 ends inside its key or value, given
+    its offset and Java's words for it; others let Kafka's tool die. with_key: whether it looks at the key."""
+
+    texts: Callable[[int, str], tuple[str | None, str | None]]
+    with_key: bool
+
+
 class Style(NamedTuple):
-    """What the options ask of a record's line: its numbers, its content, and who decodes that."""
+    """What the options ask of a record's line: its numbers, its content, who decodes that, and what of cut ones."""
 
     metadata: bool
     content: bool
     decode: Decode | None
+    cut: Cut | None = None
 
 
 def record_lines(batch: Batch, rows: Rows, style: Style) -> Iterator[str]:

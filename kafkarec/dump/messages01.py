@@ -123,13 +123,29 @@ def _line(source: Source, batch: Batch, message: _Message, style: Style) -> Iter
             f"| offset: {message.offset} {batch.timestamp_type}: {timestamp} keySize: {key_size} "
             f"valueSize: {value_size} isValid: {_BOOL[valid]} crc: {crc}"
         )
-    if style.content:
+    complaint = _cut(raw, style.cut.with_key) if style.cut and style.content else None
+    if style.cut and complaint:
+        yield content(*style.cut.texts(message.offset, complaint), style.metadata)
+    elif style.content:
         key = _blob(source, batch, raw, _key_at(raw))
         value = _blob(source, batch, raw, _value_at(source, batch, raw))
         decode = style.decode or as_text
         texts = decode(None if key is None else bytes(key), None if value is None else bytes(value), message.offset)
         yield content(*texts, style.metadata)
     yield "\n"
+
+
+def _cut(raw: memoryview, with_key: bool) -> str | None:
+    """What Java says of the first field that does not lie within the message."""
+    at = _key_at(raw)
+    for looked_at in (with_key, True):
+        if at + 4 > len(raw):
+            return "null"  # an IndexOutOfBoundsException has no words
+        size, left = int.from_bytes(raw[at : at + 4], "big", signed=True), len(raw) - at - 4
+        if looked_at and size > left:
+            return f"newLimit > capacity: ({size} > {left})"
+        at += 4 + max(0, size)
+    return None
 
 
 def _key_at(raw: memoryview) -> int:

@@ -19,7 +19,7 @@ from .complaints import Complaints, Consecutive
 from .frames import Source
 from .indexes import Checked, offset_index_text, time_index_text
 from .java import INT_MAX, absolute_path, parse_long, shown_path
-from .lines import Decode, Style
+from .lines import Cut, Decode, Style
 from .log import Wishes, log_text
 
 _CHECKPOINT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
@@ -41,6 +41,7 @@ class Options(NamedTuple):
     """kafka-dump-log's flags, and one of our own.
 
     decode      prints keys and values in place of UTF-8 text; given, print_data holds
+    cut         see `lines.Cut`
     limit       bytes that one batch may decompress to
     """
 
@@ -52,13 +53,14 @@ class Options(NamedTuple):
     max_message_size: int = 5 << 20
     max_bytes: int = INT_MAX
     decode: Decode | None = None
+    cut: Cut | None = None
     limit: int = 128 << 20
 
     @property
     def style(self) -> Style | None:
         """How records are told; None: not at all."""
         content = self.print_data or self.decode is not None
-        return Style(not self.skip_metadata, content, self.decode) if content or self.deep else None
+        return Style(not self.skip_metadata, content, self.decode, self.cut) if content or self.deep else None
 
 
 def dump(paths: list[str], options: Options, opened: Open, say: Say) -> Iterator[str]:

@@ -7,6 +7,7 @@ import java.util.HexFormat;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.MutableRecordBatch;
+import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.utils.BufferSupplier;
 import org.apache.kafka.common.utils.CloseableIterator;
@@ -47,7 +48,7 @@ final class Reading {
             while (records.hasNext()) {
                 Record record = records.next();
                 lines.append(record.offset()).append(' ').append(record.timestamp()).append(' ')
-                    .append(batch.timestampType().id).append(' ').append(record.sequence()).append(' ')
+                    .append(timestampType(batch, record)).append(' ').append(record.sequence()).append(' ')
                     .append(batch.isControlBatch() ? 1 : 0).append(' ')
                     .append(hex(record.key())).append(' ').append(hex(record.value()));
                 for (Header header : record.headers())
@@ -56,6 +57,16 @@ final class Reading {
                 lines.append('\n');
             }
         }
+    }
+
+    /** A message of magic 0 inside of one of magic 1 has none of its own. */
+    private static int timestampType(MutableRecordBatch batch, Record record) {
+        if (batch.magic() == 2)
+            return batch.timestampType().id;
+        for (TimestampType type : TimestampType.values())
+            if (record.hasTimestampType(type))
+                return type.id;
+        throw new IllegalStateException();
     }
 
     private static String hex(ByteBuffer bytes) {

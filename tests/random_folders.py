@@ -1,0 +1,96 @@
+"""Random segments with the files beside them: indexes that Kafka's own writer made, then spoiled."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from builders import NOW
+from crc32c import crc32c
+from jvm_oracle import Oracle
+from random_logs import Maker
+
+
+def fill(maker: Maker, kafka: Oracle, folder: Path) -> str:
+    """Empties `folder`, writes a segment and its four neighbours, and gives their stem."""
+    random = maker.random
+    for file in folder.iterdir():
+        file.unlink()
+    data = maker.plain_log() if random.randrange(5) else maker.log()
+    base_offset = random.choice([0, 0, 0, 100])
+    stem = f"{base_offset:020d}"
+    batches = folder / "batches"
+    batches.write_bytes(data)
+    kafka.ask("append", batches, folder, random.choice([1, 100, 256, 1024]), base_offset)
+    log = folder / f"{stem}.log"
+    for suffix, size in ((".index", 8), (".timeindex", 12)):
+        index = folder / f"{stem}{suffix}"
+        index.write_bytes(_spoiled(maker, index.read_bytes(), size, len(data)) if index.exists() else b"")
+    if not random.randrange(3):
+        log.write_bytes(maker.damaged(log.read_bytes()))
+    if not random.randrange(8):
+        log.write_bytes(log.read_bytes() + maker.odd(50) + maker.legacy(80) + maker.batch(90))
+    (folder / f"{stem}.txnindex").write_bytes(_txn_index(maker))
+    (folder / f"{stem}.snapshot").write_bytes(_snapshot(maker))
+    return stem
+
+
+def _spoiled(maker: Maker, data: bytes, size: int, log_size: int) -> bytes:
+    random = maker.random
+    kind = random.randrange(11)
+    if kind == 3:
+        return data + bytes(random.choice([1, size, size * 3, 4096 * 3]))
+    if kind == 4:
+        return data[: random.randrange(len(data) + 1)]
+    if kind == 5 and data:
+        changed = bytearray(data)
+        changed[random.randrange(len(data))] ^= 1 << random.randrange(8)
+        return bytes(changed)
+    if kind == 6:
+        entries = [data[at : at + size] for at in range(0, len(data), size)]
+        random.shuffle(entries)
+        return b"".join(entries)
+    if kind == 7:
+        return random.randbytes(size * random.randrange(4))
+    if kind == 8 and size == 8:
+        count = random.randrange(5)
+        return b"".join(
+            struct.pack(">ii", random.randrange(60), random.randrange(log_size + 20)) for _ in range(count)
+        )
+    if kind == 8:
+        return b"".join(
+            struct.pack(">qi", NOW + random.randrange(2000), random.randrange(80)) for _ in range(random.randrange(6))
+        )
+    return b"" if kind == 9 else data
+
+
+def _txn_index(maker: Maker) -> bytes:
+    data = b"".join(
+        struct.pack(">hqqqq", 0, *(maker.some(5, 6, 9, bits=64) for _ in range(4)))
+        for _ in range(maker.random.randrange(4))
+    )
+    return maker.damaged(data) if data and not maker.random.randrange(3) else data
+
+
+def _snapshot(maker: Maker) -> bytes:
+    random = maker.random
+    entries = [
+        struct.pack(
+            ">qhiqiqiq",
+            maker.some(5, 6, bits=64),
+            maker.some(0, -1, bits=16),
+            maker.some(0, -1, 7),
+            maker.some(-1, 9, bits=64),
+            maker.some(0, 3),
+            maker.some(0, NOW, bits=64),
+            maker.some(-1, 4),
+            maker.some(-1, 4, bits=64),
+        )
+        for _ in range(random.randrange(4))
+    ]
+    count = len(entries) if random.randrange(8) else maker.some(0, 1, 2, 5, -1)
+    body = struct.pack(">i", count) + b"".join(entries)
+    if not random.randrange(8):
+        body = body[: random.randrange(len(body) + 1)]
+    data = struct.pack(">hI", maker.some(1, 1, 1, 1, 0, 2, bits=16), crc32c(body)) + body
+    return maker.damaged(data) if not random.randrange(6) else data
