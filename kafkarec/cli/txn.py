@@ -179,10 +179,6 @@ def _tell_damage(one: Partition) -> None:
         say(f"{damage[0].detail}{more} [{damage[0].reason}]; markers may be lost: kafkarec verify {path}")
 
 
-def _transaction(txn: transactions.Transaction) -> dict[str, Any]:
-    return {name: getattr(txn, name) for name in txn.__slots__}
-
-
 def _as_json(one: Partition, states: tuple[str, ...]) -> dict[str, Any]:
     found = one.listing
     return {
@@ -200,7 +196,7 @@ def _as_json(one: Partition, states: tuple[str, ...]) -> dict[str, Any]:
             name: {"min": spread.least, "mean": round(spread.mean, 3), "max": spread.most}
             for name, spread in found.spreads().items()
         },
-        "transactions": [_transaction(txn) for state in states for txn in found.of(state)],
+        "transactions": [txn._asdict() for state in states for txn in found.of(state)],
         "next": [line for txn in found.hanging for _, line in txntext.commands(one.topic, one.partition, txn)],
         "notes": [note._asdict() for note in found.notes],
         "damage": [damage._asdict() for damage in found.damage],

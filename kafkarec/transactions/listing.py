@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from itertools import compress
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 from ..faults import Damage
 from .matching import POSITION, ROW, WIDTH, Match, match
@@ -26,8 +25,7 @@ _STATE_OF = {ABORT: ABORTED, COMMIT: COMMITTED}
 _CODE_OF = {state: code for code, state in _STATE_OF.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(NamedTuple):
     """One transaction of one partition. Times are milliseconds since 1970; None where the log does not tell.
 
     producer_id, producer_epoch: int    the epoch is its last data's; the marker's may be the next one (KIP-890)
@@ -59,8 +57,7 @@ class Transaction:
     segments: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(NamedTuple):
     """Least, mean and most of a number over some transactions."""
 
     least: int
@@ -82,6 +79,7 @@ class Transactions(Sequence[Transaction]):
         self._which = which
         self._names = names
         self._rest = rest
+        self._spans: dict[tuple[int, int], tuple[str, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._which) + len(self._rest)
@@ -97,22 +95,30 @@ class Transactions(Sequence[Transaction]):
         if not 0 <= at < len(self):
             raise IndexError(f"transaction {wanted} of {len(self)}")
         ended = len(self._which)
-        return self._rest[at - ended] if at >= ended else self._made(self._which[at])
+        return self._rest[at - ended] if at >= ended else self._made(self._row(self._which[at]))
 
     def __iter__(self) -> Iterator[Transaction]:
-        yield from map(self._made, self._which)
+        rows: Iterable[Sequence[int]] = map(self._row, self._which)
+        if len(self._which) * WIDTH == len(self._ended):
+            rows = zip(*[iter(self._ended)] * WIDTH, strict=True)
+        yield from map(self._made, rows)
         yield from self._rest
 
-    def _made(self, row: int) -> Transaction:
+    def _row(self, number: int) -> Sequence[int]:
+        return self._ended[number * WIDTH : (number + 1) * WIDTH]
+
+    def _made(self, row: Sequence[int]) -> Transaction:
         (
             producer, code, marker, marker_time, coordinator, last_segment,
             epoch, first, last, first_time, last_time, batches, records, size, segment,
-        ) = self._ended[row * WIDTH : (row + 1) * WIDTH]  # fmt: skip
+        ) = row  # fmt: skip
+        span = self._spans.get((segment, last_segment))
+        if span is None:
+            span = self._spans[segment, last_segment] = _segments(self._names, segment, last_segment)
         took = None if first_time < 0 or marker_time < 0 else marker_time - first_time
         return Transaction(
             producer, epoch, _STATE_OF[code], _known(first), _known(last), marker, _known(first_time),
-            _known(last_time), took, batches, records, size, _known(coordinator),
-            _segments(self._names, segment, last_segment),
+            _known(last_time), took, batches, records, size, _known(coordinator), span,
         )  # fmt: skip
 
     def __repr__(self) -> str:
