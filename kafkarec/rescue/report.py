@@ -180,7 +180,7 @@ class SalvageReport:
         if first is None:
             return
         folder = f"{out}/{shlex.quote(first)}"
-        yield f"next: kafkarec verify {out}"
+        yield f"next: kafkarec verify {folder if len(self.partitions) == 1 else out}"
         if self.as_partition:
             yield (
                 f"      then stop the broker, replace all but partition.metadata of its folder {first} by {folder}, "
