@@ -142,6 +142,8 @@ def _cut(raw: memoryview, with_key: bool) -> str | None:
         if at + 4 > len(raw):
             return "null"  # an IndexOutOfBoundsException has no words
         size, left = int.from_bytes(raw[at : at + 4], "big", signed=True), len(raw) - at - 4
+        if looked_at and at == _key_at(raw) and size < 0:
+            return None  # without a key, it dies all the same
         if looked_at and size > left:
             return f"newLimit > capacity: ({size} > {left})"
         at += 4 + max(0, size)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from operator import sub
 from typing import NoReturn
 
 from .. import reader
@@ -114,7 +115,7 @@ class _Blobs:
     def sizes(self) -> list[str]:
         found: list[str] = []
         for ends, _, nulls in self._parts:
-            sizes = [_NUMBERS[b - a] for a, b in pairwise(ends)]
+            sizes = list(map(_NUMBERS.__getitem__, map(sub, ends[1:], ends)))
             for row in nulls:
                 sizes[row] = "-1"
             found += sizes
@@ -126,7 +127,8 @@ class _Blobs:
             texts: list[str | None]
             if blob.isascii():
                 whole = blob.decode("ascii")
-                texts = [whole[a:b] for a, b in pairwise(ends)]
+                stops = ends[1:]
+                texts = [whole[a:b] for a, b in zip(ends[:-1], stops, strict=True)]  # faster than pairwise
             else:
                 texts = [java_text(blob[a:b]) for a, b in pairwise(ends)]
             for row in nulls:
