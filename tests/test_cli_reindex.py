@@ -129,6 +129,14 @@ def test_never_into_the_source(inside: str, run: Here, tmp_path: Path) -> None:
     assert sorted(folder.iterdir()) == before
 
 
+def test_beside_a_lone_file_is_fine(run: Here, tmp_path: Path) -> None:
+    shutil.copy(TXN / f"{0:020d}.log", tmp_path / "image.bin")
+    ran = run("reindex", tmp_path / "image.bin", "-o", tmp_path / "new", "--index-interval", 256)
+    assert ran.status == 0
+    assert (tmp_path / "new" / f"{0:020d}.index").read_bytes() == (TXN / f"{0:020d}.index").read_bytes()
+    assert f"With the broker stopped: cp {tmp_path}/new/* {tmp_path}/" in ran.out.decode()
+
+
 @pytest.mark.parametrize("text", ["-1", "x", "2147483648", "99999999999", "1.5"])
 def test_no_interval(text: str, run: Here) -> None:
     ran = run("reindex", TXN, "--dry-run", f"--index-interval={text}")

@@ -17,7 +17,7 @@ from kafkarec.indexes import epochs, offset_index, producer_snapshot, time_index
 from kafkarec.indexes.interval import NOTHING_FITS, Fit
 from kafkarec.indexes.rebuild import DEFAULT_INTERVAL
 from kafkarec.indexes.rebuild_log import LogLike, Rebuilt, rebuild_log
-from kafkarec.storage import Log
+from kafkarec.storage import Log, names
 
 from . import inputs, table
 from .options import CouldNot, WrongUse
@@ -39,7 +39,7 @@ _SHOWN = {
     EQUAL: "equal to the old one",
     DIFFERENT: "differs from the old one",
     NEW: "there was none",
-    DROPPED: "not made: nothing was aborted, the old one is not empty",
+    DROPPED: "not made: nothing was aborted here; remove the old one",
 }
 
 
@@ -254,7 +254,10 @@ def _refuse_source(path: str, sources: list[str]) -> None:
         if source == inputs.STANDARD_INPUT or remote.is_url(source):
             continue
         place = os.path.realpath(source)
-        place = place if os.path.isdir(place) else os.path.dirname(place)
+        if not os.path.isdir(place):
+            place = os.path.dirname(place)
+            if names.folder(os.path.basename(place)) is None:
+                continue  # a file that lies anywhere, such as an image of a disk in /tmp
         if os.path.commonpath([place, target]) == place:
             raise WrongUse(f"-o {path} lies in or under {source}, where nothing is written; choose a folder elsewhere")
 
@@ -301,11 +304,12 @@ class TextReport:
         self._folder = folder
         self._counts = dict.fromkeys(_SHOWN, 0)
         self._rows: list[Made] = []
+        self._titles: list[str] = []
         self._differing = 0
         self._fit = Fit()
 
     def begin(self, log: Log, name: str) -> None:
-        self._title = log.path
+        self._titles.append(log.path)
 
     def file(self, made: Made, fit: Fit | None) -> None:
         self._counts[made.compared] += 1
@@ -322,13 +326,18 @@ class TextReport:
             ("bytes", [str(len(made.data)) for made in rows]),
             ("compared", [_remark(made) for made in rows]),
         ]
-        print(f"{table.safe(self._title)}\n{table.render(columns)}", flush=True)
+        print(f"{table.safe(self._titles[-1])}\n{table.render(columns)}", flush=True)
 
     def finish(self, interval: int) -> None:
         made = sum(self._counts.values()) - self._counts[DROPPED]
         told = ", ".join(f"{count} {name}" for name, count in self._counts.items() if count)
         where = "nothing is written (--dry-run)" if self._folder is None else f"written to {table.safe(self._folder)}"
         print(f"{made} file{'' if made == 1 else 's'} ({told}), {where}")
+        if self._folder is not None and self._counts[EQUAL] < made:
+            source = f"{shlex.quote(self._folder)}/*"
+            one = len(self._titles) == 1
+            to = f"cp {source} {shlex.quote(self._titles[0])}/" if one else f"cp -r {source} to the logs' folders"
+            print(f"With the broker stopped: {to}")
         if not self._differing:
             return
         guess = self._fit.guess

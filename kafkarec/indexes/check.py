@@ -70,12 +70,12 @@ def check_log(log: LogLike) -> Iterator[Finding]:
 
 
 def _read(
-    findings: Findings, reading: Callable[[str], bytes | None], name: str, read: Callable[[bytes, str], T]
+    findings: Findings, reading: Callable[[str], bytes | None], name: str, read: Callable[[bytes, str | None], T]
 ) -> T | None:
     """What a file holds; None when it is not there or, with a finding, cannot be read."""
     try:
         data = reading(name)
-        return None if data is None else read(data, name)
+        return None if data is None else read(data, None)  # every finding begins with the name
     except KafkaRecordError as error:
         severity = WARNING if name.endswith(producer_snapshot.SUFFIX) else ERROR
         findings.add(severity, "unreadable", name, f"{error}; {_LOST}")
@@ -107,8 +107,8 @@ class _Progress:
             self.compare_data(data, stem(base) + producer_snapshot.SUFFIX, findings)
 
     def compare_data(self, data: bytes, name: str, findings: Findings) -> None:
-        def compared(content: bytes, file: str) -> None:
-            check_snapshot(content, file, self.states, findings, complete=self.complete, cleaned=self.cleaned)
+        def compared(content: bytes, _: str | None) -> None:
+            check_snapshot(content, name, self.states, findings, complete=self.complete, cleaned=self.cleaned)
 
         _read(findings, lambda _: data, name, compared)
 
@@ -124,7 +124,7 @@ class _Segment:
         self._end = 0
         self._next_offset: int | None = None
 
-        def sidecar(module: Any, read: Callable[[bytes, str], T]) -> T | None:
+        def sidecar(module: Any, read: Callable[[bytes, str | None], T]) -> T | None:
             return _read(findings, lambda _: segment.sidecar(module.SUFFIX), stem(self.base) + module.SUFFIX, read)
 
         offsets = sidecar(offset_index, lambda data, name: offset_index.read(data, self.base, name))

@@ -104,7 +104,7 @@ def check_snapshot(
     complete   all batches of the log from its first one on were seen
     cleaned    offsets are missing between them: the log cleaner (or a loss) took batches away
     """
-    entries = producer_snapshot.read(data, file)
+    entries = producer_snapshot.read(data)
     for number, entry in enumerate(entries):
         known = states.producers.get(entry.producer_id)
         if known is None:
