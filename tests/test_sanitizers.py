@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent
 READ = """
 import random, sys
 import golden, builders, kafkarec
+from media import Medium
 from test_mutations import with_right_checksums
 COLUMNS = ["offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence", "batch_position"]
 def read(data):
@@ -29,6 +30,16 @@ def read(data):
         [list(batch) for batch in kafkarec.batches(data)]
     except kafkarec.KafkaRecordError:
         pass
+    through_windows(data)
+def through_windows(data):
+    # rows that stay are moved, every window ends somewhere else, some pages cannot be read
+    size = chance.choice([61, 64, 300, 5000])
+    start = chance.randrange(len(data) + 1)
+    for unreadable in ([], [range(start, start + 9)]):
+        segment = kafkarec.open(Medium(data, size, 32, unreadable))
+        segment.read(columns=COLUMNS, errors="skip", control=True, start_offset=chance.randrange(300),
+                     end_offset=chance.randrange(600), start_timestamp=chance.choice([None, 1_700_000_000_005]))
+        segment.scan(errors="skip")
 chance = random.Random(5)
 count = 0
 for case in golden.vectors() + golden.invalid() + golden.segment_files():

@@ -31,7 +31,7 @@ def open(  # the name that users call: kafkarec.open
     path: a file (.log, .checkpoint, any blob, also .gz and .zst): a Segment
           a partition folder: a Log; a broker's data folder: a LogDir
           a URL such as s3://bucket/kafka-backup/orders-0: the same, by range reads (pip install 'kafkarec[remote]')
-          an open binary file, or anything with read and seek: a Segment
+          an open binary file, anything with read and seek, or a storage.sources.ByteSource: a Segment
           a list of these: one Log where they are segments of one partition, else a LogDir
     topic, partition: what names and folders do not tell; they hold before what those tell
     mmap: map local files instead of reading them by pread. Scanning headers is then fastest, but a file that shrinks or
@@ -43,8 +43,8 @@ def open(  # the name that users call: kafkarec.open
     """
     if isinstance(path, list | tuple):
         return _several([open(one, mmap=mmap, storage_options=storage_options) for one in path], topic, partition)
-    if hasattr(path, "read") and not isinstance(path, os.PathLike):
-        source = FileObject(path)
+    if hasattr(path, "read_at") or (hasattr(path, "read") and not isinstance(path, os.PathLike)):
+        source = path if hasattr(path, "is_damage") else FileObject(path)
         return Segment(
             source.name, os.path.basename(source.name), source=source, topic=topic, partition=partition,
             size=source.size,
