@@ -66,11 +66,14 @@ __all__ = [
 
 # Imported when they are asked for: who only decodes, in a Spark worker say, need not wait for them.
 _LATER = {"Report": "checks", "verify": "checks", "SalvageReport": "rescue", "salvage": "rescue"}
+_PACKAGES = ("explain", "indexes", "messages")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'kafkarec' has no attribute {name!r}")
     from importlib import import_module
 
+    if name in _PACKAGES:
+        return import_module(f".{name}", __name__)
+    if name not in _LATER:
+        raise AttributeError(f"module 'kafkarec' has no attribute {name!r}")
     return getattr(import_module(f".{_LATER[name]}", __name__), name)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import doctest
 import json
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +17,7 @@ import kafkarec
 from kafkarec import messages
 from kafkarec.messages import records as records_module
 
+ROOT = Path(__file__).parent.parent
 SEGMENTS = Path(__file__).parent / "vectors" / "segments"
 OFFSETS = kafkarec.decode((SEGMENTS / "__consumer_offsets-0" / "00000000000000000000.log").read_bytes())
 METADATA_LOG = (SEGMENTS / "__cluster_metadata-0" / "00000000000000000000.log").read_bytes()
@@ -130,3 +133,9 @@ def test_a_missing_key_is_said() -> None:
 
 def test_the_examples_in_the_docstrings_hold() -> None:
     assert doctest.testmod(records_module).failed == 0
+
+
+def test_the_package_is_there_without_an_import_of_its_own() -> None:
+    code = "import kafkarec; print(len(kafkarec.messages.TOPICS))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.stdout, done.stderr) == ("5\n", "")
