@@ -138,11 +138,12 @@ class RemoteSource:
             raise told from error
         try:
             now = self._library.info(self._url)
-            if now is None or now.size >= stop or self._object is None:
-                raise told from error
-            return self._object.read(position, now.size) if position < now.size else b""
-        except Exception:
-            raise told from error
+            if now is not None and now.size < stop and self._object is not None:
+                return self._object.read(position, now.size) if position < now.size else b""
+        except Exception as reason:
+            # pyarrow has no room for the reason of a refusal when it reads less than its text is long
+            raise _explained(reason, self._url, self._library) from error
+        raise told from error
 
     def is_damage(self, error: OSError) -> bool:
         """Never: what a server refuses today may well be whole."""
@@ -231,7 +232,9 @@ def read_whole(
 def _explained(error: Exception, url: str, library: _Library) -> RemoteError:
     """A HEAD request is answered without a reason: reading one byte, or listing, makes the server tell it."""
     told = translate(error, url, library.endpoint)
-    if told.kind not in ("denied", "other", "region") or not url.startswith(tuple(f"{one}://" for one in _S3)):
+    if told.kind not in ("denied", "not_found", "other", "region") or not url.startswith(
+        tuple(f"{one}://" for one in _S3)
+    ):
         return told
     try:
         library.entries(url)

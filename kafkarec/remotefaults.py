@@ -200,10 +200,15 @@ def _make(kind: str, message: str, url: str, cause: BaseException) -> RemoteErro
 
 def _texts(error: BaseException) -> Iterator[str]:
     """Class and words of an exception and of what caused it, with the HTTP status and headers that botocore keeps."""
-    seen: set[int] = set()
+    chain: list[BaseException] = []
     one: BaseException | None = error
-    while one is not None and id(one) not in seen:
-        seen.add(id(one))
+    while one is not None and one not in chain:
+        chain.append(one)
+        one = one.__cause__ or one.__context__
+    refused = any(getattr(one, "status", None) in (401, 403) for one in chain)
+    for one in chain:
+        if refused and isinstance(one, FileNotFoundError):
+            continue  # fsspec calls everything that http refuses a file that is not found
         yield f"{type(one).__name__}: {one}".replace("HTTP status ", "HTTP ")
         response = getattr(one, "response", None)
         if isinstance(response, dict):
@@ -213,7 +218,6 @@ def _texts(error: BaseException) -> Iterator[str]:
                 yield f"x-amz-bucket-region: {told['HTTPHeaders']['x-amz-bucket-region']}"
         if isinstance(status := getattr(one, "status", None), int):
             yield f"HTTP {status}"
-        one = one.__cause__ or one.__context__
 
 
 def _without_names(text: str, rest: str) -> str:

@@ -1,0 +1,119 @@
+"""An S3 API server on loopback (moto's), which counts the bytes of objects that it serves and can be told to refuse.
+
+`refusal`: what it answers instead, as S3 does: a status and an XML body for GET, the bare status for HEAD.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+BUCKET = "my-bucket"
+KEYS = {"AWS_ACCESS_KEY_ID": "an-id", "AWS_SECRET_ACCESS_KEY": "a-secret", "AWS_DEFAULT_REGION": "us-east-1"}
+
+
+class Refusal(NamedTuple):
+    """What S3 answers to every request. region: of the header and the element that tell where the bucket is."""
+
+    status: str
+    code: str
+    message: str
+    region: str | None = None
+
+
+class Server:
+    """url; `served`: bytes of objects; `requests`: (method, path, range); `refusal`."""
+
+    def __init__(self, application: Any) -> None:
+        self._application = application
+        self._lock = threading.Lock()
+        self.url = ""
+        self.served = 0
+        self.requests: list[tuple[str, str, str | None]] = []
+        self.refusal: Refusal | None = None
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        with self._lock:
+            self.requests.append((method, path, environ.get("HTTP_RANGE")))
+        if self.refusal is not None:
+            return self._refuse(self.refusal, method, start_response)
+        body = b"".join(self._application(environ, start_response))
+        if method == "GET" and path.count("/") > 1 and "list-type" not in environ.get("QUERY_STRING", ""):
+            with self._lock:
+                self.served += len(body)
+        return [body]
+
+    def _refuse(self, refusal: Refusal, method: str, start_response: Any) -> Iterable[bytes]:
+        region = f"<Region>{refusal.region}</Region>" if refusal.region else ""
+        text = f"<Code>{refusal.code}</Code><Message>{refusal.message}</Message>{region}<RequestId>1</RequestId>"
+        body = f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{text}</Error>'.encode()
+        headers = [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))]
+        if refusal.region:
+            headers.append(("x-amz-bucket-region", refusal.region))
+        start_response(refusal.status, headers)
+        return [] if method == "HEAD" else [body]
+
+    def put(self, key: str, body: bytes) -> None:
+        _client(self.url).put_object(Bucket=BUCKET, Key=key, Body=body)
+
+    def put_folder(self, folder: Path, key: str, suffixes: tuple[str, ...]) -> None:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and (path.name.endswith(suffixes) or "." not in path.name):
+                self.put(f"{key}/{path.relative_to(folder)}", path.read_bytes())
+
+    def presigned(self, key: str) -> str:
+        told = {"Bucket": BUCKET, "Key": key}
+        return str(_client(self.url).generate_presigned_url("get_object", Params=told))
+
+    def reset(self) -> None:
+        self.served, self.refusal = 0, None
+        self.requests.clear()
+
+    def options(self, **more: Any) -> dict[str, Any]:
+        """storage_options with credentials."""
+        inner = {"endpoint_url": self.url, "region_name": "us-east-1"}
+        return {"key": "an-id", "secret": "a-secret", "client_kwargs": inner, **more}
+
+    def environment(self) -> dict[str, str]:
+        """What a user would set."""
+        return {**KEYS, "AWS_ENDPOINT_URL": self.url, "AWS_EC2_METADATA_DISABLED": "true"}
+
+
+def _client(url: str) -> Any:
+    import boto3
+
+    names = {"aws_access_key_id": "an-id", "aws_secret_access_key": "a-secret", "region_name": "us-east-1"}
+    return boto3.client("s3", endpoint_url=url, **names)
+
+
+@contextmanager
+def running() -> Iterator[Server]:
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = Server(DomainDispatcherApplication(create_backend_app))
+    listening = make_server("127.0.0.1", 0, server, threaded=True)
+    server.url = f"http://127.0.0.1:{listening.port}"
+    thread = threading.Thread(target=listening.serve_forever, daemon=True)
+    thread.start()
+    try:
+        _client(server.url).create_bucket(Bucket=BUCKET)
+        yield server
+    finally:
+        listening.shutdown()
+        thread.join()
+        listening.server_close()
+
+
+def without_aws() -> dict[str, str]:
+    """This environment without anything that would let a library find credentials."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    return {**kept, "AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull}  # fmt: skip
