@@ -1,0 +1,57 @@
+"""The files beside a log, made anew by kafkarec and by Kafka's own recovery, for random partitions."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import jvm_oracle
+from jvm_oracle import Oracle
+from random_folders import partition
+from random_logs import Maker
+
+import kafkarec
+from kafkarec.indexes.rebuild_log import rebuild_log
+
+_MADE = {".index", ".timeindex", ".txnindex", ".snapshot"}
+
+
+def _made(folder: Path) -> dict[str, bytes]:
+    names = [path for path in folder.iterdir() if path.suffix in _MADE or path.name == "leader-epoch-checkpoint"]
+    return {path.name: path.read_bytes() for path in names}
+
+
+def _indexes(folder: Path) -> dict[str, bytes]:
+    """Without snapshots: a broker that starts leaves producers out that were last seen in the records' year."""
+    return {name: data for name, data in _made(folder).items() if name.endswith("index")}
+
+
+def test_indexes_snapshots_and_epochs_are_those_of_log_segment_recover(kafka: Oracle, tmp_path: Path) -> None:
+    for seed in range(jvm_oracle.count(40)):
+        maker = Maker(seed)
+        ours, theirs = tmp_path / f"ours{seed}" / "t-0", tmp_path / f"theirs{seed}" / "t-0"
+        ours.mkdir(parents=True)
+        partition(maker, ours)
+        shutil.copytree(ours, theirs)
+        interval = maker.random.choice([1, 100, 256, 4096])
+        answer = kafka.ask("recover", theirs, interval)
+        assert (answer.status, answer.err) == (0, ""), f"seed {seed}"
+        made: dict[str, bytes] = {}
+        for part in rebuild_log(kafkarec.open(ours), interval):
+            made |= part.files
+        assert made == _made(theirs), f"seed {seed}"
+
+
+def test_a_broker_opens_what_was_made(kafka: Oracle, tmp_path: Path) -> None:
+    for seed in range(jvm_oracle.count(10)):
+        folder = tmp_path / str(seed) / "t-0"
+        folder.mkdir(parents=True)
+        next_offset = partition(Maker(seed), folder)
+        for part in rebuild_log(kafkarec.open(folder), 4096):
+            for name, data in part.files.items():
+                (folder / name).write_bytes(data)
+        before = _indexes(folder)
+        answer = kafka.ask("load", folder, 4096)
+        assert answer.status == 0, answer.err
+        assert answer.out.split()[:2] == ["0", str(next_offset)]
+        assert _indexes(folder) == before
