@@ -10,12 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from ..cli.table import safe
+from ..errors import REASONS
+from ..faults import Damage
 from . import advice
 from .kinds import ERROR, KINDS, SEVERITIES
 from .notes import Finding
 from .page_style import STYLE
 from .report import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, FileReport, PartitionReport, Range, Report
-from .text import amount, offsets, verdict
+from .text import amount, lost_in_short, offsets, sides, verdict
 
 _WIDTH = 1000
 _LEAST = 3
@@ -78,14 +80,13 @@ def _overview(partitions: Sequence[PartitionReport]) -> Iterator[str]:
     yield "".join(f"<th{' class=n' if at > 2 else ''}>{title}</th>" for at, title in enumerate(titles))
     yield "</tr></thead>\n<tbody>\n"
     for one in partitions[:_MOST_ROWS]:
-        lost = "not known" if one.lost_offsets is None else one.lost_offsets
         numbers = (
             len(one.files),
             amount(one.total("size")),
             one.total("records"),
             one.places or "",
             one.total("damaged_bytes") + one.total("unreadable_bytes") or "",
-            lost if one.places else "",
+            lost_in_short(one),
         )
         cells = "".join(f"<td class=n>{_text(number)}</td>" for number in numbers)
         strip = _strip(list(_joined(one.files)), one.total("size"))
@@ -112,6 +113,8 @@ def _section(one: PartitionReport, number: int) -> Iterator[str]:
     for file in one.files[:_MOST_ROWS]:
         yield f"<h3>{_text(file.name)} <small>{_text(_sums(file))}</small></h3>\n"
         yield f"<div class=file>{_strip(file.ranges, file.size)}</div>\n"
+        if file.size:
+            yield f"<p class=scale><span>0</span><span>{file.size}</span></p>\n"
         if file.damage:
             yield from _damage(file)
     if len(one.files) > _MOST_ROWS:
@@ -162,10 +165,16 @@ def _damage(file: FileReport) -> Iterator[str]:
     yield f"<div class='wide'><table><thead><tr>{titles}</tr></thead><tbody>\n"
     for one in file.damage[:_MOST_ROWS]:
         yield f"<tr><td class=n>{one.position}</td><td class=n>{one.length}</td><td>{_text(offsets(one))}</td>"
-        yield f"<td><code>{_text(one.reason)}</code></td><td>{_text(one.detail)}</td></tr>\n"
+        yield f"<td><code>{_text(one.reason)}</code></td><td>{_text(_said(one))}</td></tr>\n"
     yield "</tbody></table></div>\n"
     if file.places > _MOST_ROWS:
         yield f"<p>{file.places - _MOST_ROWS} more places.</p>\n"
+
+
+def _said(one: Damage) -> str:
+    """The reason's sentence and both sides; the place stands in the row already."""
+    told = sides(one)
+    return f"{REASONS[one.reason].sentence}: {told}" if told else REASONS[one.reason].sentence
 
 
 def _findings(findings: Sequence[Finding]) -> Iterator[str]:

@@ -34,7 +34,7 @@ i.good { background: var(--good); } i.damaged { background: var(--damaged); }
 i.unreadable { background: var(--unreadable); } i.preallocated { background: var(--preallocated); }
 i.tail { background: var(--tail); }
 svg { display: block; width: 100%; height: 22px; border-radius: 4px; background: var(--line); }
-td.map { min-width: 220px; } td.map svg { height: 14px; margin-top: 4px; }
+td.map { width: 30%; min-width: 160px; } td.map svg { height: 14px; margin-top: 4px; }
 rect.good { fill: var(--good); } rect.damaged { fill: var(--damaged); } rect.unreadable { fill: var(--unreadable); }
 rect.preallocated { fill: var(--preallocated); } rect.tail { fill: var(--tail); }
 rect:hover { opacity: .75; }
@@ -44,6 +44,8 @@ table { border-collapse: collapse; width: 100%; font-size: .86rem; }
 th, td { text-align: left; padding: 5px 10px; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--soft); font-weight: 600; white-space: nowrap; }
 td { overflow-wrap: anywhere; }
+td b, td code { white-space: nowrap; }
+.scale { display: flex; justify-content: space-between; color: var(--soft); font-size: .75rem; margin: 2px 0 0; }
 .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 tbody tr:last-child td { border-bottom: 0; }
 b.ok { color: var(--good); } b.damaged { color: var(--damaged); } b.error { color: var(--unreadable); }

@@ -117,6 +117,7 @@ def _run(plan: Plan, workers: Workers, progress: Tick | None) -> list[Result]:
     else:
         pool = ThreadPoolExecutor(count, "kafkarec-verify")
     forked = workers.processes > 1
+    others = set(multiprocessing.active_children())
     with pool:
         try:
             tasks: dict[int, Future[Result]] = {
@@ -130,6 +131,8 @@ def _run(plan: Plan, workers: Workers, progress: Tick | None) -> list[Result]:
         except BaseException:
             plan.done[len(plan.done) - 1] = 1
             pool.shutdown(wait=False, cancel_futures=True)
+            for child in set(multiprocessing.active_children()) - others:
+                child.terminate()  # it only reads: there is nothing to leave in order
             raise
         finally:
             _inherited = None
@@ -163,6 +166,8 @@ def _follow(waiting: set[Future[Result]], plan: Plan, progress: Tick | None) -> 
 def _work(plan: Plan, number: int, progress: Tick | None = None) -> Result:
     """One unit. `progress`: only where it may be called from here."""
     unit = plan.units[number]
+    if plan.done[len(plan.done) - 1]:
+        raise Stopped
     if not unit.segments:
         return check_log(plan.logs[unit.owner])
     follower = Sequences() if plan.sequences else None

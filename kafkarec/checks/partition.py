@@ -64,12 +64,11 @@ def _explained(
 def _name_the_ends(files: Sequence[FileFacts]) -> None:
     """Damage at a file's end or begin: the names of the segments say which offsets it holds."""
     for before, after in pairwise(files):
-        if before.damage and before.damage[-1].lost_to is None:
-            last = before.damage[-1]
-            before.damage[-1] = last._replace(lost_to=after.begin - 1)
-    for one in files:
-        if one.damage and one.damage[0].lost_from is None:
-            one.damage[0] = one.damage[0]._replace(lost_from=one.base_offset)
+        before.damage = [
+            one._replace(lost_to=after.begin - 1) if one.lost_to is None else one for one in before.damage
+        ]
+    for file in files:
+        file.damage = [one._replace(lost_from=file.begin) if one.lost_from is None else one for one in file.damage]
 
 
 def _between(files: Sequence[FileFacts], notes: Notebook) -> list[Gap]:

@@ -114,11 +114,15 @@ class PartitionReport:
         return _state(self.places, self.findings)
 
     @property
-    def lost_offsets(self) -> int | None:
-        """At most so many offsets are lost to damage and gaps; None: more than can be told (damage at an end)."""
-        spans = [(one.lost_from, one.lost_to) for one in self.damage]
-        known = sum(max(last - first + 1, 0) for first, last in spans if first is not None and last is not None)
-        return None if any(None in span for span in spans) else known
+    def lost_offsets(self) -> int:
+        """At most so many offsets are lost to damage, as far as the offsets around it tell; see `lost_at_an_end`."""
+        spans = {(one.lost_from, one.lost_to) for one in self.damage}  # ranges in a row share theirs
+        return sum(max(last - first + 1, 0) for first, last in spans if first is not None and last is not None)
+
+    @property
+    def lost_at_an_end(self) -> bool:
+        """Whether damage lies at the log's begin or end, where nothing tells how many offsets it cost."""
+        return any(one.lost_from is None or one.lost_to is None for one in self.damage)
 
     def total(self, name: str) -> int:
         """The sum over the files of one of FileReport's numbers."""
@@ -131,6 +135,7 @@ class PartitionReport:
             "partition": self.partition,
             "state": self.state,
             "lost_offsets": self.lost_offsets,
+            "lost_at_an_end": self.lost_at_an_end,
             "files": [file.to_dict() for file in self.files],
             "findings": [one.to_dict() for one in self.own_findings],
             "gaps": [asdict(gap) for gap in self.gaps],

@@ -68,7 +68,7 @@ def verdict(report: Report) -> str:
         places = sum(one.places for one in report.partitions)
         head = f"DAMAGED: {counted(places, 'place')}, {amount(bad)} lost, {_all_lost(report.partitions)}"
     elif report.state == ERROR:
-        head = f"NOT RIGHT: every batch can be read, and {counted(_count(report.findings, ERROR), 'thing')} do not fit"
+        head = f"NOT RIGHT: every batch can be read, but there {_there(_count(report.findings, ERROR), 'error')}"
     elif report.state == ANOMALY:
         head = f"NOT DAMAGED, with {counted(_count(report.findings, ANOMALY), 'oddity')} that Kafka reads in silence"
     else:
@@ -77,13 +77,14 @@ def verdict(report: Report) -> str:
 
 
 def _all_lost(partitions: Sequence[PartitionReport]) -> str:
-    lost = [one.lost_offsets for one in partitions if one.places]
-    if len(lost) == 1:
-        spans = [one for partition in partitions for one in partition.damage]
-        if len(spans) == 1:
-            return offsets(spans[0])
-    known = sum(number for number in lost if number is not None)
-    return f"at most {counted(known, 'offset')}" + (" and what was at an end" if None in lost else "")
+    spans = {(one.file, one.lost_from, one.lost_to): one for partition in partitions for one in partition.damage}
+    if len(spans) == 1:
+        return offsets(*spans.values())
+    known = sum(one.lost_offsets for one in partitions)
+    open_end = any(one.lost_at_an_end for one in partitions)
+    if not known and open_end:
+        return "how many offsets is not known"
+    return f"at most {counted(known, 'offset')}" + (", and those at a log's end" if open_end else "")
 
 
 def _count(findings: Sequence[Finding], severity: str) -> int:
@@ -94,9 +95,7 @@ def _table(partitions: Sequence[PartitionReport], most: int) -> str:
     shown = partitions[:most]
 
     def lost(one: PartitionReport) -> str:
-        if not one.places:
-            return "-"
-        return "not known" if one.lost_offsets is None else str(one.lost_offsets)
+        return lost_in_short(one) or "-"
 
     def findings(one: PartitionReport, severity: str) -> str:
         return str(_count(one.findings, severity) or "-")
@@ -116,8 +115,8 @@ def _table(partitions: Sequence[PartitionReport], most: int) -> str:
     rest = partitions[most:]
     text = laid_out(columns)
     if rest:
-        good = sum(one.state == "ok" for one in rest)
-        text += f"and {len(rest)} more, {good} of them ok: --all prints them\n"
+        bad = sum(one.state != "ok" for one in rest)
+        text += f"and {len(rest)} more, {f'{bad} of them not ok' if bad else 'all ok'}: --all prints them\n"
     return text
 
 
@@ -155,23 +154,42 @@ def _merged(findings: Sequence[Finding]) -> Iterator[Finding]:
 
 def _damage(file: FileReport, most: int) -> list[str]:
     lines = [f"  {safe(file.name)}  {amount(file.size)}", f"  |{drawn(file)}|  {legend(file)}"]
-    shown = file.damage[:most]
-    for one in shown:
-        what = "byte" if one.length == 1 else "bytes"
-        span = f"{what} {one.position}" + (f" to {one.position + one.length - 1}" if one.length > 1 else "")
-        lines.append(safe(f"    {span}: {offsets(one)}; {_why(one)} [{one.reason}]"))
-    left = file.places - len(shown)
-    if left:
-        lines.append(f"    and {left} more places: --all prints them")
+    told = 0
+    for group in _in_a_row(file.damage):
+        if len(lines) > most:
+            break
+        first, last = group[0], group[-1]
+        end = last.position + last.length - 1
+        span = f"byte {end}" if end == first.position else f"bytes {first.position} to {end}"
+        why = _why(first) + (f", and {len(group) - 1} more up to there" if len(group) > 1 else "")
+        lines.append(safe(f"    {span}: {offsets(first)}; {why}"))
+        told += len(group)
+    if file.places > told:
+        lines.append(f"    and {file.places - told} more places: --all prints them")
     return lines
 
 
+def _in_a_row(damage: Sequence[Damage]) -> Iterator[list[Damage]]:
+    """Damage without a good batch between: it shares what it has cost."""
+    group: list[Damage] = []
+    for one in damage:
+        if group and group[-1].position + group[-1].length != one.position:
+            yield group
+            group = []
+        group.append(one)
+    if group:
+        yield group
+
+
 def _why(one: Damage) -> str:
-    """The sentence without the place, which the line has already."""
-    text = one.detail
-    for cut in (f" in {one.file} at byte {one.position}", f" at byte {one.position}"):
-        text = text.replace(cut, "", 1)
-    return text
+    """The reason, and both sides of what does not fit; the line has the place already."""
+    told = sides(one)
+    return f"{one.reason}: {told}" if told else one.reason
+
+
+def sides(one: Damage) -> str:
+    """What stands behind the place in a damage's sentence: what was expected, and what was found."""
+    return one.detail.partition(f" at byte {one.position}")[2].partition(": ")[2]
 
 
 def _finding(one: Finding) -> list[str]:
@@ -226,6 +244,17 @@ def amount(count: int) -> str:
             return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
+
+
+def lost_in_short(one: PartitionReport) -> str:
+    """How many offsets a partition has lost, at most: `45`, or `45+` where some more were at an end; empty: none."""
+    if not one.places:
+        return ""
+    return f"{one.lost_offsets}+" if one.lost_at_an_end else str(one.lost_offsets)
+
+
+def _there(count: int, what: str) -> str:
+    return f"{'is' if count == 1 else 'are'} {counted(count, what)}"
 
 
 def counted(count: int, what: str) -> str:

@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kafkarec import checks
+from kafkarec import checks, storage
 from kafkarec.checks import html, text
 from kafkarec.checks.parallel import Tick
 from kafkarec.checks.run import DEFAULT_LIMIT
+from kafkarec.storage import LogDir
 
 from . import inputs, options, output, table
-from .options import CouldNot
+from .options import CouldNot, WrongUse
+from .trouble import COULD_NOT
 
 DESCRIPTION = """Reads every byte of segments, partition folders or a broker's whole data folder: checksums, structure,
 decompression, offsets, indexes, leader epochs, and what Kafka passes over in silence. Says what is damaged, which
@@ -36,7 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="segments (.log, .checkpoint, any file of batches), partition folders, a broker's data folder, or URLs",
+        help="segments (.log, .checkpoint, any file of batches), partition folders, a broker's data folder, URLs, "
+        "or - for standard input",
     )
     parser.add_argument("--topic", help="the topic, where the folder's name does not tell it")
     parser.add_argument("--partition", type=int, help="the partition, likewise")
@@ -73,22 +76,16 @@ def _workers(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    given: Any = args.paths[0] if len(args.paths) == 1 else args.paths
     with _progress() as tick:
-        try:
-            report = checks.verify(
-                given,
-                sequences=args.sequences,
-                deep=args.deep,
-                max_decompressed_bytes=args.max_decompressed_bytes,
-                threads=args.threads,
-                processes=args.threads or os.cpu_count() or 1,
-                progress=tick,
-                topic=args.topic,
-                partition=args.partition,
-            )
-        except OSError as error:
-            raise CouldNot(inputs.reason(error, str(given))) from error
+        report = checks.verify(
+            _opened(args),
+            sequences=args.sequences,
+            deep=args.deep,
+            max_decompressed_bytes=args.max_decompressed_bytes,
+            threads=args.threads,
+            processes=args.threads or os.cpu_count() or 1,
+            progress=tick,
+        )
     if args.html:
         with output.opened(args.html) as sink:
             for piece in html.render(report):
@@ -96,7 +93,21 @@ def run(args: argparse.Namespace) -> int:
     told = report.to_json() + "\n" if args.format == "json" else text.render(report, args.all)
     with output.opened(args.output) as sink:
         sink.write(told.encode())
-    return report.exit_status(args.strict)
+    return report.exit_status(args.strict) if report.files else COULD_NOT
+
+
+def _opened(args: argparse.Namespace) -> Any:
+    """What is named, as it is where that is one thing: a data folder has files of its own to look at."""
+    paths = args.paths
+    if len(paths) > 1 or paths == [inputs.STANDARD_INPUT]:
+        logs = inputs.find(paths, args.topic, args.partition)
+        return logs[0] if len(logs) == 1 else LogDir(", ".join(paths), logs)
+    try:
+        return storage.open(paths[0], topic=args.topic, partition=args.partition)
+    except OSError as error:
+        raise CouldNot(inputs.reason(error, paths[0])) from error
+    except ValueError as error:
+        raise WrongUse(str(error)) from error
 
 
 _BETWEEN = 0.2
