@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from command import SEGMENTS, Here
+from command import ENVIRONMENT, SEGMENTS, Here
 
 from kafkarec.cli import reindex
 
@@ -149,6 +151,14 @@ def test_two_logs_of_one_name(run: Here, tmp_path: Path) -> None:
     ran = run("reindex", tmp_path / "a/txn-0", tmp_path / "b/txn-0", "-o", tmp_path / "new")
     assert ran.status == 2 and "same name" in ran.complaint
     assert not (tmp_path / "new").exists()
+
+
+def test_a_reader_that_goes_away_does_not_stop_the_work(tmp_path: Path) -> None:
+    script = f"{sys.executable} -m kafkarec reindex {TXN} --index-interval 256 -o {tmp_path}/new | true"
+    for _ in range(3):
+        shutil.rmtree(tmp_path / "new", ignore_errors=True)
+        ran = subprocess.run(["bash", "-c", script], capture_output=True, env=ENVIRONMENT, timeout=60, check=False)
+        assert ran.stderr == b"" and small(tmp_path / "new") == small(TXN)
 
 
 def test_a_failed_run_leaves_nothing(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

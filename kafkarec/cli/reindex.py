@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import shlex
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -65,7 +64,7 @@ class Made(NamedTuple):
     """One file: `compared` is a key of _SHOWN; `preallocated`: bytes of zeros at the end of the old file."""
 
     name: str
-    data: bytes
+    size: int
     entries: int
     compared: str
     preallocated: int
@@ -106,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
             for rebuilt in rebuild_log(log, args.index_interval):
                 for made in _files(log, rebuilt):
                     if made.compared != DROPPED:
-                        folder.write(name, made.name, made.data)
+                        folder.write(name, made.name, rebuilt.files[made.name])
                     report.file(made, rebuilt.fit)
                 if rebuilt.damage or rebuilt.problems:
                     status = DAMAGED if rebuilt.damage else status
@@ -139,7 +138,7 @@ def _files(log: LogLike, rebuilt: Rebuilt) -> Iterator[Made]:
     old = None if segment is None else _old(segment.sidecar, txn_index.SUFFIX)
     if old and not any(name.endswith(txn_index.SUFFIX) for name in rebuilt.files):
         stem = next(iter(rebuilt.files)).partition(".")[0]
-        yield Made(stem + txn_index.SUFFIX, b"", 0, DROPPED, 0)
+        yield Made(stem + txn_index.SUFFIX, 0, 0, DROPPED, 0)
 
 
 def _old(read: Callable[[str], bytes | None], name: str) -> bytes | None:
@@ -160,7 +159,7 @@ def _made(name: str, data: bytes, old: bytes | None, kind: _Kind) -> Made:
             preallocated = getattr(before, "preallocated", 0)
         except KafkaRecordError:
             pass  # the old file is broken, so the new one is different
-    return Made(name, data, entries, compared, preallocated)
+    return Made(name, len(data), entries, compared, preallocated)
 
 
 def _tell(log: Log, rebuilt: Rebuilt) -> None:
@@ -265,11 +264,30 @@ def _refuse_source(path: str, sources: list[str]) -> None:
 # ---- what was done
 
 
+class _Out:
+    """Standard output. Whoever reads it may go away (`| head`): the work is done all the same, then the run ends."""
+
+    def __init__(self) -> None:
+        self._closed = False
+
+    def line(self, text: str) -> None:
+        try:
+            if not self._closed:
+                print(text, flush=True)
+        except BrokenPipeError:
+            self._closed = True
+
+    def finish(self) -> None:
+        if self._closed:
+            raise BrokenPipeError
+
+
 class JsonReport:
     """An object for each file."""
 
     def __init__(self, folder: str | None) -> None:
         self._folder = folder
+        self._out = _Out()
         self._log: dict[str, Any] = {}
 
     def begin(self, log: Log, name: str) -> None:
@@ -283,18 +301,18 @@ class JsonReport:
         row = self._log | {
             "file": made.name,
             "entries": made.entries,
-            "bytes": len(made.data),
+            "bytes": made.size,
             "compared": made.compared,
             "preallocated": made.preallocated,
             "written": written,
         }
-        print(json.dumps(row))
+        self._out.line(json.dumps(row))
 
     def end(self) -> None:
-        sys.stdout.flush()
+        return
 
     def finish(self, interval: int) -> None:
-        return
+        self._out.finish()
 
 
 class TextReport:
@@ -302,6 +320,7 @@ class TextReport:
 
     def __init__(self, folder: str | None) -> None:
         self._folder = folder
+        self._out = _Out()
         self._counts = dict.fromkeys(_SHOWN, 0)
         self._rows: list[Made] = []
         self._titles: list[str] = []
@@ -323,34 +342,33 @@ class TextReport:
         columns = [
             ("file", [made.name for made in rows]),
             ("entries", [str(made.entries) for made in rows]),
-            ("bytes", [str(len(made.data)) for made in rows]),
+            ("bytes", [str(made.size) for made in rows]),
             ("compared", [_remark(made) for made in rows]),
         ]
-        print(f"{table.safe(self._titles[-1])}\n{table.render(columns)}", flush=True)
+        self._out.line(f"{table.safe(self._titles[-1])}\n{table.render(columns)}")
 
     def finish(self, interval: int) -> None:
         made = sum(self._counts.values()) - self._counts[DROPPED]
         told = ", ".join(f"{count} {name}" for name, count in self._counts.items() if count)
         where = "nothing is written (--dry-run)" if self._folder is None else f"written to {table.safe(self._folder)}"
-        print(f"{made} file{'' if made == 1 else 's'} ({told}), {where}")
+        self._out.line(f"{made} file{'' if made == 1 else 's'} ({told}), {where}")
         if self._folder is not None and self._counts[EQUAL] < made:
             source = f"{shlex.quote(self._folder)}/*"
             one = len(self._titles) == 1
             to = f"cp {source} {shlex.quote(self._titles[0])}/" if one else f"cp -r {source} to the logs' folders"
-            print(f"With the broker stopped: {to}")
-        if not self._differing:
-            return
+            self._out.line(f"With the broker stopped: {to}")
         guess = self._fit.guess
-        if guess is None:
-            print(
+        if self._differing and guess is None:
+            self._out.line(
                 "No --index-interval explains the old .index: it is damaged, or by a broker before 4.1. kafkarec "
                 "verify tells which entries are wrong."
             )
-        elif guess != interval:
-            print(
+        elif self._differing and guess != interval:
+            self._out.line(
                 f"The old .index files were made with another interval than {interval}, and are not wrong for that: "
                 f"--index-interval {guess} makes the same ({self._fit.low} to {self._fit.high} fit)."
             )
+        self._out.finish()
 
 
 def _remark(made: Made) -> str:
