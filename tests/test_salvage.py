@@ -151,7 +151,7 @@ def test_damage_is_mapped_with_the_offsets_that_are_lost(tmp_path: Path) -> None
     assert [(d["position"], d["length"], d["reason"]) for d in one.damage] == [
         (len(parts[0]), len(parts[1]), "crc_mismatch")
     ]
-    assert one.tails == [(str(source / f"{0:020}.log"), sum(map(len, parts[:3])), len(parts[3]) - 1)]
+    assert one.tails == [(str(source / f"{0:020}.log"), sum(map(len, parts[:3])), len(parts[3]) - 1, "cut")]
     text = str(report)
     assert "orders-0: saved 2 batches, 20 records" in text and "offsets 10 to 19 (at most" in text
     assert not report.ok

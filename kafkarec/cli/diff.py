@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from kafkarec.diff import Difference, Extent, Replica, compare
+from kafkarec.errors import KafkaRecordError
 from kafkarec.lineage import Truncation
 
 from . import options, output
@@ -40,6 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     try:
         found = compare(args.a, args.b, max_decompressed_bytes=args.max_decompressed_bytes)
+    except KafkaRecordError:
+        raise
     except ValueError as error:
         raise WrongUse(str(error)) from error
     for side in (found.a, found.b):

@@ -11,7 +11,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kafkarec.rescue import Refused, SalvageReport, salvage
+from kafkarec.errors import KafkaRecordError
+from kafkarec.rescue import SalvageReport, salvage
 
 from . import inputs, options
 from .options import CouldNot, WrongUse
@@ -63,7 +64,9 @@ def run(args: argparse.Namespace) -> int:
                 partition=args.partition, check_free_space=not args.ignore_space,
                 max_decompressed_bytes=args.max_decompressed_bytes,
             )  # fmt: skip
-    except Refused as error:
+    except KafkaRecordError:
+        raise
+    except ValueError as error:  # Refused, or a name that holds no batches
         raise WrongUse(str(error)) from error
     except OSError as error:
         raise CouldNot(_failed(error, out)) from error

@@ -39,7 +39,7 @@ class OutputFile:
 
 @dataclass
 class SetAside:
-    """Bytes that are kept in `saved_as` and not in the log. reason: a word of REASONS or of `errors.REASONS`."""
+    """Batches that are kept in `saved_as` and not in the log. reason: a word of REASONS or of `errors.REASONS`."""
 
     file: str
     position: int
@@ -48,6 +48,7 @@ class SetAside:
     last_offset: int | None
     reason: str
     saved_as: str
+    batches: int = 1
 
 
 @dataclass
@@ -62,7 +63,8 @@ class PartitionReport:
     gaps           how many offsets are missing elsewhere: compacted, or never there
     duplicates, duplicate_size    batches that more than one source has
     ends_in_damage the last thing in it is damage: nobody knows how far it went
-    tails          (file, position, length) of bytes behind the last batch: cut off while written, or made in advance
+    tails          (file, position, length, kind) of bytes behind the last batch. kind: "cut" (off while it was written
+                   or copied), "preallocated" (zeros that were made in advance)
     """
 
     folder: str
@@ -81,7 +83,7 @@ class PartitionReport:
     duplicates: int = 0
     duplicate_size: int = 0
     set_aside: list[SetAside] = field(default_factory=list)
-    tails: list[tuple[str, int, int]] = field(default_factory=list)
+    tails: list[tuple[str, int, int, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     ends_in_damage: bool = False
 
@@ -106,7 +108,7 @@ class PartitionReport:
         report.files = [OutputFile(**one) for one in data["files"]]
         report.set_aside = [SetAside(**one) for one in data["set_aside"]]
         report.lost = [(one[0], one[1]) for one in data["lost"]]
-        report.tails = [(one[0], one[1], one[2]) for one in data["tails"]]
+        report.tails = [(one[0], one[1], one[2], one[3]) for one in data["tails"]]
         return report
 
 
@@ -183,9 +185,10 @@ class SalvageReport:
         yield f"next: kafkarec verify {folder if len(self.partitions) == 1 else out}"
         if self.as_partition:
             yield (
-                f"      then stop the broker, replace all but partition.metadata of its folder {first} by {folder}, "
-                "and delete recovery-point-offset-checkpoint, replication-offset-checkpoint and .kafka_cleanshutdown "
-                "in its data folder, so that it recovers the log when it starts. The files must be its user's"
+                f"      then, with the broker stopped: put {folder} in the place of its folder {first}, but keep the "
+                "partition.metadata there; delete recovery-point-offset-checkpoint, replication-offset-checkpoint, "
+                "log-start-offset-checkpoint and .kafka_cleanshutdown in its data folder, so that it recovers the log; "
+                "give the files to its user; mind retention.ms, old records are deleted at once"
             )
         else:
             yield f"      kafkarec cat {folder} -o records.jsonl    (a folder that a broker starts on: --as-partition)"
@@ -205,13 +208,15 @@ def _partition(one: PartitionReport, verb: str) -> Iterator[str]:
             yield f"    and {len(one.damage) - _MOST} places more"
     for reason in sorted({aside.reason for aside in one.set_aside}):
         those = [aside for aside in one.set_aside if aside.reason == reason]
-        size, count = sum(aside.size for aside in those), _number(len(those), "batch", "batches")
-        why = f" ({REASONS[reason]})" if reason in REASONS else ""
-        yield f"  set aside: {count}, {size} bytes [{reason}]{why}: {those[0].saved_as}"
+        size, count = sum(aside.size for aside in those), sum(aside.batches for aside in those)
+        why = f": {REASONS[reason]}" if reason in REASONS else ""
+        yield f"  set aside: {_number(count, 'batch', 'batches')}, {size} bytes [{reason}]{why}"
+        yield f"    kept in {those[0].saved_as}" + (" and others" if len({one.saved_as for one in those}) > 1 else "")
     if one.duplicates:
         yield f"  {_number(one.duplicates, 'batch', 'batches')} more than once, {one.duplicate_size} bytes: kept once"
-    for file, position, length in one.tails[:_MOST]:
-        yield f"  no batch and no damage: {length} bytes at the end of {file}, from byte {position} on"
+    for file, position, length, kind in one.tails[:_MOST]:
+        if kind == "cut":
+            yield f"  not copied: {length} bytes from byte {position} of {file} on: a batch that was cut off at its end"
     for problem in one.problems[:_MOST]:
         yield f"  note: {problem}"
 

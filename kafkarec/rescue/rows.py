@@ -19,6 +19,7 @@ from .sources import Source
 _COLUMNS = ("base_offset", "last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "record_count", "position")
 # Behind a good checksum: the bytes are what was written, and yet no reader can use them. They are set aside.
 _FIRST_PAYLOAD_REASON = list(REASONS).index("crc_mismatch") + 1
+_LOOK = 64  # bytes of a tail that tell what it is
 _WHOLE_BATCH = frozenset(list(REASONS)[_FIRST_PAYLOAD_REASON:]) - {"unreadable", "control_record_invalid"}
 
 
@@ -59,12 +60,12 @@ class Aside(NamedTuple):
 
 
 class Notes(NamedTuple):
-    """Where a reading leaves what is not a row. `tail`: (path, position, length) of bytes at a file's end that are no
-    batch and no damage; `ended_in_damage`: sources whose last word was damage."""
+    """Where a reading leaves what is not a row. `tail`: (path, position, length, kind) of bytes at a file's end that
+    are no batch and no damage, "cut" or "preallocated"; `ended_in_damage`: sources whose last word was damage."""
 
     damage: list[Damage]
     aside: Callable[[Aside], None]
-    tail: list[tuple[str, int, int]]
+    tail: list[tuple[str, int, int, str]]
     ended_in_damage: set[int]
 
 
@@ -94,11 +95,18 @@ def read(segment: Segment, number: int, next_offset: int | None, cap: int, notes
             damaged = False
         damaged = damaged or bool(waiting)
         if piece.remaining:
-            notes.tail.append((segment.path, end, piece.remaining))
+            notes.tail.append((segment.path, end, piece.remaining, _tail(segment, end)))
     if damaged:
         notes.ended_in_damage.add(number)
     else:
         notes.ended_in_damage.discard(number)
+
+
+def _tail(segment: Segment, position: int) -> str:
+    try:
+        return "cut" if any(segment.raw(position, _LOOK)) else "preallocated"
+    except OSError:
+        return "cut"
 
 
 def ordered(

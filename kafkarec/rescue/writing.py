@@ -217,6 +217,7 @@ def _joined(found: list[SetAside]) -> list[SetAside]:
             last = out[-1] if out else None
             if last and last.saved_as == one.saved_as and last.position + last.size == one.position:
                 last.size += one.size
+                last.batches += one.batches
                 last.last_offset = one.last_offset
             else:
                 out.append(one)
