@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import message_samples as samples
 import polars
 import pyarrow as pa
 import pytest
@@ -79,6 +80,33 @@ def test_columns_of_one_type_go_into_any_table() -> None:
     assert pa.table(found).num_rows == polars.DataFrame(found).height == 6
     assert list(messages.columns([], "__consumer_offsets", type="OffsetCommit")) == list(found)
     assert list(messages.columns(OFFSETS, "__consumer_offsets"))[-1] == "problem"
+
+
+@pytest.mark.parametrize("topic", sorted(messages.TOPICS))
+def test_arrow_tables_have_kafka_s_types(topic: str) -> None:
+    """Every type of every topic: random records in, the same cells out."""
+    maker = samples.Maker(3)
+    for kind in messages.TOPICS[topic].types.values():
+        made = [maker.record(messages.TOPICS[topic], kind, kind.value.last) for _ in range(8)]
+        records = [kafkarec.Record(n, 5, 0, sample.key, sample.value, []) for n, sample in enumerate(made)]
+        table = messages.to_arrow(records, topic, type=kind.name)
+        wanted = messages.columns(records, topic, type=kind.name)
+        assert table.column_names == list(wanted) and table.num_rows == 8
+        for column in messages.schema(topic, kind.name):
+            cells = table.column(column.name)
+            if column.type in ("int8", "int16", "int32", "int64", "uint16"):
+                assert str(cells.type) == (f"list<item: {column.type}>" if column.is_array else column.type)
+            if not column.fields and column.type != "float64":
+                assert cells.to_pylist() == wanted[column.name]
+    empty = messages.to_arrow([], topic, type=kind.name)
+    assert empty.schema == table.schema
+
+
+def test_nested_fields_in_arrow() -> None:
+    table = messages.to_arrow(OFFSETS, "__consumer_offsets", type="GroupMetadata")
+    members = table.column("value_members").to_pylist()
+    assert members[1][0]["clientId"] == "consumer-readers-classic-1" and members[1][0]["groupInstanceId"] is None
+    assert str(table.schema.field("timestamp").type) == "timestamp[ms, tz=UTC]"
 
 
 def test_an_opened_partition_knows_its_topic_and_is_streamed() -> None:

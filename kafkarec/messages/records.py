@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
+from .. import interop
 from ..errors import KafkaRecordError
 from ..records import Record
 from . import json_view
@@ -221,3 +222,9 @@ def columns(
     else:
         names = [*_HEAD, "version", "is_tombstone", *(column.name for column in schema(topic, type)), "problem"]
     return {name: [row[name] for row in found] for name in names}
+
+
+def to_arrow(records: Any, topic: str | None = None, *, type: str, errors: str = "keep") -> Any:
+    """A pyarrow.Table of one record type (extra: arrow): the columns of `columns`, with the types of Kafka's fields."""
+    topic = _topic(topic or getattr(records, "topic", None) or "").name
+    return interop.messages_to_arrow(columns(records, topic, type=type, errors=errors), schema(topic, type))
