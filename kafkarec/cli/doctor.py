@@ -25,6 +25,7 @@ EXAMPLES = """examples:
 # extra -> what it brings: package, what for.
 EXTRAS = {
     "arrow": ("pyarrow", "cat --format arrow, to_arrow()"),
+    "remote": ("s3fs", "s3:// and, with their packages, other URLs; pyarrow does for s3://, too"),
     "cli": ("rich", "a progress bar for -o FILE"),
 }
 # Takers of the columns that need no extra of ours.
