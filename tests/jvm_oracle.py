@@ -36,7 +36,7 @@ def missing() -> str | None:
     """Why there is no oracle here, or None."""
     if not list(Path(JARS).glob(f"kafka-tools-{VERSION}.jar")):
         return f"no Kafka {VERSION} jars; run tools/kafka_jars"
-    return None if _tool("javac") else "no JDK: javac is neither on the PATH nor in JAVA_HOME"
+    return None if tool("javac") else "no JDK: javac is neither on the PATH nor in JAVA_HOME"
 
 
 def needed() -> None:
@@ -51,7 +51,7 @@ def count(usual: int) -> int:
     return int(os.environ.get("KAFKAREC_ORACLE", usual))
 
 
-def _tool(name: str) -> str | None:
+def tool(name: str) -> str | None:
     home = os.environ.get("JAVA_HOME")
     here = shutil.which(name, path=os.path.join(home, "bin")) if home else None
     return here or shutil.which(name)
@@ -64,13 +64,13 @@ class Oracle:
         path = f"{JARS}/*{os.pathsep}{classes}"
         subprocess.run(
             [
-                str(_tool("javac")), "--release", "17", "-proc:none", "-cp", path, "-sourcepath", str(SOURCES),
+                str(tool("javac")), "--release", "17", "-proc:none", "-cp", path, "-sourcepath", str(SOURCES),
                 "-d", str(classes), str(SOURCES / "Oracle.java"),
             ],
             check=True, timeout=120,
         )  # fmt: skip
         self._jvm = subprocess.Popen(
-            [str(_tool("java")), "-Xmx1g", "-XX:TieredStopAtLevel=1", "-cp", path, "Oracle"],
+            [str(tool("java")), "-Xmx1g", "-XX:TieredStopAtLevel=1", "-cp", path, "Oracle"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
 

@@ -29,6 +29,8 @@ public final class Oracle {
         "recover", Segments::recover,
         "append", Segments::append,
         "load", Segments::load,
+        "create", Served::create,
+        "consume", Served::consume,
         "text", Oracle::text
     );
 

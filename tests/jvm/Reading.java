@@ -4,6 +4,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HexFormat;
 
+import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.MutableRecordBatch;
@@ -51,10 +52,7 @@ final class Reading {
                     .append(timestampType(batch, record)).append(' ').append(record.sequence()).append(' ')
                     .append(batch.isControlBatch() ? 1 : 0).append(' ')
                     .append(hex(record.key())).append(' ').append(hex(record.value()));
-                for (Header header : record.headers())
-                    lines.append(' ').append(hex(ByteBuffer.wrap(header.key().getBytes(StandardCharsets.UTF_8))))
-                        .append('=').append(header.value() == null ? "null" : hex(ByteBuffer.wrap(header.value())));
-                lines.append('\n');
+                add(lines, record.headers());
             }
         }
     }
@@ -67,6 +65,22 @@ final class Reading {
             if (record.hasTimestampType(type))
                 return type.id;
         throw new IllegalStateException();
+    }
+
+    /** In the same words, as a consumer got it. */
+    static void add(StringBuilder lines, ConsumerRecord<byte[], byte[]> record) {
+        lines.append(record.offset()).append(' ').append(record.timestamp()).append(' ')
+            .append(record.timestampType().id).append(' ')
+            .append(hex(record.key() == null ? null : ByteBuffer.wrap(record.key()))).append(' ')
+            .append(hex(record.value() == null ? null : ByteBuffer.wrap(record.value())));
+        add(lines, record.headers().toArray());
+    }
+
+    private static void add(StringBuilder lines, Header[] headers) {
+        for (Header header : headers)
+            lines.append(' ').append(hex(ByteBuffer.wrap(header.key().getBytes(StandardCharsets.UTF_8))))
+                .append('=').append(header.value() == null ? "null" : hex(ByteBuffer.wrap(header.value())));
+        lines.append('\n');
     }
 
     private static String hex(ByteBuffer bytes) {

@@ -1,0 +1,79 @@
+"""Random partitions under a real broker: what its consumers get is what kafkarec reads, in both isolation levels."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import jvm_oracle
+import pytest
+from broker import Broker
+from command import SEGMENTS
+from jvm_oracle import Oracle
+from random_folders import partition
+from random_logs import Maker
+
+import kafkarec
+
+ISOLATION = ("read_uncommitted", "read_committed")
+REAL = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0")
+_COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
+
+
+def _blob(data: bytes | None) -> str:
+    return "null" if data is None else f".{data.hex()}"
+
+
+def read(folder: Path, isolation: str) -> list[str]:
+    """In the words of tests/jvm/Reading.java."""
+    lines = []
+    with kafkarec.open(folder) as log:
+        for record in log.read(isolation=isolation, columns=_COLUMNS):
+            words = [record.offset, -1 if record.timestamp is None else record.timestamp, record.timestamp_type]
+            blobs = [_blob(record.key), _blob(record.value)]
+            blobs += [f"{_blob(key.encode())}={_blob(value)}" for key, value in record.headers]
+            lines.append(" ".join([*map(str, words), *blobs]))
+    return lines
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Real ones, and random ones without anything but their segments."""
+    found = {}
+    for name in REAL:
+        folder = tmp_path_factory.mktemp("real") / name
+        folder.mkdir()
+        for path in (SEGMENTS / name).iterdir():
+            if not path.name.endswith((".json", ".txt")):
+                shutil.copy(path, folder)
+        found[name.removesuffix("-0")] = folder
+    for seed in range(jvm_oracle.count(12)):
+        folder = tmp_path_factory.mktemp("random") / f"r{seed}-0"
+        folder.mkdir()
+        partition(Maker(seed), folder)
+        found[f"r{seed}"] = folder
+    return found
+
+
+@pytest.fixture(scope="module")
+def broker(
+    kafka: Oracle, folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
+    started = Broker(tmp_path_factory.mktemp("broker"))
+    try:
+        started.serve(kafka, folders)
+        yield started
+    finally:
+        started.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isolation", ISOLATION)
+def test_a_consumer_gets_what_is_read_here(
+    isolation: str, broker: Broker, folders: dict[str, Path], kafka: Oracle
+) -> None:
+    for topic, folder in folders.items():
+        answer = kafka.ask("consume", broker.address, topic, isolation)
+        assert answer.status == 0, answer.err
+        assert read(folder, isolation) == answer.out.splitlines()[:-1], topic
