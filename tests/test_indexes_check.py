@@ -137,7 +137,10 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
         changed(epochs.NAME, lambda data: b"0\n2\n0 0\n1 40\n"), "epoch_differs", "error", "the file says 1",
     ),
     "epochs begin late": (
-        changed(epochs.NAME, lambda data: b"0\n1\n0 9\n"), "epoch_differs", "warning", "in front of the first entry",
+        changed(epochs.NAME, lambda data: b"0\n1\n0 9\n"), "epoch_differs", "note", "in front of the first entry",
+    ),
+    "no epochs": (
+        changed(epochs.NAME, lambda data: b"0\n0\n"), "epoch_differs", "warning", "no entry tells of it",
     ),
     "epochs cut": (changed(epochs.NAME, lambda data: b"0\n4\n0 0\n"), "unreadable", "error", "4 entries are announced"),
     "zeros for metadata": (

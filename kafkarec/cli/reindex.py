@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     logs = inputs.find(args.paths, args.topic, args.partition)
     status = FINE
     with _folder(None if args.dry_run else args.output, args.paths) as folder:
-        report = (JsonReport if args.format == "json" else TextReport)(folder.path)
+        report = (JsonReport if args.format == "json" else TextReport)(folder.path, len(logs) > 1)
         for log, name in zip(logs, _names(logs), strict=True):
             report.begin(log, name)
             for rebuilt in rebuild_log(log, args.index_interval):
@@ -285,7 +285,7 @@ class _Out:
 class JsonReport:
     """An object for each file."""
 
-    def __init__(self, folder: str | None) -> None:
+    def __init__(self, folder: str | None, several: bool) -> None:
         self._folder = folder
         self._out = _Out()
         self._log: dict[str, Any] = {}
@@ -316,9 +316,10 @@ class JsonReport:
 
 
 class TextReport:
-    """A table for each log, a line of sums at the end."""
+    """A table for each log, a line for one that is well among others, a line of sums at the end."""
 
-    def __init__(self, folder: str | None) -> None:
+    def __init__(self, folder: str | None, several: bool) -> None:
+        self._several = several
         self._folder = folder
         self._out = _Out()
         self._counts = dict.fromkeys(_SHOWN, 0)
@@ -339,6 +340,9 @@ class TextReport:
 
     def end(self) -> None:
         rows, self._rows = self._rows, []
+        if self._several and all(made.compared == EQUAL for made in rows):
+            self._out.line(f"{table.safe(self._titles[-1])}: all {len(rows)} files are equal to the old ones\n")
+            return
         columns = [
             ("file", [made.name for made in rows]),
             ("entries", [str(made.entries) for made in rows]),
@@ -354,9 +358,8 @@ class TextReport:
         self._out.line(f"{made} file{'' if made == 1 else 's'} ({told}), {where}")
         if self._folder is not None and self._counts[EQUAL] < made:
             source = f"{shlex.quote(self._folder)}/*"
-            one = len(self._titles) == 1
-            to = f"cp {source} {shlex.quote(self._titles[0])}/" if one else f"cp -r {source} to the logs' folders"
-            self._out.line(f"With the broker stopped: {to}")
+            to = f"-r {source} to the logs' folders" if self._several else f"{source} {shlex.quote(self._titles[0])}/"
+            self._out.line(f"With the broker stopped: cp {to}")
         guess = self._fit.guess
         if self._differing and guess is None:
             self._out.line(

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from .epochs import EpochEntry
-from .finding import ERROR, WARNING, Findings
+from .finding import ERROR, NOTE, WARNING, Findings
 
 _FIRST_LINE = 3
 
@@ -51,12 +51,16 @@ class EpochCheck:
                 self._tell(base, epoch, known)
 
     def _tell(self, base: int, epoch: int, known: int | None) -> None:
-        if known is None:
-            what = f"the batch at offset {base} was written in leader epoch {epoch}, in front of the first entry"
+        batch = f"the batch at offset {base} was written in leader epoch {epoch}"
+        harm = "a replica that compares epochs may cut its log at the wrong offset"
+        if known is not None:
+            severity, told = ERROR, f"{batch}, the file says {known}: {harm}"
+        elif self._entries and epoch <= self._entries[0].epoch:
+            severity, told = (
+                NOTE,
+                f"{batch}, in front of the first entry: records below that were deleted (DeleteRecords)",
+            )
         else:
-            what = f"the batch at offset {base} was written in leader epoch {epoch}, the file says {known}"
-        self._findings.add(
-            WARNING if known is None else ERROR, "epoch_differs", self._file,
-            f"{what}: a replica that compares epochs may cut its log at the wrong offset",
-            entry=self._at + _FIRST_LINE if self._at >= 0 else None, expected=epoch, found=known,
-        )  # fmt: skip
+            severity, told = WARNING, f"{batch}, and no entry tells of it: {harm}"
+        line = self._at + _FIRST_LINE if self._at >= 0 else None
+        self._findings.add(severity, "epoch_differs", self._file, told, entry=line, expected=epoch, found=known)
