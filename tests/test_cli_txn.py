@@ -195,3 +195,13 @@ def test_durations_for_eyes(ms: int, text: str) -> None:
 
 def test_durations_from_words() -> None:
     assert [duration(text).total_seconds() for text in ("15m", "900s", "250ms", "1d")] == [900, 900, 0.25, 86_400]
+
+
+def test_a_transaction_whose_data_is_gone(run: Here) -> None:
+    """Segments were deleted with an open transaction in them: a broker's consumers stand at the log's start."""
+    folder = SEGMENTS.parent / "transactions" / "deleted-1063"
+    done = run("txn", folder, "--hanging-after", "1ms")
+    text = done.out.decode()
+    assert "stands at the log's start: the transaction of offset 107 was begun in front of it" in text
+    assert any(line.endswith("abort --topic deleted --partition 1063 --start-offset 107") for line in text.splitlines())
+    assert "[begun_before]" in text

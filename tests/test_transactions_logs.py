@@ -24,7 +24,8 @@ from kafkarec.storage import logs as logs_of
 from kafkarec.transactions import listing
 
 SEGMENTS = golden.VECTORS / "segments"
-KAFKAS = sorted((golden.VECTORS / "transactions").iterdir())
+KAFKAS = sorted((golden.VECTORS / "transactions").glob("orders-*"))
+DELETED = sorted((golden.VECTORS / "transactions").glob("deleted-*"))
 
 
 def committed(path: object, **more: object) -> list[int]:
@@ -112,6 +113,36 @@ def test_without_its_markers_a_segment_is_read_by_its_index(folder: Path) -> Non
 
 def _source(data: bytes) -> Callable[[], AbstractContextManager[Source]]:
     return lambda: nullcontext(Source(data))
+
+
+@pytest.mark.parametrize("folder", DELETED, ids=lambda folder: folder.name)
+def test_what_was_open_in_front_of_deleted_segments(folder: Path) -> None:
+    """Kafka deleted the first segments (DeleteRecords); its producer snapshot knows what was open there."""
+    wanted = json.loads((folder / "expected.json").read_text())
+    found = of_folder(folder)
+    assert sorted(
+        [t.producer_id, t.first_offset, t.producer_epoch, -1 if t.coordinator_epoch is None else t.coordinator_epoch,
+         t.last_timestamp] for t in found.ongoing
+    ) == sorted(wanted["open"])  # fmt: skip
+    without = {txn.producer_id for txn in found.ongoing if not txn.batches}
+    assert without == {note.producer_id for note in found.notes if note.reason == "begun_before"}
+    aborted = [[t.producer_id, t.first_offset, t.marker_offset] for t in found.aborted]
+    assert [entry for entry in aborted if entry[2] >= wanted["start_offset"]] == [e[:3] for e in wanted["aborted"]]
+
+
+def test_some_transactions_were_begun_in_deleted_segments() -> None:
+    begun = [
+        (txn.batches > 0, txn.first_offset < int(min(folder.glob("*.log")).stem))
+        for folder in DELETED
+        for txn in of_folder(folder).ongoing
+    ]
+    assert set(begun) == {(True, True), (True, False), (False, True)}
+
+
+def test_a_snapshot_that_cannot_be_read_is_a_note() -> None:
+    one = txns.segment(log_of((DATA, 1)))
+    found = listing([transactions.Input(one.opened, one.name, snapshot=lambda: b"\0\1")])
+    assert [note.reason for note in found.notes] == ["snapshot_unreadable"] and len(found.open) == 1
 
 
 # ---- against the oracle

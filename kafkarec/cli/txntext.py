@@ -85,11 +85,11 @@ _COLUMNS: tuple[tuple[str, Callable[[Transaction], str]], ...] = (
 
 def _detail(one: Partition, states: Sequence[str], everything: bool) -> Iterator[str]:
     found = one.listing
-    if found.next_offset is None:
+    if found.next_offset is None and not found.ongoing:
         yield f"{safe(one.name)}: no batch, so no transaction\n"
         return
     newest = f", newest record of {moment(found.max_timestamp)}" if found.max_timestamp is not None else ""
-    yield f"{safe(one.name)}: {counted(one.segments, 'segment')}, log end {found.next_offset}{newest}\n"
+    yield f"{safe(one.name)}: {counted(one.segments, 'segment')}, log end {_number(found.next_offset)}{newest}\n"
     yield _consumers(one)
     for state in sorted(states, key=_WORST_FIRST.index):
         yield from _table(one, state, everything)
@@ -109,6 +109,11 @@ def _consumers(one: Partition) -> str:
         return f"last stable offset {stable}: a read_committed consumer can read to the end\n"
     text = f"last stable offset {stable}: a read_committed consumer stands there"
     first = one.listing.ongoing[0]
+    if stable is None or (first.first_offset or 0) < stable:
+        return (
+            f"a read_committed consumer stands at the log's start: the transaction of offset {first.first_offset} was "
+            f"begun in front of it, in segments that are gone\n"
+        )
     if first.duration_ms is not None:
         text += f" since {moment(first.first_timestamp)} ({lasting(first.duration_ms)} before the newest record)"
     return f"{text}; {counted(one.waiting, 'offset')} behind it {'wait' if one.waiting != 1 else 'waits'}\n"

@@ -4,8 +4,9 @@
                                                             -> listing.listing   for people
 """
 
+from .before import Transaction
 from .hidden import Hidden, hidden
-from .listing import HANGING_AFTER, STATES, Spread, Transaction, TransactionListing, listing
+from .listing import HANGING_AFTER, STATES, Spread, TransactionListing, listing
 from .matching import NOTES, Note
 from .rows import Input
 

@@ -10,6 +10,9 @@ from itertools import compress
 from typing import Any, NamedTuple, overload
 
 from ..faults import Damage
+from ..indexes.producer_snapshot import SnapshotEntry
+from . import before
+from .before import Transaction
 from .matching import POSITION, ROW, WIDTH, Match, match
 from .rows import ABORT, COMMIT
 
@@ -23,38 +26,6 @@ HANGING_AFTER = timedelta(minutes=15)
 _CODE, _BATCHES = ROW.index("code"), ROW.index("batches")
 _STATE_OF = {ABORT: ABORTED, COMMIT: COMMITTED}
 _CODE_OF = {state: code for code, state in _STATE_OF.items()}
-
-
-class Transaction(NamedTuple):
-    """One transaction of one partition. Times are milliseconds since 1970; None where the log does not tell.
-
-    producer_id, producer_epoch: int    the epoch is its last data's; the marker's may be the next one (KIP-890)
-    state: str                          open, hanging, aborted, committed
-    first_offset, last_offset: int      of its data; first_offset may lie before the log (from .txnindex), and without
-                                        any data in the log both are None
-    marker_offset: int                  None while it is open
-    first_timestamp, last_timestamp     of its data
-    duration_ms: int                    from its first record to its marker; an open one's to the log's newest timestamp
-    batches, records, bytes: int        of its data in the log, without the marker
-    coordinator_epoch: int              of the coordinator that wrote the marker; of an open one, of the producer's last
-                                        marker before (None: it has none here)
-    segments: tuple[str, ...]           files from its first batch to its marker or, while open, to the log's end
-    """
-
-    producer_id: int
-    producer_epoch: int
-    state: str
-    first_offset: int | None
-    last_offset: int | None
-    marker_offset: int | None
-    first_timestamp: int | None
-    last_timestamp: int | None
-    duration_ms: int | None
-    batches: int
-    records: int
-    bytes: int
-    coordinator_epoch: int | None
-    segments: tuple[str, ...]
 
 
 class Spread(NamedTuple):
@@ -132,10 +103,13 @@ def _segments(names: Sequence[str | None], first: int, last: int) -> tuple[str, 
 class TransactionListing(Transactions):
     """Every transaction of a log: the ended ones in the order of their markers, then the open ones by first offset.
 
-    .last_stable_offset    where a read_committed consumer stops: the first open one's first offset, else the log's end
+    .last_stable_offset    where a read_committed reader stops: at the first open one's first data here, else the log's
+                           end
     .next_offset           the log's end; None: the log has no batch
     .max_timestamp         the newest of all batches, ms; ages of open transactions are counted from it
-    .open .hanging .aborted .committed    those of one state; `.ongoing` is open and hanging together
+    .ongoing               open and hanging ones together, by first offset; those that were open in front of the log and
+                           have no data in it too (from the producer .snapshot; a note says so)
+    .open .hanging .aborted .committed    those of one state
     .without_data          markers of transactions without data here: empty ones, and those whose data was deleted
     .notes                 contradictions in the log or between it and a .txnindex; see Note
     .damage                what could not be read as batches, of headers and markers
@@ -146,10 +120,14 @@ class TransactionListing(Transactions):
         self._after = hanging_after // timedelta(milliseconds=1)
         self.next_offset = found.next_offset
         self.max_timestamp = _known(found.max_timestamp)
-        self.notes = tuple(found.notes)
         self.damage: tuple[Damage, ...] = tuple(found.damage)
         names = [None if one.name is None else os.path.basename(one.name) for one in found.inputs]
         ongoing = [self._unfinished(producer, txn, names) for producer, txn in found.open.items()]
+        first_offsets = [txn.first_offset for txn in ongoing if txn.first_offset is not None]
+        self.last_stable_offset = min(first_offsets, default=found.next_offset)
+        known = before.completed(found, ongoing)
+        self.notes = (*found.notes, *known.notes)
+        ongoing = known.ongoing + [self._begun(entry) for entry in known.begun]
         self.ongoing: tuple[Transaction, ...] = tuple(sorted(ongoing, key=lambda txn: txn.first_offset or 0))
         super().__init__(found.ended, range(len(found.ended) // WIDTH), names, self.ongoing)
         self.without_data = Transactions(found.without_data, range(len(found.without_data) // WIDTH), names)
@@ -158,15 +136,11 @@ class TransactionListing(Transactions):
         epoch, first, last, first_time, last_time, batches, records, size, segment = txn[:POSITION]
         newest = self.max_timestamp
         age = None if newest is None or first_time < 0 else newest - first_time
-        state = HANGING if age is not None and age >= self._after else OPEN
         return Transaction(
-            producer, epoch, state, first, last, None, _known(first_time), _known(last_time), age, batches, records,
-            size, _known(self._found.coordinator_epochs.get(producer, -1)), _segments(names, segment, len(names)),
+            producer, epoch, self._state(age), first, last, None, _known(first_time), _known(last_time), age,
+            batches, records, size, _known(self._found.coordinator_epochs.get(producer, -1)),
+            _segments(names, segment, len(names)),
         )  # fmt: skip
-
-    @property
-    def last_stable_offset(self) -> int | None:
-        return self.ongoing[0].first_offset if self.ongoing else self.next_offset
 
     @property
     def open(self) -> Sequence[Transaction]:
@@ -194,6 +168,18 @@ class TransactionListing(Transactions):
         took = (end - start for start, end in zip(begun, ended, strict=True) if start >= 0 and end >= 0)
         found = {name: list(values) for name, values in {**numbers, "duration_ms": took}.items()}
         return {name: Spread(min(one), sum(one) / len(one), max(one)) for name, one in found.items() if one}
+
+    def _begun(self, entry: SnapshotEntry) -> Transaction:
+        """Open in front of the log, without data in it: it is at least as old as its last data."""
+        last_time = _known(entry.timestamp)
+        age = None if last_time is None or self.max_timestamp is None else self.max_timestamp - last_time
+        return Transaction(
+            entry.producer_id, entry.producer_epoch, self._state(age), entry.current_txn_first_offset,
+            _known(entry.last_offset), None, None, last_time, age, 0, 0, 0, _known(entry.coordinator_epoch), (),
+        )  # fmt: skip
+
+    def _state(self, age: int | None) -> str:
+        return HANGING if age is not None and age >= self._after else OPEN
 
     def of(self, state: str) -> Sequence[Transaction]:
         """Those of one state, in order."""

@@ -29,6 +29,8 @@ NOTES = {
     "txnindex_ahead": "the .txnindex names an ABORT marker outside of its segment's offsets: not believed",
     "marker_missing": "a marker was here and is not in the input any more",
     "marker_unreadable": "a marker that cannot be read ends nothing",
+    "begun_before": "a transaction was open in front of the log, has no data in it, and nothing here ends it",
+    "snapshot_unreadable": "the producer snapshot cannot be read: what was open in front of the log is not known",
 }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, compress
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,7 +18,7 @@ from .. import control
 from .._core import Chunk, Decoder, Layout, Rows, Source
 from ..errors import InvalidRecordError, KafkaRecordError
 from ..faults import Damage
-from ..indexes import txn_index
+from ..indexes import producer_snapshot, txn_index
 from ..request import ALL_CHECKS, CHUNK_BYTES, CONTROL_PAYLOADS, NO_PAYLOADS, PAYLOAD_CHECKS, Options
 from ..schema import BATCH_FIELDS, Schema, record_schema
 from ..table import cells
@@ -58,6 +59,7 @@ class Input:
     opened       a context manager that gives what `Decoder.feed` takes
     name         the file's name, which turns on the rules for files; None: a buffer
     index        gives the bytes of its .txnindex; None: there is none
+    snapshot     gives those of its producer .snapshot: what was open in front of it
     followed     a later segment exists: a cut tail is damage then
     again        whether it can be opened more than once
     """
@@ -65,6 +67,7 @@ class Input:
     opened: Callable[[], AbstractContextManager[Source]]
     name: str | None = None
     index: Callable[[], bytes | None] = lambda: None
+    snapshot: Callable[[], bytes | None] = lambda: None
     followed: bool = False
     again: bool = True
 
@@ -78,7 +81,8 @@ class Input:
             named = asked.named
             return cls(lambda: nullcontext(source), named["file"], followed=named["followed"], again=False)
         if hasattr(data, "sidecar"):
-            return cls(data.opened, data.path, lambda: data.sidecar(txn_index.SUFFIX), data.followed)
+            index, snapshot = (partial(data.sidecar, one.SUFFIX) for one in (txn_index, producer_snapshot))
+            return cls(data.opened, data.path, index, snapshot, data.followed)
         source = data if isinstance(data, Source) else Source(data)
         return cls(lambda: nullcontext(source))
 

@@ -73,6 +73,7 @@ public final class TransactionLogs {
         Map<String, Object> settings = new HashMap<>();
         settings.put(LogConfig.INTERNAL_SEGMENT_BYTES_CONFIG, 600 + random.nextInt(4000));
         settings.put("index.interval.bytes", 256);
+        settings.put("retention.ms", -1L);
         File place = folder.resolve("orders-0").toFile();
         Files.createDirectories(place.toPath());
         log = UnifiedLog.create(place, new LogConfig(settings), 0L, 0L, new Idle(), new BrokerTopicStats(), Time.SYSTEM,
