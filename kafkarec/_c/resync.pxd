@@ -18,11 +18,11 @@ make it quadratic; and what one search found empty is not searched again.
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t
 
 from kafkarec._c.batch cimport (
-    ABSENT, BatchRow, LATEST_CODEC, LATEST_MAGIC, LOG_OVERHEAD, MAGIC_OFFSET, TO_LOOK, UP_TO_MAGIC, V0_OVERHEAD,
-    V1_OVERHEAD, check_crc, frame, read_batch,
+    ABSENT, BatchRow, LATEST_CODEC, LATEST_MAGIC, LOG_OVERHEAD, MAGIC_OFFSET, TO_LOOK, UP_TO_MAGIC, check_crc, frame,
+    read_batch,
 )
+from kafkarec._c.endian cimport load_i32
 from kafkarec._c.input cimport Input, bad_until, peek, piece, reach
-from kafkarec._c.message cimport Message, read_message
 from kafkarec._c.status cimport Fault, OK
 
 cdef enum:
@@ -64,25 +64,33 @@ cdef inline bint ends_at(const Input* source, int64_t position) noexcept nogil:
     return source.length - position < LOG_OVERHEAD
 
 
+cdef inline int64_t behind_field(Input* source, int64_t position, int64_t end) noexcept nogil:
+    """Where a key or value whose int32 length stands at `position` ends; -1: beyond `end`."""
+    cdef const uint8_t* p
+    cdef int32_t length
+    if end - position < 4:
+        return -1
+    p = peek(source, position, 4)
+    if p == NULL:
+        return -1
+    length = load_i32(p)
+    if length > end - position - 4:
+        return -1
+    return position + 4 + (length if length > 0 else 0)
+
+
 cdef inline bint looks_written(Input* source, const BatchRow* row) noexcept nogil:
     """Fields as every known writer leaves them. Odd ones are legal: then a frame behind must speak for the batch."""
-    cdef Message m
-    cdef Fault fault
-    cdef int32_t least
-    cdef const uint8_t* p
+    cdef int64_t end = row.position + row.size_in_bytes
+    cdef int64_t value
     if row.magic == 2:
         return (row.attributes >> 7 == 0 and row.codec <= LATEST_CODEC and row.last_offset >= row.base_offset
                 and row.record_count >= 0
                 and row.base_sequence >= ABSENT and row.producer_epoch >= ABSENT and row.producer_id >= ABSENT)
-    if row.attributes & 0xF0 or (source.medium != NULL and row.size_in_bytes > source.medium.window):
+    if row.attributes & 0xF0:
         return False
-    p = reach(source, row.position, row.size_in_bytes)
-    if p == NULL or read_message(p, row.size_in_bytes, &m, &fault) != OK:
-        return False
-    least = V0_OVERHEAD if row.magic == 0 else V1_OVERHEAD
-    return row.batch_length == least + (m.key_length if m.key_length > 0 else 0) + (
-        m.value_length if m.value_length > 0 else 0
-    )
+    value = behind_field(source, row.position + UP_TO_MAGIC + (9 if row.magic == 1 else 1), end)
+    return value >= 0 and behind_field(source, value, end) == end
 
 
 cdef inline bint frame_behind(Input* source, int64_t position) noexcept nogil:
