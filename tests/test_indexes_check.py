@@ -232,6 +232,16 @@ def test_entries_into_damage_are_not_the_indexs_fault(txn: Path) -> None:
     assert not [one for one in findings(txn) if one.check.startswith("index_")]
 
 
+def test_a_log_that_was_copied_before_its_live_index(tmp_path: Path) -> None:
+    """The index of a running broker may be ahead of a copy; so may one after a crash, which recovery mends."""
+    folder = Path(shutil.copytree(VECTORS / "segments" / "logappend-live-0", tmp_path / "logappend-live-0"))
+    log = folder / f"{0:020d}.log"
+    log.write_bytes(log.read_bytes()[:2466])
+    found = findings(folder)
+    assert words(found) == {("index_position", "warning"), ("time_offset", "warning")}
+    assert all("copied before its index" in one.sentence for one in found)
+
+
 def test_a_cut_index(tmp_path: Path) -> None:
     value = bytes(60_000)
     batches = [builders.batch([builders.record(value=value)], base_offset=n) for n in range(40)]

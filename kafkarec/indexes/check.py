@@ -171,10 +171,11 @@ class _Segment:
         return any(one.position <= position < one.position + one.length for one in self._damage)
 
     def finish(self, progress: _Progress) -> None:
+        ahead = self._live and not self._followed
         if self._offsets is not None:
-            self._offsets.finish(self._end, self._in_damage)
+            self._offsets.finish(self._end, self._in_damage, ahead)
         if self._times is not None:
-            self._times.finish(closed=self._followed and not self._live)
+            self._times.finish(self._followed and not self._live, ahead)
         progress.cleaned = progress.cleaned or bool(self._damage)
         if self._aborted is not None:
             complete = progress.complete and not progress.cleaned

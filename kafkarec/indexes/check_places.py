@@ -16,6 +16,7 @@ from .offset_index import OffsetEntry, OffsetIndex
 from .time_index import TimeEntry, TimeIndex
 
 _FAR = 1 << 20  # bytes without an entry at the end of a log that are worth a word, for logs with usual intervals
+_AHEAD = " (the log was cut, or copied before its index; a broker mends it when it recovers the segment)"
 InDamage = Callable[[int], bool]
 
 
@@ -111,19 +112,21 @@ class OffsetCheck:
                     f"points at a batch that does not hold its offset: a later batch does, which ends at {last}",
                 )  # fmt: skip
 
-    def finish(self, end: int, in_damage: InDamage) -> None:
-        """end: the byte behind the last batch."""
+    def finish(self, end: int, in_damage: InDamage, live: bool = False) -> None:
+        """end: the byte behind the last batch; live: the file was written to when it was copied, or its broker crashed,
+        so it may be ahead of the log."""
+        severity, why = (WARNING, _AHEAD) if live else (ERROR, "")
         while self._next is not None:
             number, entry = self._next
             if not in_damage(entry.position):
-                self._add(
-                    ERROR, "index_position", number, f"below byte {end}", entry, f"lies behind the log's end, {end}"
-                )
+                behind = f"lies behind the log's end, {end}{why}"
+                self._add(severity, "index_position", number, f"below byte {end}", entry, behind)
             self._next = next(self._entries, None)
         for number, entry in self._waiting:
             self._add(
-                ERROR, "index_offset", number, f"at most {self._previous_last}", entry,
-                f"is above the segment's last offset, {self._previous_last}: a broker takes the segment for empty",
+                severity, "index_offset", number, f"at most {self._previous_last}", entry,
+                f"is above the segment's last offset, {self._previous_last}"
+                + (why or ": a broker takes the segment for empty"),
             )  # fmt: skip
         if self._previous_last is not None:
             self._coverage(end)
@@ -204,14 +207,14 @@ class TimeCheck:
                 f"is later than all records up to that offset ({there}): retention by time keeps the segment too long",
             )  # fmt: skip
 
-    def finish(self, closed: bool) -> None:
-        """closed: the segment is not written to any more."""
+    def finish(self, closed: bool, live: bool = False) -> None:
+        """closed: the segment is not written to any more; live: as above."""
+        severity, why = (WARNING, _AHEAD) if live else (ERROR, "")
         while self._next is not None:
             number, entry = self._next
             end = "is empty" if self._last is None else f"ends at offset {self._last}"
-            self._add(
-                ERROR, "time_offset", number, f"at most {self._last}", entry, f"lies behind the segment, which {end}"
-            )
+            behind = f"lies behind the segment, which {end}{why}"
+            self._add(severity, "time_offset", number, f"at most {self._last}", entry, behind)
             self._next = next(self._entries, None)
         if not closed or self._largest is None:
             return
