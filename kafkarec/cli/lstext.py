@@ -56,7 +56,8 @@ def as_json(path: str, opened: Segment | Log | LogDir, rows: Iterable[Row], full
             not_read=list(row.refused),
         )
     for one in _left_out(opened):
-        kind = names.explain(os.path.basename(one.name), is_dir=_is_folder(one)).kind
+        name = os.path.basename(one.name)
+        kind = names.explain(name, is_dir=_is_folder(one) or names.folder(name) is not None).kind
         yield _line(kind="left_out", path=one.name, state=kind, why=one.why)
     yield _line(kind="total", path=path, segments=segments, size=size, fetched=opened.fetched)
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -49,7 +50,8 @@ class Log(Readable):
     ) -> Log:  # fmt: skip
         """The log in a folder; what the caller says of topic and partition holds before what its name says."""
         entries = folder.entries() if entries is None else entries
-        parts = [part for part in folder.path.replace("\\", "/").split("/") if part]
+        path = folder.path if "://" in folder.path else os.path.abspath(folder.path)  # of "." too
+        parts = [part for part in path.replace("\\", "/").split("/") if part]
         told_topic, told_partition, _ = names.folder_place(parts)
         topic = told_topic if topic is None else topic
         partition = told_partition if partition is None else partition

@@ -128,41 +128,37 @@ def _front(segment: Segment, source: ByteSource, found: Survey) -> None:
         found.notes.append("begins with zeros: made in advance, or lost")
         return
     length = _FRAME.unpack_from(head)[0] if len(head) >= _FRAME_END else 0
-    table = None
-    if length > 0:
-        stop = _FRAME_END + length
-        # A packed file's size is not known before it is unpacked.
-        size = stop if isinstance(source, Unpacked) else source.size
-        table = next(_scanned(segment, _Narrow(source, size), 0, min(stop, size)), None)
-    if table is None or not len(table):
-        found.notes.append("no batch at its start")
-        found.damage += [one.detail for one in table.damage[:1]] if table is not None else []
-        return
-    found.take(table)
+    stop = _FRAME_END + max(length, 0)
+    # A packed file's size is not known before it is unpacked.
+    size = stop if isinstance(source, Unpacked) else source.size
+    for table in _scanned(segment, _Narrow(source, size), 0, min(stop, size)):
+        found.take(table)
     found.next_offset = None
+    if found.first_offset is None:
+        found.notes.append("no batch at its start")
+        found.damage.append(f"no batch begins at byte 0 of {segment.path}")
 
 
 def _back(segment: Segment, source: ByteSource, found: Survey) -> None:
     """The last batches and the latest timestamp."""
     indexed = _last_index_position(segment, source.size)
     starts = [] if indexed is None else [indexed]
-    starts += [max(0, source.size - tail) for tail in _TAILS]
-    for number, start in enumerate(dict.fromkeys(starts)):
+    # A message of magic 0 or 1 may end with a value that is a batch itself, so its log is walked from the front.
+    starts += [max(0, source.size - tail) for tail in _TAILS] if found.magics in ([], [2]) else [0]
+    for start in dict.fromkeys(starts):
         tables = list(_scanned(segment, source, start))
-        rows = sum(map(len, tables))
         remaining = tables[-1].remaining if tables else 0
         zeros = not any(source.read_at(source.size - remaining, _HEAD))
-        # Without an index the search may begin within a value that holds batches itself: those never end at the end.
-        if rows and (start == 0 or zeros or (number == 0 and indexed is not None)):
-            damage = [one for table in tables for one in table.damage]
-            if start and indexed != start:
-                damage = [one for one in damage if one.position > start]
+        first = next((int(table[0]["position"]) for table in tables if len(table)), None)
+        # Where no batch begins at the start, it may lie within a value that holds batches itself: of magic 2, those
+        # never end at the end, as a record ends with its headers.
+        at_border = start == 0 or first == start
+        if first is not None and (at_border or zeros):
             for table in tables:
                 found.take(table)
+            damage = [one for table in tables for one in table.damage if at_border or one.position > start]
             found.damage += [one.detail for one in damage]
             _tail(found, remaining, zeros)
-            break
-        if start == 0:
             break
     else:
         found.notes.append("the last batch was not found, --full reads all headers")
