@@ -168,6 +168,13 @@ def test_meta_properties() -> None:
     assert (old.version, old.node_id, old.cluster_id) == (0, 7, None)
 
 
+def test_properties_as_java_reads_them() -> None:
+    """A comment does not go on in the next line, a value does; blanks, `:` and `=` part; \\v is no blank."""
+    data = b"# c\\\nnode.id=1\n  version=\\\n   1\r! x\r\na\\ b c=d\nu\x0b:\\t\\u0041\\\\\nlast=\\"
+    expected = {"node.id": "1", "version": "1", "a b": "c=d", "u\x0b": "\tA\\", "last": ""}
+    assert meta_properties.properties(data) == expected
+
+
 # ---- what is refused
 
 REFUSED = {

@@ -13,13 +13,14 @@ A file of java.util.Properties: comments, `=` or `:` or a blank between name and
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from .refusal import refuse
 
 NAME = "meta.properties"
 _VERSIONS = {0: "broker.id", 1: "node.id"}
-_ENTRY = re.compile(r"((?:\\.|[^\\=:\s])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+_ENTRY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _MEANT = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -44,15 +45,31 @@ def _unescaped(text: str) -> str:
 
 def properties(data: bytes) -> dict[str, str]:
     """Name -> value as java.util.Properties.load reads bytes (ISO 8859-1); no bytes are refused."""
-    text = re.sub(r"\r\n?", "\n", data.decode("latin-1"))
-    joined = re.sub(r"(?<!\\)((?:\\\\)*)\\\n[ \t\f]*", r"\1", text)
     found = {}
-    for line in joined.split("\n"):
-        line = line.lstrip(" \t\f")
+    for line in _logical_lines(data.decode("latin-1")):
         entry = _ENTRY.fullmatch(line)
-        if line and line[0] not in "#!" and entry:
+        if entry:
             found[_unescaped(entry[1])] = _unescaped(entry[2])
     return found
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Lines without comments and leading blanks; one that ends in an odd number of backslashes goes on in the next."""
+    begun, goes_on = "", False
+    for natural in re.split(r"\r\n?|\n", text):
+        line = natural.lstrip(" \t\f")
+        if not goes_on and line[:1] in ("", "#", "!"):
+            continue
+        begun += line
+        goes_on = (len(begun) - len(begun.rstrip("\\"))) % 2 == 1
+        if goes_on:
+            begun = begun[:-1]
+            continue
+        if begun:
+            yield begun
+        begun = ""
+    if begun or goes_on:
+        yield begun
 
 
 def read(data: bytes, file: str | None = NAME) -> MetaProperties:
