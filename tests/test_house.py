@@ -214,3 +214,12 @@ def test_mypy_strict() -> None:
 
 def test_stubs_fit_the_compiled_core() -> None:
     tool("stubtest", "kafkarec._core", "--ignore-missing-stub", "--concise")
+
+
+def test_every_package_is_shipped() -> None:
+    """A folder of modules that setuptools is not told of is missing from the wheel, and from it alone."""
+    import tomllib
+
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    folders = {path.parent for path in files("kafkarec", suffixes={".py", ".pyx", ".pxd"})}
+    assert sorted(told) == sorted(".".join(folder.relative_to(ROOT).parts) for folder in folders)

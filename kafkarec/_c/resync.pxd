@@ -18,8 +18,8 @@ make it quadratic; and what one search found empty is not searched again.
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t
 
 from kafkarec._c.batch cimport (
-    ABSENT, BatchRow, LATEST_CODEC, LATEST_MAGIC, LOG_OVERHEAD, MAGIC_OFFSET, TO_LOOK, UP_TO_MAGIC, check_crc, frame,
-    read_batch,
+    ABSENT, BatchRow, LATEST_CODEC, LATEST_MAGIC, LOG_OVERHEAD, MAGIC_OFFSET, TO_LOOK, UP_TO_MAGIC, V0_OVERHEAD,
+    check_crc, frame, read_batch,
 )
 from kafkarec._c.endian cimport load_i32
 from kafkarec._c.input cimport Input, bad_until, peek, piece, reach
@@ -160,8 +160,8 @@ cdef inline int64_t search_on(Input* source, int64_t position, Search* search) n
         p = reach(source, position, UP_TO_MAGIC)
         if p == NULL:
             break
-        # the two cheapest looks first: magic 0 to 2, a size whose first byte is no sign bit
-        if p[MAGIC_OFFSET] <= LATEST_MAGIC and p[8] < 0x80:
+        # the cheapest looks first: magic 0 to 2, a size that is no less than any batch's
+        if p[MAGIC_OFFSET] <= LATEST_MAGIC and load_i32(p + 8) >= V0_OVERHEAD:
             readable = bad_until(source, position, position + 1) if source.bad_count > 0 else 0
             if readable > 0:
                 position = readable
