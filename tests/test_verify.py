@@ -111,8 +111,9 @@ def test_a_brokers_own_logs_have_nothing_wrong(folder: Path, sequences: bool) ->
     assert report.exit_status(strict=True) == 0
     [partition] = report.partitions
     mine = [case for case in golden.segment_files() if case.name.startswith(f"{folder.name}/")]
-    wanted = [case for case in mine if case.name.endswith(".log")]
+    wanted = [case for case in mine if case.name.endswith((".log", ".checkpoint"))]
     assert partition.total("batches") == sum(len(case.json["batches"]) for case in wanted)
+    assert len(partition.files) == len(wanted)
 
 
 def test_a_whole_data_folder_is_verified_side_by_side() -> None:
@@ -175,7 +176,7 @@ def test_the_report_is_frozen_printable_and_json(tmp_path: Path) -> None:
     [file] = told["partitions"][0]["files"]
     assert file["damage"][0]["reason"] == "crc_mismatch"
     assert [state for state, _, _ in file["ranges"]] == ["good", "damaged", "good"]
-    assert "offsets 3 to 5 lost" in str(report) and "crc mismatch" in str(report)
+    assert "offsets 3 to 5 lost" in str(report) and "crc_mismatch: stored" in str(report)
     assert "kafkarec salvage" in str(report)
     assert repr(report).startswith("<Report: damaged, 1 partition")
 

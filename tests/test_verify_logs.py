@@ -10,11 +10,13 @@ from pathlib import Path
 import builders
 import golden
 import pytest
+from media import Medium
 from test_verify import assert_tiles, kinds
 
 import kafkarec
 from kafkarec import checks
 from kafkarec.checks import Report, parallel
+from kafkarec.storage import Segment
 
 SEGMENTS = golden.VECTORS / "segments"
 
@@ -311,6 +313,16 @@ def test_a_file_that_cannot_be_opened_is_told_and_the_rest_is_verified(tmp_path:
     report = verified(folder)
     assert kinds(report, "error") == {"unreadable_file"}
     assert report.total("batches") == 1
+    assert report.exit_status() == 3  # could not, which is not: damaged
+
+
+def test_what_comes_over_a_wire_is_fetched_once() -> None:
+    """Compressed payloads are looked at twice, and read once."""
+    data = b"".join(builders.good_batch(50, base_offset=50 * i, codec="lz4") for i in range(20_000))
+    medium = Medium(data, 1 << 20, 8192)
+    report = verified(Segment("remote/x.log", "x.log", source=medium))
+    assert report.ok and report.total("batches") == 20_000
+    assert len(data) <= medium.fetched < 1.1 * len(data)
 
 
 # ---- what stands beside the batches

@@ -18,6 +18,7 @@ from . import headers, payloads, records
 from .epochs import EpochTrack
 from .notes import Notebook, Place
 from .offsets import OffsetTrack
+from .recent import remembered
 from .report import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, FileReport, Range
 from .rows import Rows
 
@@ -53,6 +54,7 @@ class FileFacts:
     damage_left_out: int = 0
     damaged_bytes: int = 0
     unreadable_bytes: int = 0
+    unread: int = 0
     max_timestamp: int | None = None
 
     @property
@@ -102,7 +104,7 @@ class FileFacts:
         """The file from its first byte to its last: what is neither damage nor tail is good."""
         found: list[Range] = []
         at = 0
-        end = self.size - self.remaining
+        end = self.size - self.remaining - self.unread
         for one in self.damage:
             if one.position > at:
                 found.append(Range(GOOD, at, one.position - at))
@@ -112,6 +114,8 @@ class FileFacts:
             found.append(Range(DAMAGED, at, end - at))
         elif end > at:
             found.append(Range(GOOD, at, end - at))
+        if self.unread:
+            found.append(Range(UNREADABLE, end, self.unread))
         if self.remaining:
             found.append(Range(PREALLOCATED if self.preallocated else TAIL, end, self.remaining))
         return tuple(found)
@@ -126,8 +130,10 @@ def examine(
     facts.offsets.rising = facts.is_log
     try:
         facts.size = segment.size
-        _read(segment, facts, wishes, list(followers), progress or (lambda done: None))
+        with remembered(segment) as reading:
+            _read(reading, facts, wishes, list(followers), progress or (lambda done: None))
     except OSError as error:
+        # Not the medium's: damage is told by the engine. Permissions, a network, a file that is gone.
         facts.notes.add("unreadable_file", (error.strerror or str(error)).lower())
     _judge(facts, segment)
     return facts
@@ -144,7 +150,7 @@ def _read(
     )  # fmt: skip
     for piece in pieces:
         rows = Rows(piece.batches)
-        end = _tile(facts, rows, piece, end)
+        end = raw.until = _tile(facts, rows, piece, end)
         if len(rows):
             facts.offsets.follow(rows, {one.position + one.length for one in piece.damage}, facts.notes)
             facts.epochs.follow(rows, facts.notes)
@@ -188,9 +194,9 @@ def _judge(facts: FileFacts, segment: Any) -> None:
     told = facts.good_bytes + facts.damaged_bytes + facts.unreadable_bytes + facts.remaining
     if told != size and "unreadable_file" not in notes:
         notes.add("tiling_broken", f"{told} bytes told of {size}")
-    if "unreadable_file" in notes and size > told:
-        reason = f"the file cannot be read from byte {told} on"
-        facts.add_damage([Damage(facts.path, told, size - told, None, None, size, "unreadable", reason)])
+    if "unreadable_file" in notes:
+        facts.unread = max(size - told, 0)
+        facts.unreadable_bytes += facts.unread
     if not size and "unreadable_file" not in notes:
         notes.add("empty_file", "no bytes")
     if facts.remaining:

@@ -17,6 +17,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ..storage import Segment, names
 from .files import FileFacts, examine
 from .notes import Notebook
 from .payloads import Wishes
@@ -43,12 +44,13 @@ class Workers(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """One piece of work of the log `owner`: segments in order, the first of which is number `first` of all. None of
-    them: its small files."""
+    """One piece of work of the log `owner`: files in order, the first of which is number `first` of all. None of them:
+    its small files. follow: producers are followed through them."""
 
     owner: int
     first: int
     segments: Sequence[Any]
+    follow: bool = False
 
 
 @dataclass
@@ -69,12 +71,11 @@ class Plan(NamedTuple):
     logs: Sequence[Any]
     units: Sequence[Unit]
     wishes: Wishes
-    sequences: bool
     done: Any
 
     @property
     def segments(self) -> list[Any]:
-        return [segment for log in self.logs for segment in log.segments]
+        return [segment for unit in self.units for segment in unit.segments]
 
 
 Result = tuple[list[FileFacts], Sequences | None] | Notebook
@@ -87,19 +88,32 @@ def examine_all(
     """The facts of each log. ChildProcessError where a worker process was killed."""
     units, first = [], 0
     for owner, log in enumerate(logs):
-        for some in [log.segments] if sequences else [[segment] for segment in log.segments]:
-            units.append(Unit(owner, first, some))
+        alone = [[segment] for segment in (*(() if sequences else log.segments), *snapshots(log))]
+        for some in ([log.segments] if sequences and log.segments else []) + alone:
+            units.append(Unit(owner, first, some, sequences and some is log.segments))
             first += len(some)
     units += [Unit(owner, 0, ()) for owner in range(len(logs))]
-    plan = Plan(logs, units, wishes, sequences, multiprocessing.RawArray("q", first + 1))
+    plan = Plan(logs, units, wishes, multiprocessing.RawArray("q", first + 1))
     found = [LogFacts() for _ in logs]
     for unit, result in zip(units, _run(plan, workers, progress), strict=True):
         if isinstance(result, Notebook):
             found[unit.owner].beside = result
         else:
             found[unit.owner].files += result[0]
-            found[unit.owner].follower = result[1]
+            found[unit.owner].follower = result[1] or found[unit.owner].follower
     return found
+
+
+def snapshots(log: Any) -> list[Segment]:
+    """The KRaft snapshots beside a metadata log's segments: files of batches that are no part of the log."""
+    folder = getattr(log, "_folder", None)
+    if folder is None:
+        return []
+    return [
+        Segment(folder.join(one.name), one.name, folder=folder, topic=log.topic, partition=log.partition, size=one.size)
+        for one in folder.entries()
+        if one.name.endswith(".checkpoint") and not one.is_dir and names.is_segment(one.name)
+    ]
 
 
 def _run(plan: Plan, workers: Workers, progress: Tick | None) -> list[Result]:
@@ -170,7 +184,7 @@ def _work(plan: Plan, number: int, progress: Tick | None = None) -> Result:
         raise Stopped
     if not unit.segments:
         return check_log(plan.logs[unit.owner])
-    follower = Sequences() if plan.sequences else None
+    follower = Sequences() if unit.follow else None
     facts = []
     for at, segment in enumerate(unit.segments, unit.first):
 

@@ -32,11 +32,12 @@ class Wishes(NamedTuple):
 
 
 class Ahead:
-    """Bytes of a file, read about 1 MiB at a time: batches lie one behind the other."""
+    """Bytes of a file, read about 1 MiB at a time: batches lie one behind the other. `until`: no further than that."""
 
     def __init__(self, read: Raw) -> None:
         self._read = read
         self._start = 0
+        self.until = 0
         self._block = memoryview(b"")
 
     def __call__(self, position: int, length: int) -> memoryview:
@@ -45,7 +46,7 @@ class Ahead:
         if at < 0 or at + length > len(self._block):
             self._start, at = position, 0
             try:
-                self._block = memoryview(self._read(position, max(length, _AHEAD)))
+                self._block = memoryview(self._read(position, max(length, min(_AHEAD, self.until - position))))
             except OSError:
                 # The read-ahead may touch a bad sector that the batch itself does not.
                 self._block = memoryview(self._read(position, length))

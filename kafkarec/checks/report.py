@@ -59,6 +59,11 @@ class FileReport:
     findings: tuple[Finding, ...] = ()
 
     @property
+    def is_log(self) -> bool:
+        """Whether its name says where its offsets begin (a .checkpoint's says where they end, a blob's nothing)."""
+        return self.base_offset is not None and ".log" in self.name
+
+    @property
     def places(self) -> int:
         """How many damaged places."""
         return len(self.damage) + self.damage_left_out
@@ -179,8 +184,11 @@ class Report:
         return _state(sum(file.places for file in self.files), self.findings)
 
     def exit_status(self, strict: bool = False) -> int:
-        """0: fine. 1: damage or an error (strict: or an anomaly). 3: what failed is this machine's, not the file's."""
-        if self.damage and all(_is_ours(one.reason) for one in self.damage) and not _has(self.findings, ERROR):
+        """0: fine. 1: damage or an error (strict: or an anomaly). 3: all that failed is not the file's fault: a limit,
+        permissions, the network."""
+        troubles = {one.kind for one in self.findings if one.severity == ERROR} - {"unreadable_file"}
+        troubles |= {one.reason for one in self.damage if not _is_ours(one.reason)}
+        if self.state in ("damaged", ERROR) and not troubles:
             return 3
         bad = self.state in ("damaged", "error") or (strict and self.state == "anomaly")
         return int(bad)

@@ -10,7 +10,6 @@ from typing import Any
 
 from .. import storage
 from ..storage import LogDir
-from ..storage.folders import LocalFolder
 from . import partition, sidefiles
 from .notes import Finding, Notebook
 from .parallel import LogFacts, Tick, Workers, examine_all
@@ -66,13 +65,13 @@ def verify(
         logs = storage.logs(x)
         sizes = sum(_size(segment) for log in logs for segment in log.segments)
         wishes = Wishes(sizes <= WALKED_ANYWAY if deep is None else deep, max_decompressed_bytes)
-        local = _are_local(logs)
+        local = all(sidefiles.is_local(segment) for log in logs for segment in log.segments)
         workers = Workers(
             threads or (1 if local else REMOTE_THREADS), processes if local and sizes >= WORTH_A_FORK else 1
         )
         facts = examine_all(logs, wishes, sequences, workers, progress)
         partitions = [_put_together(x, log, one) for log, one in zip(logs, facts, strict=True)]
-        own = _around(x, wishes, bool(logs))
+        own = _around(x, wishes, partitions)
     partitions.sort(key=lambda one: (STATES.index(one.state), -one.places, one.name))
     return Report(given, tuple(partitions), own, time.monotonic() - begin)
 
@@ -84,10 +83,6 @@ def _size(segment: Any) -> int:
         return 0
 
 
-def _are_local(logs: Sequence[Any]) -> bool:
-    return all(isinstance(segment._folder, LocalFolder) for log in logs for segment in log.segments)
-
-
 def _put_together(x: Any, log: Any, facts: LogFacts) -> PartitionReport:
     offsets = partition.cleaner_offsets(x if isinstance(x, LogDir) else os.path.dirname(os.path.abspath(log.path)))
     cleaned = None
@@ -96,11 +91,11 @@ def _put_together(x: Any, log: Any, facts: LogFacts) -> PartitionReport:
     return partition.put_together(log, facts, cleaned)
 
 
-def _around(x: Any, wishes: Wishes, any_log: bool) -> tuple[Finding, ...]:
+def _around(x: Any, wishes: Wishes, partitions: Sequence[PartitionReport]) -> tuple[Finding, ...]:
     """What holds for the whole."""
     notes = Notebook()
-    if not wishes.deep and any_log:
+    if not wishes.deep and partitions:
         notes.add("records_not_walked", "records were not walked byte by byte (more than 32 MiB)")
     if isinstance(x, LogDir):
-        sidefiles.check_folder(x, notes)
+        sidefiles.check_folder(x, partitions, notes)
     return tuple(notes)

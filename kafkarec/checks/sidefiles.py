@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from ..errors import KafkaRecordError
 from ..indexes import check as index_check
 from ..indexes import txn_index
+from ..storage.folders import LocalFolder
 from .kinds import ANOMALY, ERROR, NOTE, kind_of
 from .notes import Notebook, Place
+from .report import PartitionReport
 
 _SEVERITIES = {index_check.ERROR: ERROR, index_check.WARNING: ANOMALY, index_check.NOTE: NOTE}
 _LISTED = 20
@@ -22,21 +24,55 @@ def check_log(log: Any) -> Notebook:
     for one in getattr(log, "left_out", ()):
         notes.add("file_left_out", f"{one.name}: {one.why}")
     try:
+        if all(is_local(segment) for segment in log.segments):
+            _transactions(log, notes)
+        elif not any(segment.sidecar(suffix) for segment in log.segments for suffix in (".index", ".txnindex")):
+            return notes  # comparing would fetch all headers once more
         _take(index_check.check_log(log), str(log.path), notes)
-        _transactions(log, notes)
     except (OSError, KafkaRecordError) as error:
         notes.add("sidefiles_unchecked", f"what stands beside the log could not be compared: {error}")
     return notes
 
 
-def check_folder(folder: Any, notes: Notebook) -> None:
+class _Reach(NamedTuple):
+    """How far a log goes, as its verified segments say: nothing is read again."""
+
+    topic: str | None
+    partition: int | None
+    start_offset: int | None
+    next_offset: int | None
+
+
+class _Folder:
+    """A data folder's own files, and the reach of its logs."""
+
+    def __init__(self, folder: Any, logs: Sequence[_Reach]) -> None:
+        self.folder_file = folder.folder_file
+        self._logs = logs
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._logs)
+
+
+def check_folder(folder: Any, partitions: Iterable[PartitionReport], notes: Notebook) -> None:
     """meta.properties and the *-checkpoint files of a data folder."""
     for one in folder.left_out:
         notes.add("file_left_out", f"{one.name}: {one.why}")
+    reach = []
+    for log in partitions:
+        files = [file for file in log.files if file.is_log]
+        ends = [file.next_offset for file in files if file.next_offset is not None]
+        begin = files[0].base_offset if files else None
+        reach.append(_Reach(log.topic, log.partition, begin, max(ends, default=begin)))
     try:
-        _take(index_check.check_folder(folder), str(folder.path), notes)
+        _take(index_check.check_folder(_Folder(folder, reach)), str(folder.path), notes)
     except (OSError, KafkaRecordError) as error:
         notes.add("sidefiles_unchecked", f"the folder's own files could not be compared: {error}")
+
+
+def is_local(segment: Any) -> bool:
+    """Whether reading it again costs next to nothing."""
+    return isinstance(segment._folder, LocalFolder)
 
 
 def _take(findings: Iterable[index_check.Finding], folder: str, notes: Notebook) -> None:
