@@ -17,6 +17,7 @@ from test_diff import batch, log
 import kafkarec
 from kafkarec import storage
 from kafkarec.rescue import Refused, salvage
+from kafkarec.rescue import rows as rows_room
 
 LOGS = sorted(path for path in SEGMENTS.glob("*/*.log"))
 # What verify says of a log with batches missing: that they are. An epoch may have been hit, no checksum covers it; a
@@ -182,10 +183,58 @@ def test_a_base_offset_that_was_hit_does_not_outlaw_what_follows(tmp_path: Path)
     report = salvage(source, tmp_path / "out")
     assert copied(tmp_path / "out") == b"".join(parts[:2] + parts[3:])
     assert aside(tmp_path / "out") == wild
+    assert [one.reason for one in report.partitions[0].set_aside] == ["outside_of_segment"]
+    assert report.partitions[0].lost == [(20, 29)]
+    high = (9000).to_bytes(8, "big") + parts[2][8:]
+    report = salvage(log(tmp_path / "orders-2", [*parts[:2], high, *parts[3:]]), tmp_path / "high")
+    assert copied(tmp_path / "high") == b"".join(parts[:2] + parts[3:]) and aside(tmp_path / "high") == high
     assert [one.reason for one in report.partitions[0].set_aside] == ["offset_out_of_order"]
     low = (5).to_bytes(8, "big") + parts[2][8:]
     salvage(log(tmp_path / "orders-1", [*parts[:2], low, *parts[3:]]), tmp_path / "low")
     assert copied(tmp_path / "low") == b"".join(parts[:2] + parts[3:])
+
+
+@pytest.mark.parametrize("window", [8, 2048])
+def test_blocks_of_another_file_do_not_outlaw_a_log(
+    tmp_path: Path, window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system that lost its way: a run of batches with other offsets in the middle of a log."""
+    monkeypatch.setattr(rows_room, "_WINDOW", window)
+    own = [batch(i * 10, 10) for i in range(40)]
+    for number, start in enumerate((100_000, 0, 5)):
+        foreign = [batch(start + i * 3, 3, epoch=7) for i in range(3)]
+        for at in (0, 1, 20, 38):
+            source = log(tmp_path / f"{number}-{at}" / "orders-0", [*own[:at], *foreign, *own[at:]])
+            if at == 0:
+                (source / f"{start:020}.log").rename(source / f"{0:020}.log")
+            out = tmp_path / f"out{number}-{at}"
+            salvage(source, out)
+            assert copied(out).endswith(b"".join(own[at + 3 :])), (start, at)
+            assert len(copied(out)) >= len(own[0]) * 36
+
+
+@pytest.mark.parametrize("turn", range(5))
+def test_the_largest_rising_part_is_kept(turn: int) -> None:
+    """Against the plain quadratic way."""
+    random_ = random.Random(turn)
+    for _ in range(200):
+        window = [
+            row_at(base := random_.randrange(60), base + random_.randrange(4)) for _ in range(random_.randint(0, 14))
+        ]
+        start = random_.randrange(10)
+        best = [0] * len(window)
+        for i, row in enumerate(window):
+            if row.base >= start:
+                best[i] = 1 + max([best[j] for j in range(i) if best[j] and window[j].last < row.base], default=0)
+        gone: list[object] = []
+        kept = rows_room._rising(window, start, rows_room.Notes([], gone.append, [], {}))
+        assert len(kept) == max(best, default=0) and len(kept) + len(gone) == len(window)
+        assert all(one.last < other.base for one, other in pairwise(kept))
+        assert not kept or kept[0].base >= start
+
+
+def row_at(base: int, last: int) -> rows_room.Row:
+    return rows_room.Row(base, last, 0, 0, 1, 1, None, 0, False, 0)  # type: ignore[arg-type]
 
 
 def test_batches_of_another_segment_are_set_aside(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ blocks of one file into another. Such batches are set aside, never dropped.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from kafkarec.errors import REASONS
@@ -19,6 +21,8 @@ from .sources import Source
 _COLUMNS = ("base_offset", "last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "record_count", "position")
 # Behind a good checksum: the bytes are what was written, and yet no reader can use them. They are set aside.
 _FIRST_PAYLOAD_REASON = list(REASONS).index("crc_mismatch") + 1
+_WINDOW = 2048  # batches that are looked at together, to tell who is out of order
+_MOST_OFFSETS = 2**31  # of a segment
 _LOOK = 64  # bytes of a tail that tell what it is
 _WHOLE_BATCH = frozenset(list(REASONS)[_FIRST_PAYLOAD_REASON:]) - {"unreadable", "control_record_invalid"}
 
@@ -61,12 +65,13 @@ class Aside(NamedTuple):
 
 class Notes(NamedTuple):
     """Where a reading leaves what is not a row. `tail`: (path, position, length, kind) of bytes at a file's end that
-    are no batch and no damage, "cut" or "preallocated"; `ended_in_damage`: sources whose last word was damage."""
+    are no batch and no damage, "cut" or "preallocated"; `ended_in_damage`: source -> its next offset, where the last
+    thing in it is damage."""
 
     damage: list[Damage]
     aside: Callable[[Aside], None]
     tail: list[tuple[str, int, int, str]]
-    ended_in_damage: set[int]
+    ended_in_damage: dict[int, int | None]
 
 
 def read(segment: Segment, number: int, next_offset: int | None, cap: int, notes: Notes) -> Iterator[Row]:
@@ -96,10 +101,9 @@ def read(segment: Segment, number: int, next_offset: int | None, cap: int, notes
         damaged = damaged or bool(waiting)
         if piece.remaining:
             notes.tail.append((segment.path, end, piece.remaining, _tail(segment, end)))
+    notes.ended_in_damage.pop(number, None)
     if damaged:
-        notes.ended_in_damage.add(number)
-    else:
-        notes.ended_in_damage.discard(number)
+        notes.ended_in_damage[number] = next_offset
 
 
 def _tail(segment: Segment, position: int) -> str:
@@ -114,48 +118,83 @@ def ordered(
 ) -> Iterator[Row]:
     """The batches of segments in order (of one of them: `only`) whose offsets go up; those that do not are set aside.
 
-    A batch is out of place where its offsets lie outside of its segment's, by the names of this and the next one; and
-    where the batch behind it goes on from the one in front of it.
+    A batch is out of place where its offsets lie outside of its segment's, by the names of this and the next one, or
+    more than 2^31 above its base; and where more of the batches around it go up without it than with it.
     """
-    previous: Row | None = None
-    for row, low, high in _bounded(segments, number, next_offset, cap, notes, only):
-        if row.base < low or (high is not None and row.last >= high):
-            notes.aside(_aside(row, "outside_of_segment"))
+    window: list[Row] = []
+    for row in _within(segments, number, next_offset, cap, notes, only):
+        window.append(row)
+        if len(window) == 2 * _WINDOW:
+            kept = _rising(window, next_offset, notes)
+            window = kept[_WINDOW:]
+            yield from kept[:_WINDOW]
+            if len(kept) > _WINDOW:
+                next_offset = kept[_WINDOW - 1].last + 1
+            elif kept:
+                next_offset = kept[-1].last + 1
+    yield from _rising(window, next_offset, notes)
+
+
+def _rising(window: list[Row], next_offset: int, notes: Notes) -> list[Row]:
+    """The largest part of the batches whose offsets go up from `next_offset` on; the others are set aside.
+
+    A longest increasing subsequence: `ends[n]` is the batch with the lowest last offset that n others can precede.
+    """
+    if not window or (window[0].base >= next_offset and all(one.last < other.base for one, other in pairwise(window))):
+        return window
+    ends: list[int] = []
+    lasts: list[int] = []
+    before: list[int] = [-1] * len(window)
+    for at, row in enumerate(window):
+        if row.base < next_offset:
             continue
-        if previous is not None:
-            if row.base > previous.last:
-                next_offset = previous.last + 1
-                yield previous
-            elif row.base >= next_offset:  # the one in between jumped ahead
-                notes.aside(_aside(previous, "offset_out_of_order"))
-                row = row._replace(damaged=row.damaged or previous.damaged)
-            else:
-                notes.aside(_aside(row, "offset_out_of_order"))
-                continue
-        elif row.base < next_offset:
+        length = bisect_left(lasts, row.base)
+        before[at] = ends[length - 1] if length else -1
+        if length == len(ends):
+            ends.append(at)
+            lasts.append(row.last)
+        elif row.last < lasts[length]:
+            ends[length], lasts[length] = at, row.last
+    chosen = set()
+    at = ends[-1] if ends else -1
+    while at >= 0:
+        chosen.add(at)
+        at = before[at]
+    kept: list[Row] = []
+    lost = False
+    for number, row in enumerate(window):
+        if number in chosen:
+            kept.append(row._replace(damaged=row.damaged or lost))
+            lost = False
+        else:
             notes.aside(_aside(row, "offset_out_of_order"))
-            continue
-        previous = row
-    if previous is not None:
-        yield previous
+            lost = True
+    return kept
 
 
 def _aside(row: Row, reason: str) -> Aside:
     return Aside(row.segment, row.position, row.size, row.base, row.last, reason, row.source)
 
 
-def _bounded(
+def _within(
     segments: list[Segment], number: int, next_offset: int, cap: int, notes: Notes, only: int | None
-) -> Iterator[tuple[Row, int, int | None]]:
-    """Rows with the lowest offset of their segment, and that of the next segment."""
+) -> Iterator[Row]:
+    """Batches whose offsets are those of their segment."""
     borders: list[int | None] = [segment.base_offset for segment in segments]
     for at, segment in enumerate(segments):
         if only not in (None, at):
             continue
         low = borders[at] or 0
-        high = next((border for border in borders[at + 1 :] if border is not None and border > low), None)
+        later = (border for border in borders[at + 1 :] if border is not None and border > low)
+        high = min(next(later, low + _MOST_OFFSETS), low + _MOST_OFFSETS)
+        lost = False
         for row in read(segment, number, max(next_offset, low), cap, notes):
-            yield row, low, high
+            if low <= row.base and row.last < high:
+                yield row._replace(damaged=True) if lost else row
+                lost = False
+            else:
+                notes.aside(_aside(row, "outside_of_segment"))
+                lost = True
 
 
 def loose(segment: Segment, number: int, cap: int, notes: Notes) -> list[list[Row]]:

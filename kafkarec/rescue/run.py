@@ -166,7 +166,7 @@ class _Run:
             return
         part = PartitionReport(whole.folder, start_offset=whole.start_offset, next_offset=whole.next_offset)
         damage: list[Damage] = []
-        ended = {0} if whole.ends_in_damage else set()
+        ended: dict[int, int | None] = {0: whole.next_offset} if whole.ends_in_damage else {}
         writer = self._writer(work, step, part, journal)
         notes = Notes(damage, writer.set_aside, part.tails, ended)
         try:
@@ -189,7 +189,8 @@ class _Run:
                 for segment in source.segments:
                     segment.close()
         part.damage = [one._asdict() for one in damage] + part.damage
-        part.ends_in_damage = bool(ended) and all(number in ended for number in range(len(work.sources)))
+        end = part.next_offset or 0
+        part.ends_in_damage = any(place is None or place >= end for place in ended.values())
         if journal is not None:
             journal.add(whole.folder, step, part.to_dict())
         whole.add(part)
@@ -214,7 +215,7 @@ class _Run:
         whole = self._new(work)
         part = PartitionReport(whole.folder, sources=[segment.path])
         damage: list[Damage] = []
-        ended: set[int] = set()
+        ended: dict[int, int | None] = {}
         writer = self._writer(work, "all", part, journal)
         writers = [writer]
         try:

@@ -81,7 +81,8 @@ def _add(by_key: dict[Any, Partition], log: Log, alone: bool, topic: str | None,
     named_partition = log.partition if partition is None else partition
     known = named_topic is not None and named_partition is not None
     folder = os.path.dirname(os.path.abspath(log.path)) if alone else os.path.abspath(log.path)
-    loose = alone and log.segments[0].base_offset is None
+    # A .checkpoint begins at offset 0 and ends at the offset in its name.
+    loose = alone and (log.segments[0].base_offset is None or log.segments[0].name.endswith(".checkpoint"))
     own = os.path.abspath(log.path) if loose else folder
     into = by_key.setdefault((named_topic, named_partition) if known else own, Partition("", None, None))
     if known:
