@@ -238,16 +238,10 @@ class ProducerStates:
         known = self.producers.get(_number(row["producer_id"]))
         if known is None or row["is_control"]:
             return None
-        if known.first_offset is not None and not row["is_transactional"]:
+        verdict = _judge_sequence(known, _number(row["producer_epoch"]), row["base_sequence"], row["last_sequence"])
+        if verdict is None and known.first_offset is not None and not row["is_transactional"]:
             return "not_transactional"
-        epoch, first = _number(row["producer_epoch"]), _number(row["base_sequence"])
-        if first < 0 or known.producer_epoch == NONE:
-            return None
-        if epoch < known.producer_epoch:
-            return "old_epoch"
-        if epoch > known.producer_epoch:
-            return "new_epoch_not_from_zero" if first else None
-        return _judge_sequence(known, first, _number(row["last_sequence"]))
+        return verdict
 
     def _producer(self, producer_id: int) -> Producer:
         found = self.producers.get(producer_id)
@@ -256,8 +250,14 @@ class ProducerStates:
         return found
 
 
-def _judge_sequence(known: Producer, first: int, last: int) -> str | None:
-    """Within one epoch."""
+def _judge_sequence(known: Producer, epoch: int, first: int | None, last: int | None) -> str | None:
+    """ProducerAppendInfo.checkProducerEpoch and checkSequence, behind ProducerStateEntry.findDuplicateBatch."""
+    if epoch < known.producer_epoch:
+        return "old_epoch"
+    if first is None or first < 0 or known.producer_epoch == NONE:
+        return None
+    if epoch > known.producer_epoch:
+        return "new_epoch_not_from_zero" if first else None
     if any((batch.first_sequence, batch.last_sequence) == (first, last) for batch in known.batches):
         return "duplicate"
     newest = known.last.last_sequence if known.last else NONE
