@@ -16,6 +16,7 @@ from .errors import (
     UnsupportedMagicError,
 )
 from .faults import Damage
+from .later import __getattr__ as __getattr__
 from .lists import RecordLists, decode_each, scan_each
 from .log import build_info, logger
 from .reader import batches, decode, scan, stream
@@ -63,17 +64,3 @@ __all__ = [
     "stream",
     "verify",
 ]
-
-# Imported when they are asked for: who only decodes, in a Spark worker say, need not wait for them.
-_LATER = {"Report": "checks", "verify": "checks", "SalvageReport": "rescue", "salvage": "rescue"}
-_PACKAGES = ("explain", "indexes", "messages")
-
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name in _PACKAGES:
-        return import_module(f".{name}", __name__)
-    if name not in _LATER:
-        raise AttributeError(f"module 'kafkarec' has no attribute {name!r}")
-    return getattr(import_module(f".{_LATER[name]}", __name__), name)

@@ -71,7 +71,7 @@ cdef inline int64_t engine_skip(Engine* e, int* status) noexcept nogil:
     """Where the damage that begins here ends: reading goes on there."""
     cdef int64_t end = e.fault.next_position
     remember_good(e)
-    if not (CRC_MISMATCH < status[0] < UNREADABLE and e.options.check_crc):     # else the checksum vouches for the claim
+    if not (CRC_MISMATCH < status[0] < UNREADABLE and e.options.check_crc):   # else its CRC vouches for the claim
         end = damage_end(&e.input, &e.fault, &e.search)
     if unreadable_before(e, end):
         status[0] = UNREADABLE

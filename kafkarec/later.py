@@ -1,0 +1,19 @@
+"""Names of the package that are imported when they are asked for: who only decodes, in a Spark worker say, need not
+wait for them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_NAMES = {"Report": "checks", "verify": "checks", "SalvageReport": "rescue", "salvage": "rescue"}
+_PACKAGES = ("explain", "indexes", "messages")
+
+
+def __getattr__(name: str) -> Any:
+    """Python asks this of `kafkarec` for every name that it does not have (PEP 562)."""
+    if name in _PACKAGES:
+        return import_module(f"{__package__}.{name}")
+    if name not in _NAMES:
+        raise AttributeError(f"module {__package__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__package__}.{_NAMES[name]}"), name)
