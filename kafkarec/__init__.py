@@ -1,6 +1,6 @@
 """Kafka record batches without a broker: bytes to Arrow columns, and what is wrong with them."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ._core import release_memory
 from ._version import __version__
