@@ -306,6 +306,41 @@ def test_a_source_that_dies_between_checking_and_copying(tmp_path: Path) -> None
     assert one.lost == [(50, 59)] and (one.batches, one.size) == (11, len(kept))
 
 
+def test_a_file_that_cannot_be_opened_is_damage(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.open
+    bad = str(source / "orders-0" / f"{30:020}.log")
+
+    def opened(path: Any, *args: Any, **kwargs: Any) -> int:
+        if path == bad:
+            raise OSError(errno.EIO, "Input/output error", path)
+        return real(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "open", opened)
+    report = salvage(source, tmp_path / "out")
+    one = report.partitions[0]
+    size = Path(bad).stat().st_size
+    assert [(d["reason"], d["file"], d["length"]) for d in one.damage] == [("unreadable", bad, size)]
+    assert one.lost == [(30, 59)] and one.batches == 6
+    bad = str(source / "orders-0" / f"{60:020}.log")
+    monkeypatch.setattr(os, "open", lambda path, *a, **k: (_ for _ in ()).throw(PermissionError(13, "no", path)))
+    with pytest.raises(PermissionError):
+        salvage(source, tmp_path / "out2")
+
+
+def test_a_folder_that_cannot_be_listed(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.scandir
+
+    def scandir(path: Any) -> Any:
+        if str(path).endswith("orders-0"):
+            raise OSError(errno.EIO, "Input/output error", path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    report = salvage(source, tmp_path / "out")
+    assert [one.folder for one in report.partitions] == ["other-1"]
+    assert (str(source / "orders-0"), "cannot be read: input/output error") in report.left_out
+
+
 @pytest.mark.parametrize("broken", [(), ("_copy_file_range",), ("_copy_file_range", "_sendfile")])
 @pytest.mark.parametrize("error", [errno.EXDEV, errno.ENOSYS, errno.EIO])
 def test_every_way_of_copying(

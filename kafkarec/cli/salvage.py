@@ -8,7 +8,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kafkarec.errors import KafkaRecordError
@@ -30,6 +31,8 @@ EXAMPLES = """examples:
   kafkarec salvage 'lost+found/#12345' -o rescued --topic orders --partition 0
 
 exit status: 0 all of it is saved, 1 something is damaged or set aside (the rest is saved), 2 wrong use, 3 could not"""
+
+_BETWEEN = 0.2  # seconds
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,11 +61,11 @@ def run(args: argparse.Namespace) -> int:
         raise WrongUse("--topic and --partition belong together")
     out = args.output or os.path.join(tempfile.gettempdir(), "kafkarec-dry-run")
     try:
-        with spooled(args.sources, out, args.dry_run) as sources:
+        with spooled(args.sources, out, args.dry_run) as sources, progress_line() as progress:
             report = salvage(
                 sources, out, as_partition=args.as_partition, dry_run=args.dry_run, topic=args.topic,
                 partition=args.partition, check_free_space=not args.ignore_space,
-                max_decompressed_bytes=args.max_decompressed_bytes,
+                max_decompressed_bytes=args.max_decompressed_bytes, progress=progress,
             )  # fmt: skip
     except KafkaRecordError:
         raise
@@ -72,6 +75,26 @@ def run(args: argparse.Namespace) -> int:
         raise CouldNot(_failed(error, out)) from error
     _print(report, args.format)
     return FINE if report.ok else DAMAGED
+
+
+@contextmanager
+def progress_line() -> Iterator[Callable[[str, int], None] | None]:
+    """How far the copying is, on standard error, on a terminal only; gone at the end."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    last = 0.0
+
+    def tell(path: str, position: int) -> None:
+        nonlocal last
+        if time.monotonic() - last > _BETWEEN:
+            last = time.monotonic()
+            print(f"\r\x1b[K{safe(path)[-60:]}: {position >> 20} MiB", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield tell
+    finally:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def _failed(error: OSError, out: str) -> str:

@@ -10,13 +10,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from kafkarec import faults
 from kafkarec.errors import REASONS
 from kafkarec.faults import Damage
+from kafkarec.records import BatchTable
 from kafkarec.storage import Segment
 
-from .sources import Source
+from .sources import MEDIUM, Source
 
 _COLUMNS = ("base_offset", "last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "record_count", "position")
 # Behind a good checksum: the bytes are what was written, and yet no reader can use them. They are set aside.
@@ -76,9 +78,8 @@ class Notes(NamedTuple):
 
 def read(segment: Segment, number: int, next_offset: int | None, cap: int, notes: Notes) -> Iterator[Row]:
     """The good batches of one file, as they lie there."""
-    stream = segment.stream(columns=[], control=True, errors="skip", check_crcs=True, max_decompressed_bytes=cap)
     damaged, end = number in notes.ended_in_damage, 0
-    for piece in stream:
+    for piece in _pieces(segment, cap, next_offset):
         waiting = sorted(piece.damage, key=lambda damage: damage.position)
         for damage in waiting:
             notes.damage.append(damage)
@@ -104,6 +105,29 @@ def read(segment: Segment, number: int, next_offset: int | None, cap: int, notes
     notes.ended_in_damage.pop(number, None)
     if damaged:
         notes.ended_in_damage[number] = next_offset
+
+
+def _pieces(segment: Segment, cap: int, next_offset: int | None) -> Iterator[Any]:
+    """The file in pieces; a file that cannot even be opened is damage as a whole."""
+    try:
+        with segment.opened():
+            pass
+    except OSError as error:
+        if error.errno not in MEDIUM:
+            raise
+        fault = {"position": 0, "file": segment.path, "detail": (error.strerror or str(error)).lower()}
+        text = faults.sentence("unreadable", fault)
+        yield _Lost([Damage(segment.path, 0, segment.size, next_offset, None, segment.size, "unreadable", text)])
+        return
+    yield from segment.stream(columns=[], control=True, errors="skip", check_crcs=True, max_decompressed_bytes=cap)
+
+
+class _Lost(NamedTuple):
+    """A piece that is nothing but damage."""
+
+    damage: list[Damage]
+    batches: Any = BatchTable.of([])
+    remaining: int = 0
 
 
 def _tail(segment: Segment, position: int) -> str:

@@ -8,6 +8,7 @@ any other file (an image, #12345)     loose: its batches may stand in any order;
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,6 +18,10 @@ from kafkarec import storage
 from kafkarec.storage import Log, LogDir, Segment, names
 
 from .places import Refused
+
+# What the medium answers when it has lost something. Everything else (no permission, a network that is away) is no
+# damage: it ends the run, and can be mended.
+MEDIUM = {errno.EIO, errno.EUCLEAN, errno.EBADMSG, errno.ENXIO, errno.ENODATA}
 
 
 @dataclass
@@ -61,19 +66,42 @@ def find(given: Iterable[Any], topic: str | None = None, partition: int | None =
     by_key: dict[Any, Partition] = {}
     left_out: list[tuple[str, str]] = []
     for one in given:
-        opened = one if isinstance(one, Segment | Log | LogDir) else storage.open(one)
-        if isinstance(opened, Log | LogDir):
-            left_out += [(os.path.join(opened.path, name), why) for name, why in opened.left_out]
-        for log in storage.logs(opened):
-            if log is not opened and isinstance(opened, LogDir):
-                left_out += [(os.path.join(log.path, name), why) for name, why in log.left_out]
-            if log.segments:
-                _add(by_key, log, isinstance(opened, Segment), topic, partition)
+        for opened in _open(one, left_out):
+            if isinstance(opened, Log | LogDir):
+                left_out += [(os.path.join(opened.path, name), why) for name, why in opened.left_out]
+            for log in storage.logs(opened):
+                if log is not opened and isinstance(opened, LogDir):
+                    left_out += [(os.path.join(log.path, name), why) for name, why in log.left_out]
+                if log.segments:
+                    _add(by_key, log, isinstance(opened, Segment), topic, partition)
     partitions = list(by_key.values())
     if not partitions:
         raise Refused("there is nothing to salvage: no .log file was found; name files themselves to have them read")
     _name(partitions)
     return Found(partitions, left_out)
+
+
+def _open(one: Any, left_out: list[tuple[str, str]]) -> list[Segment | Log | LogDir]:
+    """What a path is. Of a data folder that cannot be opened as a whole (a dying disk) every partition that can be."""
+    if isinstance(one, Segment | Log | LogDir):
+        return [one]
+    try:
+        return [storage.open(one)]
+    except OSError as error:
+        if error.errno not in MEDIUM or not os.path.isdir(one):
+            raise
+        below: list[Segment | Log | LogDir] = []
+        for name in sorted(os.listdir(one)):
+            folder = os.path.join(os.fsdecode(one), name)
+            if names.folder(name) is None or not os.path.isdir(folder):
+                continue
+            try:
+                below.append(storage.open(folder))
+            except OSError as reason:
+                left_out.append((folder, f"cannot be read: {(reason.strerror or str(reason)).lower()}"))
+        if not below:
+            raise
+        return below
 
 
 def _add(by_key: dict[Any, Partition], log: Log, alone: bool, topic: str | None, partition: int | None) -> None:
