@@ -133,6 +133,37 @@ def test_what_the_broker_would_have_said(name: str) -> None:
     assert found is None or found in VERDICTS
 
 
+_KAFKAS = {
+    None: "taken",
+    "duplicate": "duplicate",
+    "old_epoch": "epoch",
+    "not_transactional": "transaction",
+    "sequence_gap": "sequence",
+    "out_of_order": "sequence",
+    "new_epoch_not_from_zero": "sequence",
+}
+
+
+def test_kafkas_own_verdicts() -> None:
+    """Random batches that ProducerAppendInfo of Kafka 4.3 judged (vectors/indexes/BIRTH.md)."""
+    states, seen = ProducerStates(), set()
+    for line in (SEGMENTS.parent / "indexes" / "judged.txt").read_text().splitlines():
+        kind, *words = line.split()
+        if kind == "run":
+            states = ProducerStates()
+        elif kind == "m":
+            pid, epoch, offset = map(int, words)
+            states.append(marker_row(offset, pid=pid, epoch=epoch), COMMIT)
+        else:
+            pid, epoch, base, last, first, _ = map(int, words[:6])
+            batch = row(base, last - base + 1, pid=pid, epoch=epoch, first=first, is_transactional=words[6] == "true")
+            verdict = states.judge(batch)
+            assert _KAFKAS[verdict] == words[7], line
+            seen.add(verdict)
+            states.append(batch)
+    assert seen == set(_KAFKAS)
+
+
 def test_a_plain_batch_inside_a_transaction() -> None:
     states = of(row(0, first=0, is_transactional=True))
     assert states.judge(row(3, first=3)) == "not_transactional"

@@ -11,8 +11,8 @@ import org.apache.kafka.storage.internals.checkpoint.LeaderEpochCheckpointFile;
 import org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache;
 import org.apache.kafka.storage.internals.log.*;
 
-/** Random partition folders, and what LogSegment.recover makes of them: MakeLogs OUT FIRST_SEED END_SEED BATCHES. */
-public class MakeLogs {
+/** Random partition folders, and what LogSegment.recover makes of them: RecoveredLogs OUT FIRST_SEED END_SEED BATCHES. */
+public class RecoveredLogs {
     static Random r; static int most;
     static final KafkaScheduler SCHED = new KafkaScheduler(1);
     static final Compression[] CODECS = {Compression.NONE, Compression.gzip().build(), Compression.snappy().build(), Compression.lz4().build(), Compression.zstd().build()};
