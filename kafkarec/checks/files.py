@@ -55,7 +55,7 @@ class FileFacts:
     damaged_bytes: int = 0
     unreadable_bytes: int = 0
     unread: int = 0
-    max_timestamp: int | None = None
+    transactional: bool = False
 
     @property
     def is_log(self) -> bool:
@@ -184,8 +184,7 @@ def _tile(facts: FileFacts, rows: Rows, piece: RecordColumns, end: int) -> int:
 def _sum_up(facts: FileFacts, rows: Rows) -> None:
     facts.batches += len(rows)
     facts.records += sum(1 if count is None else count for count in rows["record_count"])
-    times = [time for time in rows["max_timestamp"] if time is not None]
-    facts.max_timestamp = max([*times, *([] if facts.max_timestamp is None else [facts.max_timestamp])], default=None)
+    facts.transactional = facts.transactional or any(rows["is_transactional"])
 
 
 def _judge(facts: FileFacts, segment: Any) -> None:

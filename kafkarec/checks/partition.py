@@ -39,6 +39,8 @@ def put_together(log: Any, facts: LogFacts, cleaned: bool | None) -> PartitionRe
         notes.add("gaps_explained", gaps.in_words(explained))
         notes.take(facts.follower.notes)
     notes.take(facts.beside)
+    if any(one.transactional for one in files) and all(map(sidefiles.is_local, log.segments)):
+        sidefiles.check_transactions(log, notes)
     return PartitionReport(
         path=str(log.path),
         topic=log.topic,

@@ -19,16 +19,14 @@ _LISTED = 20
 
 
 def check_log(log: Any) -> Notebook:
-    """The small files of a partition against its batches, and its transactions. Reads headers and markers once more."""
+    """The small files of a partition against its batches. Reads headers and markers once more."""
     notes = Notebook()
     for one in getattr(log, "left_out", ()):
         notes.add("file_left_out", f"{one.name}: {one.why}")
     try:
-        if all(is_local(segment) for segment in log.segments):
-            _transactions(log, notes)
-        elif not any(segment.sidecar(suffix) for segment in log.segments for suffix in (".index", ".txnindex")):
-            return notes  # comparing would fetch all headers once more
-        _take(index_check.check_log(log), str(log.path), notes)
+        beside = any(segment.sidecar(suffix) for segment in log.segments for suffix in (".index", ".txnindex"))
+        if beside or all(is_local(segment) for segment in log.segments):  # else: all headers over the wire once more
+            _take(index_check.check_log(log), str(log.path), notes)
     except (OSError, KafkaRecordError) as error:
         notes.add("sidefiles_unchecked", f"what stands beside the log could not be compared: {error}")
     return notes
@@ -86,12 +84,13 @@ def _take(findings: Iterable[index_check.Finding], folder: str, notes: Notebook)
         )
 
 
-def _transactions(log: Any, notes: Notebook) -> None:
+def check_transactions(log: Any, notes: Notebook) -> None:
     """Those that hang. The log may be a copy of a moment: an open one alone is nothing to tell."""
-    if not log.segments:
+    try:
+        hanging = log.transactions().hanging
+    except (OSError, KafkaRecordError) as error:
+        notes.add("sidefiles_unchecked", f"the log's transactions could not be followed: {error}")
         return
-    found = log.transactions()
-    hanging = found.hanging
     for txn in hanging[:_LISTED]:
         age = "" if txn.duration_ms is None else f", open for {txn.duration_ms / 60_000:.0f} minutes of the log's time"
         detail = f"producer {txn.producer_id} epoch {txn.producer_epoch} since offset {txn.first_offset}{age}"
