@@ -103,7 +103,7 @@ def partition(maker: Maker, folder: Path) -> int:
     random = maker.random
     offset, epoch, now = 0, 0, NOW
     sequences: dict[int, int] = {}
-    open_since: dict[int, int] = {}
+    open_since: dict[int, int] = {}  # producer -> first offset
     for _ in range(random.randrange(1, 5)):
         start, parts = offset, []
         for _ in range(random.randrange(1, 25)):
@@ -117,8 +117,7 @@ def partition(maker: Maker, folder: Path) -> int:
                 count = 1
             else:
                 count = random.choice([1, 1, 2, 7])
-                # Producer 7 is always in a transaction, 8 never.
-                transactional = producer == 7 or (producer == 9 and (9 in open_since or bool(random.randrange(2))))
+                transactional = producer in (7, 9)
                 if transactional:
                     open_since.setdefault(producer, offset)
                 sequence = sequences.get(producer, 0)

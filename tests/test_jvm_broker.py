@@ -1,4 +1,5 @@
-"""Random partitions under a real broker: what its consumers get is what kafkarec reads, in both isolation levels."""
+"""Random partitions, and what was salvaged of damaged ones, under a real broker: its consumers get what kafkarec reads,
+in both isolation levels."""
 
 from __future__ import annotations
 
@@ -48,12 +49,24 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             if not path.name.endswith((".json", ".txt")):
                 shutil.copy(path, folder)
         found[name.removesuffix("-0")] = folder
-    for seed in range(jvm_oracle.count(12)):
+    for seed in range(jvm_oracle.count(6)):
         folder = tmp_path_factory.mktemp("random") / f"r{seed}-0"
         folder.mkdir()
         partition(Maker(seed), folder)
         found[f"r{seed}"] = folder
+        found[f"s{seed}"] = salvaged(f"s{seed}-0", Maker(seed), tmp_path_factory.mktemp("damaged"))
     return found
+
+
+def salvaged(name: str, maker: Maker, here: Path) -> Path:
+    """A partition with each of its segments damaged, and then salvaged for a broker."""
+    folder = here / name
+    folder.mkdir()
+    partition(maker, folder)
+    for path in folder.iterdir():
+        path.write_bytes(maker.damaged(path.read_bytes()))
+    kafkarec.salvage(folder, here / "out", as_partition=True)
+    return here / "out" / name
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +90,11 @@ def test_a_consumer_gets_what_is_read_here(
         answer = kafka.ask("consume", broker.address, topic, isolation)
         assert answer.status == 0, answer.err
         assert read(folder, isolation) == answer.out.splitlines()[:-1], topic
+
+
+@pytest.mark.slow
+def test_the_broker_cut_nothing_off(broker: Broker, folders: dict[str, Path]) -> None:
+    for topic, folder in folders.items():
+        served = {path.name: path.read_bytes() for path in (broker.data / f"{topic}-0").glob("*.log")}
+        for path in folder.glob("*.log"):
+            assert served[path.name] == path.read_bytes(), path

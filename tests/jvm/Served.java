@@ -13,7 +13,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /** What a running broker serves. */
 final class Served {
-    private static final int PATIENCE_SECONDS = 60;
+    private static final int PATIENCE_SECONDS = 40;
 
     private Served() { }
 
