@@ -145,6 +145,14 @@ def test_exit_status_1_for_all_that_kafkas_tool_exits_with_1_for(
     assert said in done.complaint
 
 
+def test_an_index_alone(run: Here, tmp_path: Path) -> None:
+    index = tmp_path / f"{STEM}.index"
+    index.write_bytes(bytes(8))
+    done = run("dump", index)
+    assert (done.status, done.out.decode()) == (1, f"Dumping {index}\n")
+    assert done.complaint.startswith(f"kafkarec: {tmp_path}/{STEM}.log: no such file or directory; an index is")
+
+
 def test_unknown_files_are_passed_over(run: Here, tmp_path: Path) -> None:
     odd = tmp_path / "leader-epoch-checkpoint"
     done = run("dump", odd)

@@ -143,7 +143,8 @@ def _print(paths: list[str], wanted: Options, sink: Sink) -> int:
         return FAILED
     except OSError as error:
         sink.flush()
-        say(inputs.reason(error, last))
+        beside = "" if last in paths else "; an index is printed beside its log, a .timeindex beside its .index, too"
+        say(inputs.reason(error, last) + beside)
         return FAILED
     return 0
 

@@ -115,29 +115,31 @@ class _File(NamedTuple):
 
 
 def _log(file: _File, complaints: Complaints) -> Iterator[str]:
-    yield from _heading(file)
+    heading, note = _heading(file)
+    yield heading
     options = file.options
     with closing(file.opened(file.shown)) as source:
+        if note:
+            file.say(f"note: {file.shown}: its name tells no {note}; Kafka's tool would refuse it")
         wishes = Wishes(options.style, options.max_bytes, options.limit)
         yield from log_text(source, file.name, wishes, Consecutive(complaints, file.absolute))
 
 
-def _heading(file: _File) -> Iterator[str]:
+def _heading(file: _File) -> tuple[str, str]:
+    """The line in front of the batches, and what is missing in the file's name."""
+    if file.name == STANDARD_INPUT:
+        return "", ""
     if file.name == _BOOTSTRAP:
-        yield "KRaft bootstrap snapshot\n"
-    elif file.name.endswith(".checkpoint"):
+        return "KRaft bootstrap snapshot\n", ""
+    if file.name.endswith(".checkpoint"):
         named = _CHECKPOINT.fullmatch(file.name)
         if named is None:
-            file.say(f"note: {file.shown}: its name tells no offset and epoch; Kafka's tool would refuse it")
-        else:
-            yield f"Snapshot end offset: {int(named[1])}, epoch: {int(named[2])}\n"
-    elif file.name != STANDARD_INPUT:
-        try:
-            base_offset = file.base_offset
-        except InvalidRecordError:
-            file.say(f"note: {file.shown}: its name tells no offset; Kafka's tool would refuse it")
-        else:
-            yield f"Log starting offset: {base_offset}\n"
+            return "", "offset and epoch"
+        return f"Snapshot end offset: {int(named[1])}, epoch: {int(named[2])}\n", ""
+    try:
+        return f"Log starting offset: {file.base_offset}\n", ""
+    except InvalidRecordError:
+        return "", "offset"
 
 
 def _offset_index(file: _File, complaints: Complaints) -> Iterator[str]:
