@@ -11,15 +11,14 @@ it and the package for the scheme are installed (`pip install 'kafkarec[remote]'
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 from collections.abc import Mapping
-from datetime import timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from .remotefaults import RemoteError, RemoteNotFoundError, RemotePermissionError, missing, shown, translate
+from .remotelibs import S3, WINDOW, Arrow, Entry, Fsspec, Library, RemoteObject
 
 __all__ = [
     "Entry",
@@ -37,13 +36,11 @@ __all__ = [
 
 # A round trip costs about as long as this many bytes: fewer are rather read than skipped.
 _WORTH_A_REQUEST = 256 << 10
-_WINDOW = 2 << 20
 _SMALL_FILE = 64 << 20
 # Everyone looks at the first batch's header first; it is kept.
 _HEAD = 64
 
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://.*|[a-z0-9+.-]+::.*", re.DOTALL)
-_S3 = ("s3", "s3a", "s3n")
 _PACKAGES = {
     "s3": "'kafkarec[remote]'",
     "gs": "fsspec gcsfs",
@@ -52,33 +49,6 @@ _PACKAGES = {
     "http": "fsspec aiohttp",
 }
 _SAME_SCHEME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "https": "http"}
-
-
-class Entry(NamedTuple):
-    """One name of a listing. size: bytes, 0 for a folder and where the server does not tell."""
-
-    name: str
-    size: int
-    is_dir: bool
-
-
-class _Library(Protocol):
-    """One library with one set of options. Paths are whole URLs; errors are the library's own."""
-
-    endpoint: str | None
-
-    def info(self, url: str) -> Entry | None: ...
-    def entries(self, url: str) -> list[Entry]: ...
-    def opened(self, url: str, size: int | None) -> _Object: ...
-
-
-class _Object(Protocol):
-    """One object behind a URL. `read` may be called by several threads at once."""
-
-    size: int
-
-    def read(self, start: int, stop: int) -> bytes: ...
-    def close(self) -> None: ...
 
 
 class RemoteSource:
@@ -90,15 +60,15 @@ class RemoteSource:
     """
 
     descriptor: int | None = None
-    window_bytes = _WINDOW
+    window_bytes = WINDOW
     skip_bytes = _WORTH_A_REQUEST
 
-    def __init__(self, url: str, library: _Library, size: int | None = None) -> None:
+    def __init__(self, url: str, library: Library, size: int | None = None) -> None:
         self.name = shown(url)
         self.fetched = self.requests = 0
         self._url, self._library = url, library
         self._lock = threading.Lock()
-        self._object: _Object | None = None
+        self._object: RemoteObject | None = None
         self._head = b""
         try:
             self._object = library.opened(url, size)
@@ -114,10 +84,13 @@ class RemoteSource:
             return b""
         if stop <= len(self._head):
             return self._head[position:stop]
+        failure: Exception | None = None
         try:
             data = self._object.read(position, stop)
         except Exception as error:
-            data = self._shorter(position, stop, error)
+            failure = error
+        if failure is not None:  # outside of the handler: what is raised there would carry this one along
+            data = self._shorter(position, stop, failure)
         with self._lock:
             self.requests += 1
             self.fetched += len(data)
@@ -134,7 +107,7 @@ class RemoteSource:
     def _shorter(self, position: int, stop: int, error: Exception) -> bytes:
         """After a failure: what is left of the piece where the object has been replaced by a shorter one."""
         told = translate(error, self._url, self._library.endpoint)
-        if told.kind not in ("other", "not_found"):
+        if told.kind not in ("other", "not_found", "not_implemented"):
             raise told from error
         try:
             now = self._library.info(self._url)
@@ -229,11 +202,11 @@ def read_whole(
         return None
 
 
-def _explained(error: Exception, url: str, library: _Library) -> RemoteError:
+def _explained(error: Exception, url: str, library: Library) -> RemoteError:
     """A HEAD request is answered without a reason: reading one byte, or listing, makes the server tell it."""
     told = translate(error, url, library.endpoint)
     if told.kind not in ("denied", "not_found", "other", "region") or not url.startswith(
-        tuple(f"{one}://" for one in _S3)
+        tuple(f"{one}://" for one in S3)
     ):
         return told
     try:
@@ -244,14 +217,14 @@ def _explained(error: Exception, url: str, library: _Library) -> RemoteError:
     return told
 
 
-def _library(url: str, storage_options: Mapping[str, Any] | None, wanted: str | None) -> _Library:
+def _library(url: str, storage_options: Mapping[str, Any] | None, wanted: str | None) -> Library:
     """fsspec where it knows the scheme and has its package, else pyarrow where it does, else what to install."""
     if not is_url(url):
         raise RemoteError(f"{url}: not a URL such as s3://bucket/folder/", url)
     scheme = re.split(r"://|::", url, maxsplit=1)[0].lower()
     options = dict(storage_options or {})
     reasons: list[Exception] = []
-    for name, maker in (("fsspec", _Fsspec), ("pyarrow", _Arrow)):
+    for name, maker in (("fsspec", Fsspec), ("pyarrow", Arrow)):
         if wanted not in (None, name):
             continue
         try:
@@ -272,170 +245,3 @@ def _library(url: str, storage_options: Mapping[str, Any] | None, wanted: str | 
 
 def _unknown_scheme(error: Exception) -> bool:
     return isinstance(error, ValueError) and bool(re.search(r"Protocol not known|Unrecognized filesystem", str(error)))
-
-
-class _Fsspec:
-    """An fsspec filesystem, without its caches of listings and bytes."""
-
-    def __init__(self, url: str, scheme: str, options: dict[str, Any]) -> None:
-        import fsspec  # type: ignore[import-untyped]
-
-        self._fs, _ = fsspec.core.url_to_fs(url, use_listings_cache=False, **options)
-        settings = {**getattr(self._fs, "client_kwargs", {}), **options}
-        self.endpoint = settings.get("endpoint_url") or _endpoint_outside(scheme)
-        self._scheme = scheme
-
-    def info(self, url: str) -> Entry | None:
-        try:
-            found = self._fs.info(self._path(url))
-        except FileNotFoundError as error:
-            if translate(error, url).kind != "not_found":
-                raise
-            return None
-        return _entry(found)
-
-    def entries(self, url: str) -> list[Entry]:
-        path = self._path(url).rstrip("/")
-        listed = self._fs.ls(path + "/" if self._scheme in ("http", "https") else path, detail=True)
-        # A bucket may hold an empty object named like the folder itself; it is no name in the folder.
-        return [_entry(one) for one in listed if one["name"].rstrip("/") != path]
-
-    def opened(self, url: str, size: int | None) -> _Object:
-        path = self._path(url)
-        if self._scheme in ("http", "https"):
-            return _HttpObject(self._fs, path)
-        if size is None:
-            found = self._fs.info(path)
-            if found["type"] == "directory":
-                raise IsADirectoryError("a folder, not an object")
-            size = int(found["size"])
-        return _FsspecObject(self._fs, path, size)
-
-    def _path(self, url: str) -> str:
-        return str(self._fs._strip_protocol(url))
-
-
-class _FsspecObject:
-    def __init__(self, fs: Any, path: str, size: int) -> None:
-        self._fs, self._path, self.size = fs, path, size
-        # A filesystem that is no asynchronous one reads through an open file, which would read ahead.
-        self._plain = {} if getattr(fs, "async_impl", False) else {"cache_type": "none"}
-
-    def read(self, start: int, stop: int) -> bytes:
-        return bytes(self._fs.cat_file(self._path, start=start, end=stop, **self._plain))
-
-    def close(self) -> None:
-        return None
-
-
-class _HttpObject:
-    """Through fsspec's HTTP file: it stops early where a server sends everything instead of a range."""
-
-    def __init__(self, fs: Any, path: str) -> None:
-        self._file = fs.open(path, "rb", cache_type="none", block_size=_WINDOW)
-        if not isinstance(getattr(self._file, "size", None), int) or not hasattr(self._file, "async_fetch_range"):
-            raise ValueError("RangeNotSupported")
-        self.size = int(self._file.size)
-
-    def read(self, start: int, stop: int) -> bytes:
-        return bytes(self._file._fetch_range(start, stop))
-
-    def close(self) -> None:
-        self._file.close()
-
-
-class _Arrow:
-    """A filesystem of pyarrow.fs."""
-
-    def __init__(self, url: str, scheme: str, options: dict[str, Any]) -> None:
-        from pyarrow import fs  # type: ignore[import-untyped]
-
-        self._types = fs.FileType
-        self._selector = fs.FileSelector
-        self.endpoint = _endpoint_outside(scheme)
-        if scheme in _S3:
-            given = _arrow_s3_options(options)
-            if "endpoint_override" in given:
-                self.endpoint = f"{given.get('scheme', 'https')}://{given['endpoint_override']}"
-            elif not self.endpoint and not {"region"} & set(given) and not _region_outside():
-                given |= _region_of_bucket(fs, url)
-            self._fs = fs.S3FileSystem(**given)
-            self._root = url.partition("://")[0] + "://"
-        elif scheme in ("gs", "gcs"):
-            # by itself it would try for a quarter of an hour to find credentials
-            self._fs = fs.GcsFileSystem(**{"retry_time_limit": timedelta(seconds=20), **options})
-            self._root = f"{scheme}://"
-        elif options:
-            raise RemoteError(
-                f"{shown(url)}: pyarrow takes no storage_options for {scheme}://; install fsspec and its package", url
-            )
-        else:
-            self._fs, path = fs.FileSystem.from_uri(url)
-            self._root = url[: url.rindex(path)] if path and path in url else f"{scheme}://"
-
-    def info(self, url: str) -> Entry | None:
-        found = self._fs.get_file_info(self._path(url))
-        if found.type == self._types.NotFound:
-            return None
-        return Entry(found.base_name, found.size or 0, found.type == self._types.Directory)
-
-    def entries(self, url: str) -> list[Entry]:
-        listed = self._fs.get_file_info(self._selector(self._path(url).rstrip("/")))
-        return [Entry(one.base_name, one.size or 0, one.type == self._types.Directory) for one in listed]
-
-    def opened(self, url: str, size: int | None) -> _Object:
-        return _ArrowObject(self._fs.open_input_file(self._path(url)))
-
-    def _path(self, url: str) -> str:
-        return url[len(self._root) :]
-
-
-class _ArrowObject:
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self.size = int(file.size())
-
-    def read(self, start: int, stop: int) -> bytes:
-        return bytes(self._file.read_at(stop - start, start))
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def _entry(found: Mapping[str, Any]) -> Entry:
-    name = str(found["name"]).rstrip("/").rpartition("/")[2]
-    return Entry(name, int(found.get("size") or 0), found["type"] == "directory")
-
-
-def _endpoint_outside(scheme: str) -> str | None:
-    if scheme not in _S3:
-        return None
-    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-
-
-def _region_outside() -> str | None:
-    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-
-
-def _region_of_bucket(fs: Any, url: str) -> dict[str, Any]:
-    """S3FileSystem takes us-east-1 for granted where nothing is said; fsspec follows the server's redirection."""
-    try:
-        return {"region": fs.resolve_s3_region(url.partition("://")[2].split("/", 1)[0])}
-    except Exception:
-        return {}  # what is wrong with the bucket is told by the first request
-
-
-_ARROW_NAMES = {"key": "access_key", "secret": "secret_key", "token": "session_token", "anon": "anonymous"}
-
-
-def _arrow_s3_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """fsspec's words for s3 in pyarrow's; pyarrow's own pass as they are."""
-    inner = dict(options.get("client_kwargs") or {})
-    given = {_ARROW_NAMES.get(name, name): value for name, value in options.items() if name != "client_kwargs"}
-    endpoint = given.pop("endpoint_url", None) or inner.pop("endpoint_url", None) or _endpoint_outside("s3")
-    if endpoint:
-        parts = urlsplit(endpoint)
-        given |= {"endpoint_override": parts.netloc or endpoint, "scheme": parts.scheme or "https"}
-    if "region_name" in inner:
-        given["region"] = inner["region_name"]
-    return given

@@ -127,6 +127,13 @@ _TROUBLES: tuple[_Trouble, ...] = (
         "the server does not serve pieces of a file; download it and read the file",
     ),
     _Trouble(
+        "not_implemented",
+        r"NotImplemented|functionality that is not implemented|Failed to flush response stream",
+        "the server refuses this kind of request; AWS_RESPONSE_CHECKSUM_VALIDATION=when_required may help with a "
+        "server that is not Amazon's",
+        "the server does not implement this kind of request",
+    ),
+    _Trouble(
         "tls",
         r"CERTIFICATE_VERIFY_FAILED|SSLError|certificate verify|curlCode: 60|SSL peer certificate",
         "the server's certificate is not trusted; AWS_CA_BUNDLE=<file of your CA> makes it so",
@@ -183,7 +190,8 @@ def translate(error: BaseException, url: str, endpoint: str | None = None) -> Re
             sentence = "wrong region for bucket {bucket}; set AWS_DEFAULT_REGION to the one it is in"
         told = sentence.format(bucket=bucket, region=region, where=where)
         return _make(row.kind, f"{shown(url)}: {told}", url, error)
-    words = (str(error).strip().splitlines() or [""])[0][:_LONGEST_QUOTE] or type(error).__name__
+    said = (isinstance(error, OSError) and error.strerror) or str(error)
+    words = (said.strip().splitlines() or [""])[0][:_LONGEST_QUOTE] or type(error).__name__
     return _make("other", f"{shown(url)}: {words}", url, error)
 
 
