@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import urllib.request
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -104,6 +105,8 @@ def running() -> Iterator[Server]:
     thread = threading.Thread(target=listening.serve_forever, daemon=True)
     thread.start()
     try:
+        # moto keeps its buckets for the process: not those of the last server
+        urllib.request.urlopen(urllib.request.Request(f"{server.url}/moto-api/reset", method="POST")).close()
         _client(server.url).create_bucket(Bucket=BUCKET)
         yield server
     finally:
