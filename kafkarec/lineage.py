@@ -63,7 +63,7 @@ def of_log(log: Any, seen: Iterable[tuple[int, int]], end: int) -> Lineage:
         return Lineage(found, end, "batches", f"the epochs are those of the batches: {error}")
     if not stored:
         return Lineage(found, end, "batches" if found else "none")
-    wrong = _contradiction(stored, found)
+    wrong = contradiction(stored, found)
     if wrong:
         return Lineage(found, end, "batches", wrong)
     return Lineage(tuple(entry for entry in stored if entry.start_offset <= end), end, epochs.NAME)
@@ -77,8 +77,8 @@ def from_batches(seen: Iterable[tuple[int, int]]) -> tuple[EpochEntry, ...]:
     return tuple(entries)
 
 
-def _contradiction(stored: Sequence[EpochEntry], found: Sequence[EpochEntry]) -> str:
-    """A batch whose epoch is another one than the checkpoint says for its offset."""
+def contradiction(stored: Sequence[EpochEntry], found: Sequence[EpochEntry]) -> str:
+    """A sentence about a batch whose epoch is another one than the checkpoint says for its offset; "" for none."""
     for entry in found:
         told = epochs.epoch_at(stored, entry.start_offset)
         if told != entry.epoch:

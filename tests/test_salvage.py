@@ -355,6 +355,18 @@ def test_as_partition_has_what_a_broker_reads(tmp_path: Path) -> None:
         salvage(source / "00000000000000000000.log.dump.txt", tmp_path / "x", as_partition=True)
 
 
+def test_epochs_of_one_replica_that_the_merged_log_contradicts(tmp_path: Path) -> None:
+    common = [batch(0, 10), batch(10, 10, epoch=1)]
+    a = log(tmp_path / "a" / "orders-0", common, epochs=[(0, 0), (1, 10), (5, 20)])
+    b = log(tmp_path / "b" / "orders-0", [*common, batch(20, 5, epoch=2)], epochs=[(0, 0), (1, 10), (2, 20)])
+    for name, sources in {"ab": [a, b], "ba": [b, a]}.items():
+        report = salvage(sources, tmp_path / name, as_partition=True)
+        text = (tmp_path / name / "orders-0" / "leader-epoch-checkpoint").read_text()
+        assert text == "0\n3\n0 0\n1 10\n2 20\n"
+        passed_over = [one for one in report.partitions[0].problems if "is passed over" in one]
+        assert len(passed_over) == (name == "ab")
+
+
 def test_an_empty_active_segment_keeps_the_logs_end(tmp_path: Path) -> None:
     source = log(tmp_path / "orders-0", [batch(0, 10)])
     (source / f"{70:020}.log").write_bytes(bytes(1024))

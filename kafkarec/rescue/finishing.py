@@ -10,8 +10,8 @@ from __future__ import annotations
 import errno
 import os
 
-from kafkarec import storage
-from kafkarec.errors import KafkaRecordError
+from kafkarec import lineage, storage
+from kafkarec.errors import CorruptRecordError, KafkaRecordError
 from kafkarec.indexes import epochs, partition_metadata, producer_snapshot
 from kafkarec.indexes.rebuild_log import rebuild_log
 from kafkarec.storage import Log
@@ -55,6 +55,19 @@ def _beside(source: Source, name: str) -> bytes | None:
     return LocalFolder(source.path).read(name) if os.path.isdir(source.path) else None
 
 
+def _agrees(folder: str, data: bytes) -> None:
+    """CorruptRecordError where one source's epochs are not those of the merged log."""
+    log = storage.open(folder)
+    seen: list[tuple[int, int]] = []
+    for table in log.scan_pieces(errors="skip"):
+        for epoch, last in zip(table.column("partition_leader_epoch"), table.column("last_offset"), strict=True):
+            if epoch is not None and (not seen or seen[-1][0] != epoch):
+                seen.append((epoch, last))
+    wrong = lineage.contradiction(epochs.read(data), lineage.from_batches(seen))
+    if wrong:
+        raise CorruptRecordError(wrong, reason="checkpoint_invalid")
+
+
 def _from_source(folder: str, work: Partition) -> list[str]:
     """What the batches do not tell: the topic id, epochs without records, producers in front of the log's start."""
     problems: list[str] = []
@@ -66,6 +79,8 @@ def _from_source(folder: str, work: Partition) -> list[str]:
                 if data is None:
                     continue
                 read(data)
+                if name == epochs.NAME and len(work.sources) > 1:
+                    _agrees(folder, data)
             except (KafkaRecordError, OSError) as error:
                 problems.append(f"{name} of {source.path} is passed over: {error}")
                 continue

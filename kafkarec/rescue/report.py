@@ -212,6 +212,8 @@ def _partition(one: PartitionReport, verb: str) -> Iterator[str]:
         why = f": {REASONS[reason]}" if reason in REASONS else ""
         yield f"  set aside: {_number(count, 'batch', 'batches')}, {size} bytes [{reason}]{why}"
         yield f"    kept in {those[0].saved_as}" + (" and others" if len({one.saved_as for one in those}) > 1 else "")
+    if any(damage["reason"] == "limit_exceeded" for damage in one.damage):
+        yield "    larger than the limit, and perhaps sound: --max-decompressed-bytes raises it"
     if one.duplicates:
         yield f"  {_number(one.duplicates, 'batch', 'batches')} more than once, {one.duplicate_size} bytes: kept once"
     for file, position, length, kind in one.tails[:_MOST]:
