@@ -12,6 +12,7 @@ from command import SEGMENTS, Here, Ran, own_process
 
 import kafkarec
 from kafkarec import explain
+from kafkarec.storage import Segment
 
 TXN = SEGMENTS / "txn-0"
 SECRET = (b"QXZKWJ7QPLVW", b"ZQWJXVKP9LGH", b"JWQ8ZXGVKPQL")
@@ -117,6 +118,26 @@ def test_zeros_are_told(run: Here, tmp_path: Path) -> None:
     path.write_bytes((TXN / "00000000000000000000.log").read_bytes() + bytes(4096))
     ran = run("explain", path, "--at", path.stat().st_size - 4096)
     assert "4096 zero bytes and no batch" in headline(ran)
+
+
+def test_a_medium_that_fails(run: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands in front of the bad sector is explained."""
+    path = TXN / "00000000000000000030.log"
+    row = next(row for row in kafkarec.scan(path.read_bytes()) if row["size_in_bytes"] > 120)
+    real = Segment.raw
+
+    def raw(self: Segment, position: int, length: int) -> bytes:
+        if position + length > row["position"] + 100:
+            raise OSError(5, "Input/output error")
+        return real(self, position, length)
+
+    monkeypatch.setattr("kafkarec.cli.explain._SECTOR", 20)
+    monkeypatch.setattr(Segment, "raw", raw)
+    ran = run("explain", path, "--at", row["position"])
+    assert ran.status == 1
+    text = ran.out.decode()
+    assert f"cannot be read at byte {row['position'] + 100} (input/output error)" in text
+    assert "base_offset" in text and "record_count" in text and "[length_beyond_end]" in text
 
 
 def test_standard_input() -> None:

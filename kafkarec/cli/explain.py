@@ -31,6 +31,7 @@ EXAMPLES = """examples:
   kafkarec explain orders-0 --batch -1 --redact          the last batch, without its keys, values and headers"""
 
 _LARGEST_BATCH = (1 << 31) + 12
+_SECTOR = 512
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,15 +76,34 @@ def run(args: argparse.Namespace) -> int:
         segments = [segment for log in logs for segment in log.segments]
         place = find(segments, args)
         name = "standard input" if args.path == "-" else str(place.segment.path)
-        data = place.segment.raw(place.position, min(place.stop - place.position, _LARGEST_BATCH))
+        data, remark = read(place)
         found = explain(data, max_decompressed_bytes=args.max_decompressed_bytes, records=args.records)
         found = replace(found, position=place.position)
         if args.format == "json":
             sink.write((json.dumps(hexview.as_json(found, name, redact=args.redact)) + "\n").encode())
         else:
-            for line in hexview.text(found, name, place.remark, redact=args.redact, full=args.full):
+            for line in hexview.text(found, name, remark, redact=args.redact, full=args.full):
                 sink.write(f"{line}\n".encode())
     return DAMAGED if found.faults else FINE
+
+
+def read(place: Place) -> tuple[bytes, str]:
+    """The bytes of a place, and what is to be remarked. Where the medium fails: the bytes in front of the failure."""
+    length = min(place.stop - place.position, _LARGEST_BATCH)
+    try:
+        return place.segment.raw(place.position, length), place.remark
+    except OSError as error:
+        data = bytearray()
+        try:
+            while len(data) < length:
+                data += place.segment.raw(place.position + len(data), min(_SECTOR, length - len(data)))
+        except OSError:
+            where = place.position + len(data)
+            why = (error.strerror or str(error)).lower()
+            return bytes(
+                data
+            ), f"the file cannot be read at byte {where} ({why}): what follows is what stands in front of it"
+        return bytes(data), place.remark  # it can, in smaller pieces
 
 
 @contextmanager

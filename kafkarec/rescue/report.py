@@ -182,6 +182,10 @@ class SalvageReport:
         if first is None:
             return
         folder = f"{out}/{shlex.quote(first)}"
+        damage = next(iter(self.damage), None)
+        if damage is not None:
+            place = f"{shlex.quote(str(damage['file']))} --at {damage['position']}"
+            yield f"what the first damaged place looks like: kafkarec explain {place}"
         yield f"next: kafkarec verify {folder if len(self.partitions) == 1 else out}"
         if self.as_partition:
             yield (
