@@ -41,6 +41,12 @@ def segments(logs: Iterable[Log]) -> list[Segment]:
     return [segment for log in logs for segment in log.segments]
 
 
+def fetched(segments: Iterable[Segment]) -> int | None:
+    """Bytes that came over the wire for them; None: nothing is remote."""
+    tallies = {id(tally): tally for segment in segments if (tally := segment.tally) is not None}
+    return sum(tally.fetched for tally in tallies.values()) if tallies else None
+
+
 def _log(segments: list[Segment]) -> Log:
     segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
     first = segments[0]

@@ -21,6 +21,7 @@ from ..schema import DEFAULT_RECORD_COLUMNS
 from .ranges import Range
 
 if TYPE_CHECKING:
+    from .folders import Tally
     from ..checks import Report
     from ..rescue import SalvageReport
     from .segment import Segment
@@ -44,10 +45,15 @@ class Readable:
         raise TypeError(f"{type(self).__name__} has no segments of its own")
 
     @property
+    def tally(self) -> Tally | None:
+        """What counts the bytes that come over the wire, for all that was opened with one call; None: not remote."""
+        tally: Tally | None = getattr(getattr(self, "_folder", None), "tally", None)
+        return tally
+
+    @property
     def fetched(self) -> int | None:
         """Bytes that came over the wire so far, for this and everything opened with it; None: it is not remote."""
-        tally = getattr(getattr(self, "_folder", None), "tally", None)
-        return None if tally is None else int(tally.fetched)
+        return None if self.tally is None else self.tally.fetched
 
     @property
     def _default_columns(self) -> tuple[str, ...] | None:
