@@ -98,6 +98,8 @@ def producer_with(**fields: int) -> Callable[[bytearray], bytes]:
 INDEX, TIMES, TXNS = (f"{SECOND}.{kind}" for kind in ("index", "timeindex", "txnindex"))
 SPOILED: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
     "half an entry": (changed(INDEX, lambda data: data[:-3]), "unreadable", "error", "no multiple of 8"),
+    "no .index": (lambda folder: (folder / INDEX).unlink(), "index_missing", "warning", "is not there"),
+    "no .timeindex": (lambda folder: (folder / TIMES).unlink(), "index_missing", "warning", "is not there"),
     "zeros in a closed segment": (
         changed(f"{FIRST}.index", lambda data: data + bytes(80)), "preallocated", "warning", "80 bytes are zeros",
     ),
@@ -187,7 +189,7 @@ def test_many_of_a_kind_are_counted(txn: Path) -> None:
 def log_of(tmp_path: Path, *batches: bytes, index: list[tuple[int, int]], name: int = 0) -> list[Finding]:
     (tmp_path / f"{name:020d}.log").write_bytes(b"".join(batches))
     (tmp_path / f"{name:020d}.index").write_bytes(offset_index.write(index, name))
-    return findings(tmp_path)
+    return [one for one in findings(tmp_path) if one.check != "index_missing"]
 
 
 def test_an_append_of_several_batches_is_a_note(tmp_path: Path) -> None:
@@ -254,6 +256,7 @@ def test_a_cut_index(tmp_path: Path) -> None:
 def test_records_without_timestamps(tmp_path: Path) -> None:
     (tmp_path / f"{0:020d}.log").write_bytes(builders.good_batch(2, base_timestamp=-1, max_timestamp=-1))
     (tmp_path / f"{0:020d}.timeindex").write_bytes(b"")
+    (tmp_path / f"{0:020d}.index").write_bytes(b"")
     assert findings(tmp_path) == []
     (tmp_path / f"{0:020d}.timeindex").write_bytes(time_index.write([(5, 1)], 0))
     assert words(findings(tmp_path)) == {("time_largest", "warning")}

@@ -35,6 +35,15 @@ __all__ = ["CHECKS", "ERROR", "NOTE", "SEVERITIES", "WARNING", "Finding", "check
 
 T = TypeVar("T")
 _LOST = "kafkarec reindex makes a new one"
+# what is missing, beside what it should be, what a broker does then (LogSegment.sanityCheck)
+_MISSING = (
+    (offset_index.SUFFIX, time_index.SUFFIX, "a broker recovers the whole segment at its start to make it"),
+    (
+        time_index.SUFFIX,
+        offset_index.SUFFIX,
+        "a broker makes an empty one, and searches by time read the whole segment",
+    ),
+)
 
 
 def check_log(log: LogLike) -> Iterator[Finding]:
@@ -84,6 +93,13 @@ def _read(
     return None
 
 
+def _is_there(segment: SidecarSegment, suffix: str) -> bool:
+    try:
+        return segment.sidecar(suffix) is not None
+    except OSError:
+        return True  # and was told as unreadable
+
+
 class _Progress:
     """What is known of the log behind the batches seen so far."""
 
@@ -131,8 +147,11 @@ class _Segment:
         times = sidecar(time_index, lambda data, name: time_index.read(data, self.base, name))
         self._aborted = sidecar(txn_index, txn_index.read)
         # A segment without any index was copied alone; beside others a missing .txnindex says: nothing was aborted.
-        told = any(segment.sidecar(module.SUFFIX) is not None for module in (offset_index, time_index))
-        if told and segment.sidecar(txn_index.SUFFIX) is None:
+        there = {module.SUFFIX: _is_there(segment, module.SUFFIX) for module in (offset_index, time_index, txn_index)}
+        for suffix, other, then in _MISSING:
+            if there[other] and not there[suffix]:
+                findings.add(WARNING, "index_missing", stem(self.base) + suffix, f"is not there: {then}; {_LOST}")
+        if any(there.values()) and not there[txn_index.SUFFIX]:
             self._aborted = ()
         self._name = stem(self.base)
         self._offsets = None if offsets is None else OffsetCheck(offsets, self._name + offset_index.SUFFIX, findings)

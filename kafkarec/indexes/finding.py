@@ -41,6 +41,7 @@ class Finding:
 # What is compared. The words are public, as those of errors.REASONS: renaming one breaks a user's script.
 CHECKS = {
     "unreadable": "the file follows its format, and its checksum holds",
+    "index_missing": "a segment with one of .index and .timeindex has both",
     "preallocated": "a closed file does not end in zeros made in advance",
     "index_order": "entries of .index rise in offset and position",
     "index_position": "every entry of .index points at the beginning of a batch",
