@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
@@ -14,7 +13,7 @@ import pytest
 import transaction_logs as txns
 from hypothesis import given
 from hypothesis import strategies as st
-from transaction_logs import ABORT, COMMIT, DATA, EMPTY, PLAIN, Event
+from transaction_logs import ABORT, COMMIT, DATA, EMPTY, PLAIN, Event, Kafkas
 
 import kafkarec
 from kafkarec import transactions
@@ -78,19 +77,9 @@ def test_a_first_segment_alone_is_open_from_its_first_transaction_on() -> None:
 @pytest.mark.parametrize("folder", KAFKAS, ids=lambda folder: folder.name)
 def test_kafkas_log_class_says_the_same(folder: Path) -> None:
     """Folders and answers by tests/jvm/TransactionLogs.java: UnifiedLog of Kafka 4.3.0."""
-    wanted = json.loads((folder / "expected.json").read_text())
-    found = of_folder(folder)
-    assert found.last_stable_offset == wanted["last_stable_offset"]
-    assert found.next_offset == wanted["next_offset"]
-    assert [[t.producer_id, t.first_offset, t.marker_offset] for t in found.aborted] == [
-        entry[:3] for entry in wanted["aborted"]
-    ]
-    assert sorted(
-        [t.producer_id, t.first_offset, t.producer_epoch, -1 if t.coordinator_epoch is None else t.coordinator_epoch,
-         t.last_timestamp] for t in found.ongoing
-    ) == sorted(wanted["open"])  # fmt: skip
-    assert committed(folder) == wanted["read_committed"]
-    assert found.notes == ()
+    answers = Kafkas.read(folder / "expected.json")
+    assert Kafkas.of(folder) == answers
+    assert of_folder(folder).notes == ()
 
 
 @pytest.mark.parametrize("folder", KAFKAS, ids=lambda folder: folder.name)
@@ -118,16 +107,11 @@ def _source(data: bytes) -> Callable[[], AbstractContextManager[Source]]:
 @pytest.mark.parametrize("folder", DELETED, ids=lambda folder: folder.name)
 def test_what_was_open_in_front_of_deleted_segments(folder: Path) -> None:
     """Kafka deleted the first segments (DeleteRecords); its producer snapshot knows what was open there."""
-    wanted = json.loads((folder / "expected.json").read_text())
-    found = of_folder(folder)
-    assert sorted(
-        [t.producer_id, t.first_offset, t.producer_epoch, -1 if t.coordinator_epoch is None else t.coordinator_epoch,
-         t.last_timestamp] for t in found.ongoing
-    ) == sorted(wanted["open"])  # fmt: skip
-    without = {txn.producer_id for txn in found.ongoing if not txn.batches}
-    assert without == {note.producer_id for note in found.notes if note.reason == "begun_before"}
-    aborted = [[t.producer_id, t.first_offset, t.marker_offset] for t in found.aborted]
-    assert [entry for entry in aborted if entry[2] >= wanted["start_offset"]] == [e[:3] for e in wanted["aborted"]]
+    answers, found = Kafkas.read(folder / "expected.json"), Kafkas.of(folder)
+    assert (found.open, found.aborted_from(answers.start_offset)) == (answers.open, answers.aborted)
+    listed = of_folder(folder)
+    without = {txn.producer_id for txn in listed.ongoing if not txn.batches}
+    assert without == {note.producer_id for note in listed.notes if note.reason == "begun_before"}
 
 
 def test_some_transactions_were_begun_in_deleted_segments() -> None:

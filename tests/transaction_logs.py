@@ -6,14 +6,17 @@ with isolation.level=read_committed gets it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 import builders
 from hypothesis import strategies as st
 
+import kafkarec
 from kafkarec._core import Source
 from kafkarec.indexes import txn_index
 from kafkarec.transactions import Input
@@ -162,3 +165,47 @@ def split(events: Sequence[Event], borders: Sequence[int]) -> list[Sequence[Even
     """Cut in front of the events with these numbers."""
     at = sorted({0, len(events), *(border for border in borders if border < len(events))})
     return [events[start:stop] for start, stop in pairwise(at)]
+
+
+@dataclass(frozen=True)
+class Kafkas:
+    """What Kafka's UnifiedLog says of a log, and kafkarec of the same files.
+
+    open      (producer id, first offset, producer epoch, coordinator epoch, last timestamp), sorted; -1: none
+    aborted   (producer id, first offset, marker's offset), in order
+    """
+
+    start_offset: int
+    next_offset: int
+    last_stable_offset: int
+    open: list[tuple[int, ...]]
+    aborted: list[tuple[int, ...]]
+    read_committed: list[int]
+
+    @classmethod
+    def read(cls, answers: Path) -> Kafkas:
+        """The answers of tests/jvm/TransactionLogs.java."""
+        found = json.loads(answers.read_text())
+        found["open"] = sorted(map(tuple, found["open"]))
+        found["aborted"] = [tuple(entry[:3]) for entry in found["aborted"]]
+        return cls(**found)
+
+    @classmethod
+    def of(cls, folder: Path) -> Kafkas:
+        log = kafkarec.open(folder)
+        found = log.transactions()
+        unended = [
+            (txn.producer_id, txn.first_offset, txn.producer_epoch, txn.coordinator_epoch, txn.last_timestamp)
+            for txn in found.ongoing
+        ]
+        return cls(
+            log.start_offset,
+            found.next_offset,
+            log.last_stable_offset,
+            sorted(tuple(-1 if field is None else field for field in one) for one in unended),
+            [(txn.producer_id, txn.first_offset, txn.marker_offset) for txn in found.aborted],
+            log.read(isolation="read_committed", columns=["offset"]).column("offset"),
+        )
+
+    def aborted_from(self, start_offset: int) -> list[tuple[int, ...]]:
+        return [entry for entry in self.aborted if entry[2] >= start_offset]
