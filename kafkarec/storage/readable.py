@@ -21,9 +21,9 @@ from ..schema import DEFAULT_RECORD_COLUMNS
 from .ranges import Range
 
 if TYPE_CHECKING:
-    from .folders import Tally
     from ..checks import Report
     from ..rescue import SalvageReport
+    from .folders import Tally
     from .segment import Segment
 
 _SEVERAL = ("topic", "partition", "file")
