@@ -59,12 +59,28 @@ def test_segments_that_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
         ({0: [good(0), good(5)], 8: [good(10)]}, "segment_overlap"),
         ({0: [good(0)], 10: [good(10)]}, "segment_gap"),
         ({0: [good(4)]}, "segment_gap"),
+        ({0: [good(0)], 5: [bytes(4096)], 10: [good(10)]}, "segment_gap"),
+        ({0: [good(0)], 5: [], 10: [good(10)]}, "segment_gap"),
     ],
-    ids=["overlap", "backwards", "below its name", "two segments overlap", "a segment is gone", "its head is gone"],
-)
+    ids=[
+        "overlap", "backwards", "below its name", "two segments overlap", "a segment is gone", "its head is gone",
+        "a segment of zeros", "an empty segment",
+    ],
+)  # fmt: skip
 def test_offsets_that_do_not_fit(tmp_path: Path, segments: dict[int, list[bytes]], kind: str) -> None:
     report = verified(made(tmp_path, segments))
     assert kind in kinds(report, "error") and report.exit_status() == 1
+
+
+@pytest.mark.parametrize("head", [b"\x1f\x8b", b"PAR1", b"PK\x03\x04"], ids=["gzip", "Parquet", "zip"])
+def test_a_file_that_is_no_log_is_called_by_its_name(
+    tmp_path: Path, head: bytes, request: pytest.FixtureRequest
+) -> None:
+    (tmp_path / "thing.log").write_bytes(head + b"whatever it is" * 20)
+    report = verified(tmp_path / "thing.log")
+    [finding] = report.findings
+    assert finding.kind == "no_log" and request.node.callspec.id in finding.detail
+    assert report.exit_status() == 1 and "salvage" not in str(report)
 
 
 def test_two_files_of_one_base_offset(tmp_path: Path) -> None:
@@ -103,6 +119,7 @@ def test_a_gap_beside_damage_is_the_damages(tmp_path: Path) -> None:
     report = verified(made(tmp_path, {0: [good(0), bad, good(10)]}), sequences=True)
     assert kinds(report) == set()
     [gap] = report.partitions[0].gaps
+    assert "offsets 5 to 9: lost" in str(report)
     assert (gap.first, gap.last, gap.why, gap.beside_damage) == (5, 9, "lost", True)
 
 

@@ -6,7 +6,7 @@ import os
 import shlex
 
 from ..indexes.finding import CHECKS
-from .kinds import ERROR, kind_of
+from .kinds import ANOMALY, ERROR, kind_of
 from .report import PartitionReport, Report
 
 _MOST = 3
@@ -25,7 +25,7 @@ def next_steps(report: Report) -> list[str]:
     if any(one.reason == "limit_exceeded" for one in report.damage):
         again = f"kafkarec verify --max-decompressed-bytes 1g {_quoted(report.path)}"
         steps.append(f"{again}   (payloads above the limit were not read)")
-    damaged = [one for one in report.partitions if one.places]
+    damaged = [one for one in report.partitions if one.places and one.total("batches")]
     steps += _several(damaged, lambda one: f"kafkarec salvage {_quoted(one.path)} -o {_quoted(_target(one))}")
     rest = [one for one in report.partitions if one not in damaged]
     steps += _several(
@@ -40,7 +40,15 @@ def next_steps(report: Report) -> list[str]:
         [one for one in report.partitions if _kinds(one) & _TRANSACTIONS],
         lambda one: f"kafkarec txn {_quoted(one.path)}",
     )
+    if not steps:
+        steps += _explained(report)
     return steps
+
+
+def _explained(report: Report) -> list[str]:
+    """Where nothing is to be repaired: the first oddity, byte by byte."""
+    odd = [one for one in report.findings if one.severity == ANOMALY and one.file and one.position is not None]
+    return [f"kafkarec explain {_quoted(str(one.file))} --at {one.position}   ({one.kind})" for one in odd[:1]]
 
 
 def _several(partitions: list[PartitionReport], command: object) -> list[str]:

@@ -198,6 +198,8 @@ def _judge(facts: FileFacts, segment: Any) -> None:
         facts.unreadable_bytes += facts.unread
     if not size and "unreadable_file" not in notes:
         notes.add("empty_file", "no bytes")
+    if facts.damage and not facts.batches:
+        notes.add("no_log", f"no batch in the whole file{_looks_like(segment)}")
     if facts.remaining:
         at = size - facts.remaining
         facts.preallocated = _is_zero(segment, at, facts.remaining)
@@ -207,6 +209,25 @@ def _judge(facts: FileFacts, segment: Any) -> None:
     first, base = facts.offsets.first, facts.begin
     if facts.is_log and first is not None and first < base:
         notes.add("offset_below_file_name", f"offset {first} in a file of base offset {base}", Place(offset=first))
+
+
+# How files begin that people hand over for a log.
+_OTHERS = {
+    b"\x1f\x8b": "a gzip file: name it .log.gz",
+    b"\x28\xb5\x2f\xfd": "a zstd file: name it .log.zst",
+    b"\x04\x22\x4d\x18": "an lz4 file: decompress it first",
+    b"PK\x03\x04": "a zip archive: unpack it first",
+    b"PAR1": "a Parquet file",
+    b"ARROW1": "an Arrow file",
+}
+
+
+def _looks_like(segment: Any) -> str:
+    try:
+        head = bytes(segment.raw(0, 8))
+    except OSError:
+        return ""
+    return next((f"; it looks like {what}" for start, what in _OTHERS.items() if head.startswith(start)), "")
 
 
 def _is_zero(segment: Any, position: int, length: int) -> bool:

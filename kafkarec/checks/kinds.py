@@ -103,6 +103,7 @@ KINDS: dict[str, Kind] = {
         NOTE,
         preallocated=("zeros from a batch's end to the file's end: preallocated, or never written", "nothing"),
         cut_tail=("the file ends inside a batch: cut while it was written or copied", "a broker cuts it off"),
+        no_log=("a file without any batch", "kafkarec ls shows what is what"),
         empty_file=("the file is empty", "nothing, if the log was just rolled"),
         file_left_out=("left out, on purpose", "nothing"),
         offsets_compacted=("offsets are missing as in any compacted log", "nothing"),

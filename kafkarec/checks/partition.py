@@ -78,6 +78,8 @@ def _between(files: Sequence[FileFacts], notes: Notebook) -> list[Gap]:
     found: list[Gap] = []
     for before, after in pairwise(files):
         begin, end = after.begin, before.offsets.next
+        if end is None and not before.damage:
+            end = before.begin  # empty, or nothing but zeros
         if begin == before.begin:
             detail = f"{before.name} and {after.name} hold the same base offset"
             notes.add("duplicate_segment", detail, Place(offset=begin), file=after.path)

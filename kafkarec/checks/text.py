@@ -59,8 +59,8 @@ def verdict(report: Report) -> str:
     if len(report.partitions) > 1:
         sums += f" of {len(report.partitions)} partitions"
     held = f"{counted(report.total('batches'), 'good batch')}, {counted(report.total('records'), 'record')}"
-    speed = f"{report.total('size') / max(report.seconds, 1e-3) / 1e6:.0f} MB/s"
-    told = f"{safe(report.path)}: {sums}, {held}, read in {report.seconds:.1f} s ({speed})"
+    speed = f" ({report.total('size') / report.seconds / 1e6:.0f} MB/s)" if report.seconds > 0.5 else ""
+    told = f"{safe(report.path)}: {sums}, {held}, read in {report.seconds:.1f} s{speed}"
     if not report.files:
         return f"NOTHING TO VERIFY: {safe(report.path)} holds no segment"
     if report.state == "damaged":
@@ -71,6 +71,8 @@ def verdict(report: Report) -> str:
         head = f"NOT RIGHT: every batch can be read, but there {_there(_count(report.findings, ERROR), 'error')}"
     elif report.state == ANOMALY:
         head = f"NOT DAMAGED, with {counted(_count(report.findings, ANOMALY), 'oddity')} that Kafka reads in silence"
+    elif not report.total("batches"):
+        head = "NO BATCH: nothing is damaged, and nothing is there"
     else:
         head = "NOT DAMAGED: every checksum holds and every payload can be read"
     return f"{head}\n{told}"
@@ -135,7 +137,19 @@ def _detail(one: PartitionReport, most: int, notes: bool) -> list[str]:
         lines += ["", *told[:most]]
     if len(told) > most:
         lines.append(f"  and {len(told) - most} more findings: --all prints them")
+    lines += _gaps(one, most)
     return [*head, *lines] if lines else []
+
+
+def _gaps(one: PartitionReport, most: int) -> list[str]:
+    """Offset gaps, each with what explains it; there are some only where they were asked for."""
+    lines = []
+    for gap in one.gaps[:most]:
+        span = f"offset {gap.first}" if gap.length == 1 else f"offsets {gap.first} to {gap.last}"
+        lines.append(f"  gap      {span}: {gap.why}")
+    if len(one.gaps) > most:
+        lines.append(f"  and {len(one.gaps) - most} more gaps: --all prints them")
+    return ["", *lines] if lines else []
 
 
 def _merged(findings: Sequence[Finding]) -> Iterator[Finding]:
@@ -204,7 +218,7 @@ def offsets(one: Damage) -> str:
     """Which offsets a damage may have cost."""
     first, last = one.lost_from, one.lost_to
     if first is None:
-        return "which offsets is not known" if last is None else f"offsets up to {last} lost"
+        return "offsets not known" if last is None else f"offsets up to {last} lost"
     if last is None:
         return f"offsets from {first} on lost"
     if last < first:
@@ -218,7 +232,7 @@ def drawn(file: FileReport, width: int = MAP_WIDTH) -> str:
     rank = {state: at for at, state in enumerate(_WORST_FIRST)}
     for one in file.ranges:
         first = one.position * width // file.size
-        last = (one.position + one.length - 1) * width // file.size
+        last = ((one.position + one.length) * width - 1) // file.size
         for at in range(first, last + 1):
             if rank[one.state] < rank[cells[at]]:
                 cells[at] = one.state

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kafkarec.codecs import gzip, lz4, snappy, zstd
-from kafkarec.codecs.failure import CodecError, load
+from kafkarec.codecs.failure import CodecError, first_room, load
 
 Oddity = tuple[str, str]
 _PIECE = 1 << 20
@@ -59,14 +59,15 @@ def _gzip(payload: bytes, limit: int) -> Iterator[Oddity]:
 
 def _is_one_gzip_member(payload: bytes, limit: int) -> bool:
     """The usual case, by the fast library, a piece at a time."""
-    igzip = load(gzip.MODULE, gzip.NAME, gzip.PIP_NAME)
+    library = gzip._library or gzip._Library()
+    room = first_room(0, len(payload), gzip.LEAST_ROOM)
     try:
-        member = igzip.IgzipDecompressor(igzip.DECOMP_GZIP)
-        left = limit - len(member.decompress(payload, _PIECE))
+        member = library.decompressor(library.gzip_flag)
+        left = limit - len(member.decompress(payload, room))
         while not member.eof and not member.needs_input and left >= 0:
-            left -= len(member.decompress(b"", _PIECE))
+            left -= len(member.decompress(b"", room))
         return bool(member.eof and not member.unused_data)
-    except igzip.IsalError:
+    except library.error:
         return False
 
 
