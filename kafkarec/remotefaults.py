@@ -61,7 +61,7 @@ class _Trouble(NamedTuple):
 _LOGIN = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
 # The first row whose words occur decides, so what is special comes first.
-_TROUBLES: tuple[_Trouble, ...] = (
+TROUBLES: tuple[_Trouble, ...] = (
     _Trouble(
         "region",
         r"PermanentRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraint|IncorrectEndpoint"
@@ -182,7 +182,7 @@ def translate(error: BaseException, url: str, endpoint: str | None = None) -> Re
     region = next((match[1] for pattern in _REGION if (match := pattern.search(text))), None)
     bucket = shown(url).partition("://")[2].split("/", 1)[0]
     where = endpoint or _quoted_address(text) or ("the S3 of AWS" if on_s3 else bucket)
-    for row in _TROUBLES:
+    for row in TROUBLES:
         if not re.search(row.words, text, re.IGNORECASE):
             continue
         sentence = row.on_s3 if on_s3 else row.elsewhere

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import uuid
 from base64 import urlsafe_b64encode
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkarec import remotefaults
 from kafkarec.storage import names
 
 HEX = "0123456789abcdef" * 2
@@ -178,7 +180,7 @@ def test_neighbours() -> None:
         ("leader-epoch-checkpoint.tmp", False, "temporary", "leader-epoch-checkpoint"),
         ("orders-7", True, "partition", "orders"),
         (f"orders-7.{HEX}-delete", True, "delete", "copy them first"),
-        (f"orders-7.{HEX}-stray", True, "stray", "copy it first"),
+        (f"orders-7.{HEX}-stray", True, "stray", "moved it aside"),
         (f"orders-7.{HEX}-future", True, "future", "another disk"),
         (f"orders-{UUID}", True, "tiered_topic", "orders"),
         ("lost+found", True, "foreign", "topic-partition"),
@@ -207,3 +209,18 @@ def test_any_name_has_an_explanation(name: str, is_dir: bool) -> None:
     assert names.explain(name, is_dir).sentence
     names.place(name)
     names.sidecar(name, ".index")
+
+
+def test_the_page_about_layouts_names_everything() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "layouts.md").read_text()
+    known = [*names.FILES, *names.SIDECARS, *names.WRAPPERS, *(f"-{state}" for state in names.FOLDER_STATES)]
+    known += [
+        ".deleted",
+        ".cleaned",
+        ".swap",
+        ".part",
+        *(row.kind for row in remotefaults.TROUBLES),
+        "missing",
+        "other",
+    ]
+    assert [name for name in known if name not in page] == []
