@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from .notes import counted
 from .offsets import Gap
 
 WHYS = ("lost", "aborted", "control", "compacted", "unexplained")
@@ -40,5 +41,5 @@ def in_words(gaps: Sequence[Gap]) -> str:
     for gap in gaps:
         counts[gap.why] += 1
         offsets[gap.why] += gap.length
-    parts = [f"{counts[why]} {why} ({offsets[why]} offsets)" for why in WHYS if counts[why]]
-    return f"{len(gaps)} gaps: {', '.join(parts)}" if parts else "no gaps"
+    parts = [f"{counts[why]} {why} ({counted(offsets[why], 'offset')})" for why in WHYS if counts[why]]
+    return f"{counted(len(gaps), 'gap')}: {', '.join(parts)}" if parts else "no gaps"

@@ -94,3 +94,9 @@ class Notebook:
     def take(self, other: Notebook) -> None:
         """All that another one holds."""
         self._found |= other._found
+
+
+def counted(count: int, what: str) -> str:
+    """`1 file`, `2 files`."""
+    plural = {"good batch": "good batches", "oddity": "oddities"}.get(what, f"{what}s")
+    return f"{count} {what if count == 1 else plural}"

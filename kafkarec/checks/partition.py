@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import KafkaRecordError
 from . import epochs, gaps, sidefiles
 from .files import FileFacts
-from .notes import Notebook, Place
+from .notes import Notebook, Place, counted
 from .offsets import Gap
 from .parallel import LogFacts
 from .report import PartitionReport
@@ -29,9 +29,12 @@ def put_together(log: Any, facts: LogFacts, cleaned: bool | None) -> PartitionRe
     _name_the_ends(in_order)
     between = _between(in_order, notes)
     compacted = _is_compacted(log, files, cleaned)
-    for one in files:
-        _tell_gaps(one.offsets.gaps, one.offsets.gap_count, one.offsets.gap_offsets, compacted, one.notes, "offset_gap")
-    _tell_gaps(between, len(between), sum(gap.length for gap in between), compacted, notes, "segment_gap")
+    if compacted:
+        _tell_compacted(files, between, notes)
+    else:
+        for one in files:
+            _tell_gaps(one.offsets.gaps, one.offsets.gap_count, one.offsets.gap_offsets, compacted, one.notes)
+        _tell_gaps(between, len(between), sum(gap.length for gap in between), compacted, notes, "segment_gap")
     epochs.across([one.epochs for one in in_order], notes)
     explained: list[Gap] = []
     if facts.follower is not None:
@@ -110,20 +113,24 @@ def _is_compacted(log: Any, files: Sequence[FileFacts], cleaned: bool | None) ->
     return cleaned
 
 
+def _tell_compacted(files: Sequence[FileFacts], between: Sequence[Gap], notes: Notebook) -> None:
+    """In a compacted log holes are no news: one line for all."""
+    count = len(between) + sum(one.offsets.gap_count for one in files)
+    offsets = sum(gap.length for gap in between) + sum(one.offsets.gap_offsets for one in files)
+    if count:
+        notes.add("offsets_compacted", f"{counted(count, 'gap')} of {offsets} offsets in all, as the cleaner leaves them")
+
+
 def _tell_gaps(
-    found: Sequence[Gap], count: int, offsets: int, compacted: bool | None, notes: Notebook, kind: str
+    found: Sequence[Gap], count: int, offsets: int, compacted: bool | None, notes: Notebook, kind: str = "offset_gap"
 ) -> None:
-    """In a compacted log holes are no news; in one that was never cleaned each is a loss."""
+    """In a log that was never cleaned each is a loss; where that is not known it may be."""
     if not found:
         return
     first = found[0]
     place = Place(first.position, first.first)
     span = f"offset {first.first} is" if first.length == 1 else f"offsets {first.first} to {first.last} are"
     more = f"; {count} gaps, {offsets} offsets in all" if count > 1 else ""
-    if compacted:
-        detail = f"{count} gaps, {offsets} offsets in all, the first at offset {first.first}: compacted"
-        notes.add("offsets_compacted", detail, place, count=count, file=first.file)
-        return
     where = "between two segments" if first.position is None else "in front of the batch"
     severity = "error" if compacted is False or kind == "segment_gap" else "anomaly"
     detail = f"{span} missing {where}{more}"

@@ -13,7 +13,7 @@ from ..cli.table import safe
 from ..faults import Damage
 from . import advice
 from .kinds import ANOMALY, ERROR, NOTE
-from .notes import Finding
+from .notes import Finding, counted
 from .report import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, FileReport, PartitionReport, Report
 
 MAP_WIDTH = 64
@@ -269,8 +269,3 @@ def lost_in_short(one: PartitionReport) -> str:
 
 def _there(count: int, what: str) -> str:
     return f"{'is' if count == 1 else 'are'} {counted(count, what)}"
-
-
-def counted(count: int, what: str) -> str:
-    plural = {"good batch": "good batches", "oddity": "oddities"}.get(what, f"{what}s")
-    return f"{count} {what if count == 1 else plural}"
