@@ -118,7 +118,8 @@ def _tell_compacted(files: Sequence[FileFacts], between: Sequence[Gap], notes: N
     count = len(between) + sum(one.offsets.gap_count for one in files)
     offsets = sum(gap.length for gap in between) + sum(one.offsets.gap_offsets for one in files)
     if count:
-        notes.add("offsets_compacted", f"{counted(count, 'gap')} of {offsets} offsets in all, as the cleaner leaves them")
+        detail = f"{counted(count, 'gap')} of {offsets} offsets in all, as the cleaner leaves them"
+        notes.add("offsets_compacted", detail)
 
 
 def _tell_gaps(
@@ -136,7 +137,7 @@ def _tell_gaps(
     detail = f"{span} missing {where}{more}"
     if compacted is None:
         detail += " (a compacted topic may have such gaps; nothing here says that this one is)"
-    notes.add(kind, detail, severity=severity, count=count)
+    notes.add(kind, detail, place, severity=severity, count=count, file=first.file)
 
 
 def cleaner_offsets(folder: Any) -> dict[tuple[str, int], int] | None:
