@@ -21,9 +21,19 @@ _CASTS: dict[str, Literal["i", "I", "h", "b", "q"]] = {"i": "i", "I": "I", "s": 
 
 
 def _texts(offsets: memoryview, data: memoryview | None, start: int, stop: int) -> list[bytes]:
-    blob = b"" if data is None else data
     ends = offsets.cast("i")[start : stop + 1].tolist()
-    return [bytes(blob[a:b]) for a, b in pairwise(ends)]
+    first = ends[0]
+    blob = b"" if data is None else bytes(data[first : ends[-1]])  # slices of bytes are made faster than of views
+    if first:
+        ends = [end - first for end in ends]
+    return [blob[a:b] for a, b in pairwise(ends)]
+
+
+def _bits(bitmap: memoryview, start: int, stop: int) -> str:
+    """Bits [start, stop) as a string of 0 and 1."""
+    first, last = start >> 3, (stop + 7) >> 3
+    text = f"{int.from_bytes(bitmap[first:last], 'little'):0{(last - first) * 8}b}"[::-1]
+    return text[start - first * 8 : stop - first * 8]
 
 
 def cells(chunk: Chunk, column: int, format_: str, start: int, stop: int) -> list[Any]:
@@ -35,12 +45,15 @@ def cells(chunk: Chunk, column: int, format_: str, start: int, stop: int) -> lis
         if format_ == "u":
             found = [text.decode() for text in found]
     elif format_ == "b":
-        found = [bool(values[i >> 3] >> (i & 7) & 1) for i in range(start, stop)]
+        found = [bit == "1" for bit in _bits(values, start, stop)]
     else:
         found = values.cast(_CASTS.get(format_, "q"))[start:stop].tolist()
-    if validity is not None:
-        found = [v if validity[i >> 3] >> (i & 7) & 1 else None for i, v in enumerate(found, start)]
-    return found
+    return found if validity is None else _or_none(found, validity, start, stop)
+
+
+def _or_none(values: list[Any], validity: memoryview, start: int, stop: int) -> list[Any]:
+    bits = _bits(validity, start, stop)
+    return [value if bit == "1" else None for value, bit in zip(values, bits, strict=True)] if "0" in bits else values
 
 
 def header_cells(chunk: Chunk, column: int, start: int, stop: int, binary: bool) -> list[tuple[Any, ...]]:
@@ -54,12 +67,9 @@ def header_cells(chunk: Chunk, column: int, start: int, stop: int, binary: bool)
     keys: list[Any] = _texts(key_offsets, key_data, first, last)
     if not binary:
         keys = [key.decode() for key in keys]
-    values = [
-        v if validity[i >> 3] >> (i & 7) & 1 else None
-        for i, v in enumerate(_texts(value_offsets, value_data, first, last), first)
-    ]
+    values = _or_none(_texts(value_offsets, value_data, first, last), validity, first, last)
     pairs = list(zip(keys, values, strict=True))
-    return [tuple(pairs[a - first : b - first]) for a, b in pairwise(ends)]
+    return [tuple(pairs[a - first : b - first]) if a < b else () for a, b in pairwise(ends)]
 
 
 class Table:

@@ -6,27 +6,17 @@ import base64
 import json
 from typing import Any
 
+import builders
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkarec.cli import arrow_c, jsonlines, table
+import kafkarec
+from kafkarec.cli import columns, jsonlines, table
+from kafkarec.table import Table
 
-HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
-RECORDS = pa.schema(
-    [
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("timestamp", pa.int64()),
-        pa.field("timestamp_type", pa.int8()),
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-        pa.field("headers", HEADERS, nullable=False),
-        pa.field("is_control", pa.bool_()),
-        pa.field("compression", pa.string()),
-    ]
-)
-SHOWN = ["offset", "timestamp", "timestamp_type", "key", "value", "headers"]
+SHOWN = ["offset", "timestamp", "timestamp_type", "key", "value", "headers", "is_control", "compression", "producer_id"]
 
 NASTY = st.sampled_from(
     [
@@ -44,21 +34,61 @@ NASTY = st.sampled_from(
     ]
 )
 BLOBS = st.none() | NASTY | st.binary(max_size=12) | st.text(max_size=12).map(str.encode)
-ROWS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "offset": st.integers(-(2**63), 2**63 - 1),
-            "timestamp": st.none() | st.integers(-(2**63), 2**63 - 1),
-            "timestamp_type": st.sampled_from([None, 0, 1]),
-            "key": BLOBS,
-            "value": BLOBS,
-            "headers": st.lists(st.fixed_dictionaries({"key": st.text(max_size=6), "value": BLOBS}), max_size=3),
-            "is_control": st.booleans() | st.none(),
-            "compression": st.sampled_from([None, "none", "zstd"]),
-        }
-    ),
-    max_size=20,
+RECORD = st.fixed_dictionaries(
+    {
+        "timestamp": st.integers(-5, 2**40),
+        "key": BLOBS,
+        "value": BLOBS,
+        "headers": st.lists(st.tuples(st.text(max_size=6).map(str.encode), BLOBS), max_size=3),
+    }
 )
+BATCH = st.fixed_dictionaries(
+    {
+        "rows": st.lists(RECORD, max_size=9),
+        "base_offset": st.integers(-(2**62), 2**62),
+        "codec": st.sampled_from(["none", "zstd"]),
+        "producer_id": st.sampled_from([-1, 7]),
+    }
+)
+BATCHES = st.lists(BATCH, max_size=4)
+
+
+def decoded(batches: list[dict[str, Any]], names: list[str] = SHOWN) -> kafkarec.RecordColumns:
+    """The table that decode makes of such batches."""
+    raw = b""
+    for one in batches:
+        records = [
+            builders.record(
+                offset_delta=i,
+                timestamp_delta=row["timestamp"],
+                key=row["key"],
+                value=row["value"],
+                headers=row["headers"],
+            )
+            for i, row in enumerate(one["rows"])
+        ]
+        fields = {name: one[name] for name in ("base_offset", "codec", "producer_id")}
+        raw += builders.batch(records, base_timestamp=0, **fields)
+    return kafkarec.decode(raw, columns=names, timestamp_unit="int64")
+
+
+def wanted(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of the batches, one dict each."""
+    return [
+        {
+            "offset": one["base_offset"] + i,
+            "timestamp": None if row["timestamp"] == -1 else row["timestamp"],
+            "timestamp_type": 0,
+            "key": row["key"],
+            "value": row["value"],
+            "headers": [(key.decode(), value) for key, value in row["headers"]],
+            "is_control": False,
+            "compression": one["codec"],
+            "producer_id": None if one["producer_id"] == -1 else one["producer_id"],
+        }
+        for one in batches
+        for i, row in enumerate(one["rows"])
+    ]
 
 
 def blob_of(cell: dict[str, Any], name: str) -> bytes | None:
@@ -77,79 +107,60 @@ def parsed(lines: bytes) -> list[dict[str, Any]]:
 
 
 @settings(max_examples=200, deadline=None)
-@given(rows=ROWS, start=st.integers(0, 9), topic=st.text(max_size=5))
-def test_every_row_parses_back(rows: list[dict[str, Any]], start: int, topic: str) -> None:
-    whole = pa.Table.from_pylist(rows, schema=RECORDS).slice(start)  # a slice: offsets that do not begin at 0
-    wanted = rows[start:]
-    out = b"".join(
-        jsonlines.render(chunk, ["topic", *SHOWN, "is_control", "compression"], constants={"topic": topic})
-        for chunk in arrow_c.chunks(whole)
-    )
-    found = parsed(out)
-    assert len(found) == len(wanted)
-    for cell, row in zip(found, wanted, strict=True):
-        for name in ("offset", "timestamp", "timestamp_type", "is_control", "compression"):
-            assert cell[name] == row[name]
+@given(batches=BATCHES, start=st.integers(0, 9), topic=st.text(max_size=5))
+def test_every_row_parses_back(batches: list[dict[str, Any]], start: int, topic: str) -> None:
+    found = parsed(jsonlines.render(decoded(batches)[start:], ["topic", *SHOWN], constants={"topic": topic}))
+    rows = wanted(batches)[start:]
+    assert len(found) == len(rows)
+    for cell, row in zip(found, rows, strict=True):
         assert cell["topic"] == topic
-        assert blob_of(cell, "key") == row["key"]
-        assert blob_of(cell, "value") == row["value"]
-        assert [(h["key"], blob_of(h, "value")) for h in cell["headers"]] == [
-            (h["key"], h["value"]) for h in row["headers"]
-        ]
+        assert {name: cell[name] for name in SHOWN if name not in ("key", "value", "headers")} == {
+            name: row[name] for name in SHOWN if name not in ("key", "value", "headers")
+        }
+        assert (blob_of(cell, "key"), blob_of(cell, "value")) == (row["key"], row["value"])
+        assert [(h["key"], blob_of(h, "value")) for h in cell["headers"]] == row["headers"]
 
 
 @settings(max_examples=100, deadline=None)
-@given(rows=ROWS)
-def test_columns_read_without_pyarrow_equal_pyarrow(rows: list[dict[str, Any]]) -> None:
-    whole = pa.Table.from_pylist(rows, schema=RECORDS)
-    for batch, chunk in zip(whole.to_batches(), arrow_c.chunks(whole), strict=True):
-        assert list(chunk.columns) == RECORDS.names
-        for name in ("offset", "timestamp", "timestamp_type", "is_control", "compression"):
-            assert list(chunk.columns[name].objects()) == batch.column(name).to_pylist()
-        for name in ("key", "value"):
-            assert chunk.columns[name].blobs() == batch.column(name).to_pylist()
-
-
-def test_timestamps_are_their_numbers_and_large_binaries_are_binaries() -> None:
-    whole = pa.table(
-        {
-            "t": pa.array([1, None], pa.timestamp("ms", "UTC")),
-            "z": pa.array([b"a", None], pa.large_binary()),
-            "n": pa.array([1, 4294967295], pa.uint32()),
-            "s": pa.array([-1, 2], pa.int16()),
-        }
-    )
-    (chunk,) = arrow_c.chunks(whole)
-    assert chunk.columns["t"].numbers() == [1, None]
-    assert chunk.columns["z"].blobs() == [b"a", None]
-    assert chunk.columns["n"].numbers() == (1, 4294967295)
-    assert chunk.columns["s"].numbers() == (-1, 2)
+@given(batches=BATCHES, start=st.integers(0, 9), stop=st.integers(0, 30))
+def test_columns_read_without_pyarrow_equal_pyarrow(batches: list[dict[str, Any]], start: int, stop: int) -> None:
+    whole = decoded(batches)[start:stop]
+    arrow = pa.table(whole)
+    for name in SHOWN:
+        cells = [
+            [(h["key"], h["value"]) for h in cell] if name == "headers" else cell for cell in arrow[name].to_pylist()
+        ]
+        assert [list(cell) if name == "headers" else cell for cell in whole.column(name)] == cells
 
 
 @settings(max_examples=60, deadline=None)
-@given(rows=ROWS, width=st.integers(1, 7), size=st.sampled_from([1, 200, 1 << 20]))
-def test_windows_are_the_table_cut_in_rows(rows: list[dict[str, Any]], width: int, size: int) -> None:
-    whole = pa.Table.from_pylist(rows, schema=RECORDS)
-    whole = pa.Table.from_batches(whole.to_batches(max_chunksize=11), RECORDS)
-    (entire,) = [*arrow_c.chunks(whole.combine_chunks())] or [arrow_c.Chunk(0, {})]
-    windows = list(arrow_c.chunks(whole, rows=width, size=size))
-    assert all(window.length <= width for window in windows)
-    assert [window.batch * 11 + window.start for window in windows] == [
-        sum(window.length for window in windows[:i]) for i in range(len(windows))
-    ]
-    assert b"".join(jsonlines.render(window, SHOWN) for window in windows) == (
-        jsonlines.render(entire, SHOWN) if rows else b""
-    )
+@given(batches=BATCHES, width=st.integers(1, 7), size=st.sampled_from([1, 200, 1 << 20]))
+def test_windows_are_the_table_cut_in_rows(batches: list[dict[str, Any]], width: int, size: int) -> None:
+    whole = decoded(batches)
+    cut = list(columns.windows(whole, rows=width, size=size))
+    assert all(0 < len(window) <= width for window in cut)
+    assert size > 1 or all(len(window) == 1 for window in cut)
+    assert b"".join(jsonlines.render(window, SHOWN) for window in cut) == jsonlines.render(whole, SHOWN)
 
 
-def test_a_type_that_is_not_ours_is_named() -> None:
-    with pytest.raises(TypeError, match="column d has the Arrow type 'g'"):
-        list(arrow_c.chunks(pa.table({"d": pa.array([1.5])})))
+@settings(max_examples=200, deadline=None)
+@given(
+    keys=st.lists(st.none() | st.sampled_from([b"", b"a", b"aa", b"aaa", b"ab", b"b"]), max_size=30),
+    start=st.integers(0, 5),
+    key=st.sampled_from([b"", b"a", b"aa", b"ab", b"zz"]),
+)
+def test_rows_with_a_key_are_those_that_have_it(keys: list[bytes | None], start: int, key: bytes) -> None:
+    raw = builders.batch([builders.record(offset_delta=i, key=one) for i, one in enumerate(keys)])
+    found = columns.rows_with(kafkarec.decode(raw)[start:], "key", key)
+    assert found == [row for row, one in enumerate(keys[start:]) if one == key]
+
+
+def one_table(blob: bytes | None) -> Table:
+    return kafkarec.decode(builders.batch([builders.record(value=blob)]), columns=["value"])
 
 
 def one_value(blob: bytes | None, form: str) -> str:
-    (chunk,) = arrow_c.chunks(pa.table({"value": pa.array([blob], pa.binary())}))
-    return jsonlines.render(chunk, ["value"], forms={"value": form}).decode().rstrip("\n")
+    return jsonlines.render(one_table(blob), ["value"], forms={"value": form}).decode().rstrip("\n")
 
 
 @pytest.mark.parametrize(
@@ -195,9 +206,20 @@ def test_any_bytes_in_any_form_are_one_json_object_on_one_line(blob: bytes, form
 
 
 def test_chosen_rows_and_constant_columns() -> None:
-    (chunk,) = arrow_c.chunks(pa.table({"offset": pa.array([5, 6, 7], pa.int64())}))
-    assert jsonlines.render(chunk, ["offset"], rows=[0, 2]) == b'{"offset":5}\n{"offset":7}\n'
-    assert jsonlines.render(chunk, ["topic"], constants={"topic": "50%"}, rows=[1]) == b'{"topic":"50%"}\n'
+    three = kafkarec.decode(builders.batch(builders.records(3), base_offset=5), columns=["offset"])
+    assert jsonlines.render(three, ["offset"], rows=[0, 2]) == b'{"offset":5}\n{"offset":7}\n'
+    assert jsonlines.render(three, ["topic"], constants={"topic": "50%"}, rows=[1]) == b'{"topic":"50%"}\n'
+    assert jsonlines.render(three, ["topic", "offset", "file"], constants={"topic": "t", "file": "f"}, rows=[1]) == (
+        b'{"topic":"t","offset":6,"file":"f"}\n'
+    )
+
+
+def test_columns_made_elsewhere() -> None:
+    two = kafkarec.decode(builders.batch(builders.records(2)), columns=["value"])
+    made = {"extra": {"control": ["null", "{}"]}, "decoded": {"value": ['{"a":1}', None]}}
+    assert jsonlines.render(two, ["value", "control"], **made) == (
+        b'{"value":{"a":1},"control":null}\n{"value":"value 1","control":{}}\n'
+    )
 
 
 def test_a_table_lines_up_and_hides_control_characters() -> None:

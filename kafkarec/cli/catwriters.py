@@ -8,9 +8,10 @@ from typing import Any, Protocol
 
 import kafkarec
 from kafkarec import control
+from kafkarec.records import RecordColumns
 from kafkarec.storage import Segment
 
-from . import arrow_c, internal, jsonlines
+from . import internal, jsonlines
 from .options import CouldNot, WrongUse
 from .output import Sink
 from .selection import Piece
@@ -60,12 +61,12 @@ class JsonWriter:
 
     def write(self, piece: Piece) -> None:
         lines = jsonlines.render(
-            piece.chunk,
+            piece.table,
             self._names,
             constants=constants(piece.source),
             forms=self._forms,
-            extra={"control": _control_cells(piece.chunk)} if self._control else {},
-            whole=self._decoding.cells(piece) if self._decoding else {},
+            extra={"control": control_cells(piece.table)} if self._control else {},
+            decoded=self._decoding.texts(piece) if self._decoding else {},
             rows=piece.rows,
         )
         self._sink.write(lines)
@@ -75,11 +76,9 @@ class JsonWriter:
         self._sink.flush()
 
 
-def _control_cells(chunk: arrow_c.Chunk) -> list[str]:
-    flags = chunk.columns["is_control"].numbers()
-    if not any(flags):
-        return ["null"] * chunk.length
-    keys, values = chunk.columns["key"].blobs(), chunk.columns["value"].blobs()
+def control_cells(table: RecordColumns) -> list[str]:
+    """The control record of each row as JSON text."""
+    flags, keys, values = map(table.column, ("is_control", "key", "value"))
     return [_control_cell(key, value) if flag else "null" for flag, key, value in zip(flags, keys, values, strict=True)]
 
 
@@ -107,18 +106,12 @@ class ArrowWriter:
         self._sink = sink
         self._names = list(names)
         self._out: Any = None
-        self._table: Any = None
-        self._batches: list[Any] = []
 
     def write(self, piece: Piece) -> None:
-        if self._table is not piece.table:
-            self._table = piece.table
-            self._batches = list(self._pa.RecordBatchReader.from_stream(piece.table))
-        batch = self._batches[piece.chunk.batch].slice(piece.chunk.start, piece.chunk.length)
-        if piece.rows is not None:
-            batch = self._chosen(batch, piece.rows)
-        shown = self._shown(batch, constants(piece.source))
-        self._open(shown.schema).write_batch(shown)
+        for batch in self._pa.RecordBatchReader.from_stream(piece.table):  # of a window: one
+            chosen = batch if piece.rows is None else self._chosen(batch, piece.rows)
+            shown = self._shown(chosen, constants(piece.source))
+            self._open(shown.schema).write_batch(shown)
         self._sink.flush()
 
     def finish(self, decode: Mapping[str, Any]) -> None:

@@ -14,39 +14,34 @@ from kafkarec import messages
 from kafkarec.messages import json_view
 from kafkarec.storage import Segment
 
-from .jsonlines import whole_cell
 from .selection import Piece
 
 NEEDED = ("is_control", "key", "value")
 
 
 class Decoding:
-    """Which columns are shown decoded; `forms` says how what cannot be is shown."""
+    """Which columns are shown decoded."""
 
-    def __init__(self, columns: Sequence[str], forms: Mapping[str, str]) -> None:
+    def __init__(self, columns: Sequence[str]) -> None:
         self._columns = columns
-        self._forms = forms
 
-    def cells(self, piece: Piece) -> dict[str, list[str]]:
-        """For each decoded column a whole cell, `"name":text`, per row of the chunk (empty for rows not chosen)."""
+    def texts(self, piece: Piece) -> dict[str, list[str | None]]:
+        """For each decoded column its JSON text per row of the piece's table; None where the bytes are no message
+        (and for rows not chosen)."""
         topic = piece.source.topic
         if topic is None or topic not in messages.TOPICS:
             return {}
-        columns = piece.chunk.columns
-        controls = columns["is_control"].numbers()
-        keys, values = columns["key"].blobs(), columns["value"].blobs()
-        cells = {name: [""] * piece.chunk.length for name in self._columns}
-        for row in range(piece.chunk.length) if piece.rows is None else piece.rows:
-            stored = {"key": keys[row], "value": values[row]}
-            shown = {} if controls[row] else messages.read(topic, stored["key"], stored["value"]).as_json()
+        controls, keys, values = map(piece.table.column, NEEDED)
+        texts: dict[str, list[str | None]] = {name: [None] * len(piece.table) for name in self._columns}
+        for row in range(len(piece.table)) if piece.rows is None else piece.rows:
+            if controls[row]:
+                continue
+            shown = messages.read(topic, keys[row], values[row]).as_json()
             for name in self._columns:
                 tree = shown.get(name)
-                cells[name][row] = (
-                    whole_cell(name, stored[name], self._forms[name])
-                    if tree is None
-                    else f'"{name}":{json_view.text(tree)}'
-                )
-        return cells
+                if tree is not None:
+                    texts[name][row] = json_view.text(tree)
+        return texts
 
 
 def wanted(sources: Iterable[Segment], names: Sequence[str], forms: Mapping[str, str]) -> Decoding | None:
@@ -54,4 +49,4 @@ def wanted(sources: Iterable[Segment], names: Sequence[str], forms: Mapping[str,
     columns = [name for name in ("key", "value") if name in names and forms[name] == "utf8"]
     if not columns or not any(source.topic in messages.TOPICS for source in sources):
         return None
-    return Decoding(columns, forms)
+    return Decoding(columns)

@@ -1,8 +1,8 @@
-"""Chunks of columns to JSON Lines.
+"""Tables of columns to JSON Lines.
 
-A chunk is rendered column by column (each a C loop over all rows), then row by row through one template: an
-object is made per cell and none per record. Output is UTF-8. Besides what JSON escapes anyway, the few
-characters are escaped that split lines or steer terminals in some readers: no record can forge another's row.
+A table is rendered column by column, each a C loop over all rows, and then joined at once: an object is made per
+cell and none per record. Output is UTF-8. Besides what JSON escapes anyway, the few characters are escaped that
+split lines or steer terminals in some readers: no record can forge another's row.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, repeat
 from json.encoder import encode_basestring as quote
 from typing import Any
 
-from .arrow_c import Chunk, Column
+from kafkarec.table import Table
 
 # How a key or value may be shown: the suffix of its JSON name, and bytes -> JSON text or ValueError.
 # Bytes that do not fit are shown as base64 under NAME_base64, so every row can be turned back into its bytes.
@@ -66,19 +66,21 @@ FORMS: dict[str, Form] = {
     "int64": ("", _as_integer(8)),
 }
 
-# DEL, the C1 controls, U+2028 and U+2029 in UTF-8, and a faster look whether there can be any.
+# DEL, the C1 controls, U+2028 and U+2029 in UTF-8.
 _UNSAFE = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
-_HINTS = (b"\x7f", b"\xc2", b"\xe2\x80")
+
+NULL = "null"
+BOOLEANS = {True: "true", False: "false", None: NULL}
 
 
 def render(
-    chunk: Chunk,
+    table: Table,
     names: Sequence[str],
     *,
     constants: Mapping[str, Any] | None = None,
     forms: Mapping[str, str] | None = None,
     extra: Mapping[str, Sequence[str]] | None = None,
-    whole: Mapping[str, Sequence[str]] | None = None,
+    decoded: Mapping[str, Sequence[str | None]] | None = None,
     rows: Sequence[int] | None = None,
 ) -> bytes:
     """One line a row, the cells in the order of `names`.
@@ -86,58 +88,56 @@ def render(
     constants   values that are the same in every row (topic, partition, file)
     forms       name -> key of FORMS for binary columns; utf8 where nothing is said
     extra       columns made elsewhere: JSON text a row
-    whole       columns made elsewhere: `"name":text` a row
+    decoded     binary columns that are shown otherwise: JSON text a row, None where the bytes are shown after all
     rows        the rows to show; None for all
     """
-    constants, forms, extra, whole = constants or {}, forms or {}, extra or {}, whole or {}
-    parts: list[str] = []
-    cells: list[Sequence[Any]] = []
-    for name in names:
+    constants, forms, extra, decoded = constants or {}, forms or {}, extra or {}, decoded or {}
+    count = len(table) if rows is None else len(rows)
+    between = "{"  # what stands in front of the next cell
+    parts: list[Iterable[str]] = []
+    for number, name in enumerate(names):
+        between += "," if number else ""
         if name in constants:
-            parts.append(f'"{name}":{json.dumps(constants[name], ensure_ascii=False)}'.replace("%", "%%"))
+            between += f'"{name}":{json.dumps(constants[name], ensure_ascii=False)}'
             continue
         if name in extra:
-            named, column_cells = False, extra[name]
-        elif name in whole:
-            named, column_cells = True, whole[name]
+            named, cells = False, extra[name]
         else:
-            named, column_cells = _cells(chunk.columns[name], name, forms.get(name, "utf8"))
-        parts.append("%s" if named else f'"{name}":%s')
-        cells.append(column_cells if rows is None else [column_cells[row] for row in rows])
-    template = "{" + ",".join(parts) + "}\n"
-    count = chunk.length if rows is None else len(rows)
-    every: Iterable[tuple[Any, ...]] = zip(*cells, strict=True) if cells else [()] * count
-    out = "".join(map(template.__mod__, every)).encode()
-    if any(hint in out for hint in _HINTS):
+            named, cells = _cells(table, name, forms.get(name, "utf8"), decoded.get(name))
+        parts.append(repeat(between if named else f'{between}"{name}":', count))
+        parts.append(cells if rows is None else [cells[row] for row in rows])
+        between = ""
+    parts.append(repeat(between + "}\n", count))
+    text = "".join(chain.from_iterable(zip(*parts, strict=True)))
+    out = text.encode()
+    if b"\x7f" in out or not text.isascii() and (b"\xc2" in out or b"\xe2\x80" in out):
         out = _UNSAFE.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), out)
     return out
 
 
-def _cells(column: Column, name: str, form: str) -> tuple[bool, Sequence[Any]]:
+def _cells(
+    table: Table, name: str, form: str, decoded: Sequence[str | None] | None = None
+) -> tuple[bool, Sequence[str]]:
     """The column's cells, and whether they bring their own `"name":` (they do once one is base64)."""
-    if column.children:
-        return False, _headers(column)
-    if column.text:
-        return False, [_null if blob is None else quote(blob.decode()) for blob in column.blobs()]
-    if len(column.offsets):
-        return _binary(column, name, form)
-    if any(isinstance(value, bool) for value in column.values[:1]):
-        return False, [_null if value is None else _BOOLEANS[value] for value in column.numbers()]
-    if column.valid is None:
-        return False, column.values
-    return False, [_null if value is None else value for value in column.numbers()]
-
-
-_null = "null"
-_BOOLEANS = {True: "true", False: "false"}
-
-
-def _binary(column: Column, name: str, form: str) -> tuple[bool, Sequence[str]]:
-    if form == "utf8":
-        cells = _all_text(column)
+    values = table.column(name)
+    kind = table.schema[table.schema.names.index(name)].format
+    if kind == "+l":
+        return False, [headers(pairs) if pairs else "[]" for pairs in values]
+    if kind == "z" and decoded is not None:
+        shown = zip(values, decoded, strict=True)
+        return True, [whole_cell(name, blob, form) if text is None else f'"{name}":{text}' for blob, text in shown]
+    if kind == "z":
+        cells = _all_text(values) if form == "utf8" else None
         if cells is not None:
             return False, cells
-    return True, [whole_cell(name, blob, form) for blob in column.blobs()]
+        return True, [whole_cell(name, blob, form) for blob in values]
+    if kind == "b":
+        return False, [BOOLEANS[value] for value in values]
+    if kind == "u":
+        return False, [NULL if text is None else quote(text) for text in values]
+    if None in values:
+        return False, [NULL if value is None else str(value) for value in values]
+    return False, list(map(str, values))
 
 
 def whole_cell(name: str, blob: bytes | None, form: str) -> str:
@@ -151,29 +151,23 @@ def whole_cell(name: str, blob: bytes | None, form: str) -> str:
         return f'"{name}_base64":{_as_base64(blob)}'
 
 
-def _all_text(column: Column) -> list[str] | None:
-    """Every cell as text, None when one is not UTF-8. ASCII is decoded once for the whole column."""
-    data = column.data
-    if data.isascii():
-        text = data.decode("ascii")
-        cells = list(map(quote, [text[a:b] for a, b in pairwise(column.offsets)]))
-    else:
-        try:
-            cells = list(map(quote, map(bytes.decode, [data[a:b] for a, b in pairwise(column.offsets)])))
-        except UnicodeDecodeError:
-            return None
-    if column.valid is not None:
-        return [cell if bit == "1" else _null for cell, bit in zip(cells, column.valid, strict=True)]
-    return cells
+def _all_text(values: Sequence[bytes | None]) -> list[str] | None:
+    """Every cell as text, None when one is not UTF-8."""
+    try:
+        if None in values:
+            return [NULL if blob is None else quote(blob.decode()) for blob in values]
+        return list(map(quote, map(bytes.decode, values)))  # type: ignore[arg-type]
+    except UnicodeDecodeError:
+        return None
 
 
-def _headers(column: Column) -> list[str]:
-    """A list of {"key", "value"} a row, in stored order, repeated keys kept."""
-    entries = column.children[0]
-    if not entries.length:
-        return ["[]"] * column.length
-    key, value = entries.children
-    (_, keys), (named, values) = _cells(key, "key", "utf8"), _cells(value, "value", "utf8")
-    name = "" if named else '"value":'
-    cells = [f'{{"key":{k},{name}{v}}}' for k, v in zip(keys, values, strict=True)]
-    return [f"[{cells[a]}]" if b - a == 1 else f"[{','.join(cells[a:b])}]" for a, b in pairwise(column.offsets)]
+def headers(pairs: Iterable[tuple[str, bytes | None]]) -> str:
+    """A list of {"key", "value"}, in stored order, repeated keys kept."""
+    return f"[{','.join([_header(key, value) for key, value in pairs])}]"
+
+
+def _header(key: str, value: bytes | None) -> str:
+    try:
+        return f'{{"key":{quote(key)},"value":{NULL if value is None else quote(value.decode())}}}'
+    except UnicodeDecodeError:
+        return f'{{"key":{quote(key)},{whole_cell("value", value, "utf8")}}}'

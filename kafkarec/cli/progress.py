@@ -9,8 +9,6 @@ from typing import Any
 
 from kafkarec.storage import Segment
 
-from . import arrow_c
-
 # Tells how many bytes of the source at hand are done; `records` is what they gave.
 Tick = Callable[[Segment, Any], None]
 
@@ -49,9 +47,5 @@ def _bar() -> Any:
 
 def _end(records: Any) -> int:
     """Where the last batch of a piece ends."""
-    ends = [
-        column["position"].values[-1] + column["size_in_bytes"].values[-1]
-        for column in (chunk.columns for chunk in arrow_c.chunks(records.batches))
-        if len(column["position"].values)
-    ]
-    return max(ends, default=0)
+    batches = records.batches
+    return int(batches[-1]["position"] + batches[-1]["size_in_bytes"]) if len(batches) else 0

@@ -7,14 +7,16 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
+from kafkarec.records import BatchTable
 from kafkarec.schema import BATCH_FIELDS
 from kafkarec.storage import Segment
 
-from . import arrow_c, inputs, jsonlines, options, output, table
+from . import inputs, jsonlines, options, output, table
 from .catwriters import constants
+from .columns import windows
 from .output import Sink
 from .selection import Piece, first_rows, last_rows
-from .trouble import Troubles
+from .trouble import Troubles, say
 
 DESCRIPTION = """Prints one row per batch from its header alone: nothing is decompressed, no checksum is
 computed, so a gigabyte takes a moment. For magic 0 and 1 one row is one outer message."""
@@ -59,6 +61,11 @@ def run(args: argparse.Namespace) -> int:
             for piece in pieces:
                 writer.write(piece)
         writer.finish()
+        fetched = inputs.fetched(sources)
+        if fetched is not None and args.format == "text":
+            sink.write(f"{_plural(fetched, 'byte', 'bytes')} fetched\n".encode())
+        elif fetched is not None:
+            say(f"note: {_plural(fetched, 'byte', 'bytes')} fetched")
     return troubles.finish()
 
 
@@ -70,8 +77,8 @@ def read(sources: Sequence[Segment], args: argparse.Namespace, troubles: Trouble
         for batches in pieces:
             damage = list(batches.damage)[: 1 if troubles.stop_at_first else None]
             stop_at = damage[0].position if damage and troubles.stop_at_first else None
-            for chunk in arrow_c.chunks(batches):
-                yield Piece(source, batches, chunk, _rows(chunk, args, stop_at))
+            for window in windows(batches):
+                yield Piece(source, window, _rows(window, args, stop_at))
             for one in damage:
                 troubles.add(source, one)
             if troubles.stopped:
@@ -80,7 +87,7 @@ def read(sources: Sequence[Segment], args: argparse.Namespace, troubles: Trouble
         troubles.tail(source, remaining)
 
 
-def _rows(chunk: arrow_c.Chunk, args: argparse.Namespace, stop_at: int | None) -> list[int] | None:
+def _rows(window: BatchTable, args: argparse.Namespace, stop_at: int | None) -> list[int] | None:
     """A batch is chosen when its range of offsets or times may hold what was asked for."""
     tests = (
         ("position", None, stop_at),
@@ -91,10 +98,10 @@ def _rows(chunk: arrow_c.Chunk, args: argparse.Namespace, stop_at: int | None) -
     for name, low, high in tests:
         if low is None and high is None:
             continue
-        values = chunk.columns[name].numbers()
+        values = window.column(name)
         rows = [
             row
-            for row in (range(chunk.length) if rows is None else rows)
+            for row in (range(len(window)) if rows is None else rows)
             if values[row] is None or ((low is None or values[row] >= low) and (high is None or values[row] < high))
         ]
     return rows
@@ -109,7 +116,7 @@ class JsonWriter:
 
     def write(self, piece: Piece) -> None:
         known = constants(piece.source)
-        self._sink.write(jsonlines.render(piece.chunk, self._names, constants=known, rows=piece.rows))
+        self._sink.write(jsonlines.render(piece.table, self._names, constants=known, rows=piece.rows))
         self._sink.flush()
 
     def finish(self) -> None:
@@ -160,6 +167,4 @@ def _plural(count: int, one: str, many: str) -> str:
 
 
 def _values(piece: Piece) -> list[dict[str, Any]]:
-    columns = {name: column.objects() for name, column in piece.chunk.columns.items()}
-    rows = range(piece.chunk.length) if piece.rows is None else piece.rows
-    return [{name: values[row] for name, values in columns.items()} for row in rows]
+    return list(piece.table) if piece.rows is None else [piece.table[row] for row in piece.rows]

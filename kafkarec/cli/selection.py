@@ -5,30 +5,29 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from typing import Any
 
+from kafkarec.records import RecordColumns
 from kafkarec.storage import Segment
 
-from . import arrow_c
+from .columns import rows_with, windows
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A chunk and its chosen rows, in order (None: all of them); `table` is what the chunk is a window of."""
+    """A window of a table and its chosen rows, in order (None: all of them)."""
 
     source: Segment
     table: Any
-    chunk: arrow_c.Chunk
     rows: Sequence[int] | None
 
     @property
     def count(self) -> int:
-        return self.chunk.length if self.rows is None else len(self.rows)
+        return len(self.table) if self.rows is None else len(self.rows)
 
     def slice(self, start: int, stop: int) -> Piece:
-        rows = range(self.chunk.length) if self.rows is None else self.rows
-        return Piece(self.source, self.table, self.chunk, rows[start:stop])
+        rows = range(len(self.table)) if self.rows is None else self.rows
+        return Piece(self.source, self.table, rows[start:stop])
 
 
 @dataclass(frozen=True)
@@ -58,27 +57,19 @@ class Selection:
 
     def choose(self, source: Segment, records: Any, stop_at: int | None = None) -> Iterator[Piece]:
         """`stop_at`: the byte from which on batches are left out."""
-        for chunk in arrow_c.chunks(records):
-            piece = Piece(source, records, chunk, self._rows(chunk, stop_at))
+        for window in windows(records):
+            piece = Piece(source, window, self._rows(window, stop_at))
             if piece.count:
                 yield piece
 
-    def _rows(self, chunk: arrow_c.Chunk, stop_at: int | None) -> list[int] | None:
+    def _rows(self, window: RecordColumns, stop_at: int | None) -> list[int] | None:
         rows: list[int] | None = None
-        for test in self._tests(chunk, stop_at):
-            rows = list(compress(range(chunk.length), test) if rows is None else _both(rows, test))
-        return None if rows is not None and len(rows) == chunk.length else rows
-
-    def _tests(self, chunk: arrow_c.Chunk, stop_at: int | None) -> Iterator[list[bool]]:
-        if stop_at is not None:
-            yield [position < stop_at for position in chunk.columns["batch_position"].numbers()]
         if self.key is not None:
-            key = self.key
-            yield [blob == key for blob in chunk.columns["key"].blobs()]
-
-
-def _both(rows: Iterable[int], test: Sequence[bool]) -> Iterator[int]:
-    return (row for row in rows if test[row])
+            rows = rows_with(window, "key", self.key)
+        if stop_at is not None:
+            positions = window.column("batch_position")
+            rows = [row for row in (range(len(window)) if rows is None else rows) if positions[row] < stop_at]
+        return None if rows is not None and len(rows) == len(window) else rows
 
 
 def first_rows(pieces: Iterable[Piece], count: int) -> Iterator[Piece]:

@@ -1,0 +1,60 @@
+"""Tables in windows: what a verb makes of a piece stays small, however far a batch decompresses."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import TypeVar
+
+from kafkarec.records import BatchTable, RecordColumns
+from kafkarec.table import Piece as Run
+
+AnyTable = TypeVar("AnyTable", RecordColumns, BatchTable)
+
+
+def windows(table: AnyTable, rows: int = 1 << 16, size: int = 4 << 20) -> Iterator[AnyTable]:
+    """The table in slices of at most `rows` rows and, where rows are alike, about `size` bytes. Nothing is copied."""
+    at = 0
+    for run in table._pieces:
+        count = run[2] - run[1]
+        step = max(1, min(rows, count * size // max(_weight(table, run), 1)))
+        for start in range(at, at + count, step):
+            yield table[start : min(start + step, at + count)]
+        at += count
+
+
+def _weight(table: RecordColumns | BatchTable, run: Run) -> int:
+    """About how many bytes the rows hold, from their offsets alone."""
+    chunk, start, stop = run
+    weight = 8 * (stop - start) * len(table.schema)
+    for index, field in enumerate(table.schema):
+        if field.format in ("z", "u", "+l"):
+            ends = chunk.column(index, 0)[1].cast("i")
+            first, last = ends[start], ends[stop]
+            if field.format != "+l":
+                weight += last - first
+            elif last > first:
+                keys, _, _, values, _ = chunk.headers()
+                weight += sum(ends[last] - ends[first] for ends in (keys.cast("i"), values.cast("i")))
+    return weight
+
+
+def rows_with(table: RecordColumns, name: str, blob: bytes) -> list[int]:
+    """The rows whose binary column is `blob`: searched for in the column's bytes as they lie there, row ends after."""
+    if not blob:
+        return [row for row, value in enumerate(table.column(name)) if value == b""]
+    found: list[int] = []
+    index, at = table.schema.names.index(name), 0
+    for chunk, start, stop in table._pieces:
+        _, offsets, data = chunk.column(index, 0)
+        ends = offsets.cast("i")[start : stop + 1]
+        first = ends[0]
+        content = bytes(data[first : ends[-1]]) if data is not None else b""
+        hit = content.find(blob)
+        while hit >= 0:
+            row = bisect_right(ends, first + hit) - 1  # of rows that begin here only the last one is not empty
+            if ends[row] == first + hit and ends[row + 1] - ends[row] == len(blob):
+                found.append(at + row)
+            hit = content.find(blob, ends[row + 1] - first)
+        at += stop - start
+    return found
