@@ -316,6 +316,19 @@ def test_conflicts_are_reported_and_nothing_is_lost(tmp_path: Path) -> None:
         assert not report.ok and "a later leader" in str(report)
 
 
+@pytest.mark.parametrize("epoch", [-5, 0, 2, 1 << 30])
+@pytest.mark.parametrize("hit", [0, 1, 2])
+def test_a_leader_epoch_that_was_hit_in_one_replica(tmp_path: Path, epoch: int, hit: int) -> None:
+    parts = [batch(i * 10, 10, epoch=1) for i in range(3)]
+    wrong = [*parts]
+    wrong[hit] = parts[hit][:12] + epoch.to_bytes(4, "big", signed=True) + parts[hit][16:]
+    a = log(tmp_path / "a" / "orders-0", parts)
+    b = log(tmp_path / "b" / "orders-0", wrong)
+    for name, sources in {"ab": [a, b], "ba": [b, a]}.items():
+        salvage(sources, tmp_path / name, as_partition=True)
+        assert copied(tmp_path / name) == b"".join(parts) and aside(tmp_path / name) == wrong[hit]
+
+
 def test_a_stale_tail_stays_out_of_a_brokers_folder(tmp_path: Path) -> None:
     a = log(tmp_path / "a" / "orders-0", [batch(0, 10), batch(10, 5, epoch=3), batch(15, 5, epoch=3)])
     b = log(tmp_path / "b" / "orders-0", [batch(0, 10), batch(10, 5, epoch=3), batch(20, 5, epoch=1)])

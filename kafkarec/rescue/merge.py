@@ -1,10 +1,12 @@
 """Several sources into one log: which batch is taken where more than one has the offsets
 
 1. Equal batches (offsets, leader epoch, CRC, size): the first source's is taken, the others are duplicates.
-2. Batches that overlap and are not equal are a conflict. The higher leader epoch is taken, as a follower would
+2. Batches that differ in nothing but the leader epoch are one batch of which a copy was hit, as no checksum covers the
+   epoch: the copy whose neighbours have its epoch too is taken, the other one is set aside.
+3. Batches that overlap and are not equal are a conflict. The higher leader epoch is taken, as a follower would
    (KIP-101); under the same epoch the one with more records (the other was compacted further), else the first source's.
    The other one is set aside and reported: nothing is chosen in silence, nothing is lost.
-3. `stale`, for a folder that a broker shall start on: a batch whose epoch is below one that was in force in front of
+4. `stale`, for a folder that a broker shall start on: a batch whose epoch is below one that was in force in front of
    it would be truncated by a broker (KIP-101), so it is set aside too. An epoch is in force when the batch behind it
    in the same source has it as well or a higher one: no checksum covers it, and one flipped bit must not outlaw a log.
 """
@@ -44,7 +46,7 @@ class _Stream:
 def merge(streams: Sequence[Iterator[Row]], start: int | None, *, stale: bool = False) -> Iterator[Choice | Aside]:
     """The batches of all streams as one log. start: the offset where it begins, None: where the first batch does."""
     open_ = [_Stream(rows) for rows in streams]
-    next_offset = start
+    next_offset, epoch = start, -1
     in_force: dict[int, int] = {}  # source -> its highest epoch that the batch behind it confirms
     while True:
         open_ = [stream for stream in open_ if stream.head is not None]
@@ -62,6 +64,13 @@ def merge(streams: Sequence[Iterator[Row]], start: int | None, *, stale: bool = 
             while other.head is not None and other.head.content == row.content:
                 damaged = damaged or other.head.damaged
                 yield Choice(other.pop(), DUPLICATE)
+        twins = [stream for stream in open_ if _twins(stream.head, row)]
+        if len(twins) > 1:
+            best = max(twins, key=lambda stream: _confirmed(stream, epoch))
+            for stream in twins:
+                if stream is not best:
+                    yield _aside(stream.pop(), "other_epoch")
+            continue
         winner = _conflict(open_)
         if winner is not None:
             for stream in open_:
@@ -72,13 +81,13 @@ def merge(streams: Sequence[Iterator[Row]], start: int | None, *, stale: bool = 
         if next_offset is not None and row.base < next_offset:
             yield _aside(first.pop(), "overlap")
             continue
-        if stale and any(epoch > row.epoch >= 0 for source, epoch in in_force.items() if source != row.source):
+        if stale and any(known > row.epoch >= 0 for source, known in in_force.items() if source != row.source):
             yield _aside(first.pop(), "stale_epoch")
             continue
         if first.later is not None and first.later.epoch >= row.epoch:
             in_force[row.source] = max(in_force.get(row.source, -1), row.epoch)
         gap = None if next_offset is None or row.base == next_offset else (next_offset, row.base - 1)
-        next_offset = row.last + 1
+        next_offset, epoch = row.last + 1, row.epoch
         first.pop()
         yield Choice(row._replace(damaged=damaged), KEEP, gap)
 
@@ -91,6 +100,17 @@ def _place(stream: _Stream) -> tuple[int, int, int]:
 
 def _overlap(one: Row | None, other: Row | None) -> bool:
     return one is not None and other is not None and one.base <= other.last and other.base <= one.last
+
+
+def _twins(one: Row | None, other: Row) -> bool:
+    return one is not None and one._replace(epoch=other.epoch).content == other.content
+
+
+def _confirmed(stream: _Stream, before: int) -> int:
+    """How many of a batch's neighbours have its epoch: the one kept in front of it, the one behind it in its source."""
+    assert stream.head is not None
+    later = stream.later is not None and stream.later.epoch == stream.head.epoch
+    return (stream.head.epoch == before) + later
 
 
 def _conflict(open_: Sequence[_Stream]) -> _Stream | None:

@@ -16,6 +16,7 @@ _MOST = 6  # lines a list
 REASONS = {
     "conflict_epoch": "another source has these offsets from a later leader (KIP-101)",
     "conflict_content": "another source has these offsets with other content",
+    "other_epoch": "the same batch as another source's but for its leader epoch, which no checksum covers",
     "overlap": "its offsets are in the log already",
     "stale_epoch": "its leader epoch is below one that was in force in front of it",
     "outside_of_segment": "its offsets are not within those of its segment",
