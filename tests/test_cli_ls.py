@@ -347,3 +347,11 @@ def test_a_user_with_a_bucket(server: Server, monkeypatch: pytest.MonkeyPatch) -
     found = own_process("cat", folder, "--from-time", "2026-11-21T02:25:13.300Z")
     local = own_process("cat", SEGMENTS / "logappend-0", "--from-time", "2026-11-21T02:25:13.300Z")
     assert found.status == 0 and found.out == local.out and len(found.rows) > 5
+
+
+def test_scan_says_what_it_fetched(run: Here, server: Server) -> None:
+    ran = run("scan", f"s3://{BUCKET}/kafka-backup/txn-0")
+    assert ran.out.decode().splitlines()[-1] == f"{server.served} bytes fetched"
+    server.reset()
+    ran = run("scan", f"s3://{BUCKET}/kafka-backup/txn-0", "--format", "json", "-n", 1)
+    assert len(ran.rows) == 1 and ran.complaint == f"kafkarec: note: {server.served} bytes fetched"

@@ -145,3 +145,11 @@ def test_every_golden_segment_begins_with_a_batch() -> None:
     for path in found:
         with path.open("rb") as file:
             assert tiered.begins_with_batch(file.read(64), path.stat().st_size, int(path.stem)), path
+
+
+def test_a_topic_of_tiered_storage_by_its_folder(tmp_path: Path) -> None:
+    folder = upload(tmp_path, PLAIN).parent.parent
+    (folder / "8").mkdir()
+    log_dir: Any = kafkarec.open(folder)
+    assert [(log.topic, log.partition) for log in log_dir] == [("my-orders", 7), ("my-orders", 8)]
+    assert len(log_dir["my-orders", 7].segments) == 1

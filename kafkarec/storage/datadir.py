@@ -1,8 +1,8 @@
 """A broker's data folder (log.dirs), or any folder over partition folders.
 
-    orders-0/  orders-1/ ...                     one log each
-    orders-7.<hex>-delete  -future  -stray       what the broker was about to remove, or is moving here
-    meta.properties  four *-checkpoint files     see kafkarec.indexes
+orders-0/  orders-1/ ...                     one log each
+orders-7.<hex>-delete  -future  -stray       what the broker was about to remove, or is moving here
+meta.properties  four *-checkpoint files     see kafkarec.indexes
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from . import names
-from .folders import Entry, Folder
+from .folders import Entry, Folder, side_by_side
 from .partition import LeftOut, Log
 from .readable import Readable, several_columns
 from .segment import Segment
@@ -33,23 +33,22 @@ class LogDir(Readable):
 
     @classmethod
     def of(cls, folder: Folder, entries: Sequence[Entry], *, mapped: bool = False) -> LogDir:
-        logs, left_out = [], []
+        places, topics, left_out = [], [], []
+        own_topic = names.tiered_topic(folder.path.rstrip("/").rpartition("/")[2])
         for entry in entries:
             named = names.folder(entry.name) if entry.is_dir else None
             if named is not None and not named.state:
-                logs.append(Log.of(folder.below(entry.name), mapped=mapped))
-                continue
-            if entry.is_dir and names.tiered_topic(entry.name):
-                below = folder.below(entry.name)
-                logs += [
-                    Log.of(below.below(inner.name), mapped=mapped)
-                    for inner in below.entries()
-                    if inner.is_dir and names.tiered_partition(inner.name) is not None
-                ]
-                continue
-            known = names.explain(entry.name, entry.is_dir)
-            if known.kind != "file":
+                places.append(folder.below(entry.name))
+            elif entry.is_dir and names.tiered_topic(entry.name):
+                topics.append(folder.below(entry.name))
+            elif entry.is_dir and own_topic and names.tiered_partition(entry.name) is not None:
+                places.append(folder.below(entry.name))
+            elif (known := names.explain(entry.name, entry.is_dir)).kind != "file":
                 left_out.append(LeftOut(entry.name, known.sentence))
+        for topic, inside in zip(topics, side_by_side(folder, lambda one: one.entries(), topics), strict=True):
+            numbered = (one.name for one in inside if one.is_dir and names.tiered_partition(one.name) is not None)
+            places += [topic.below(name) for name in numbered]
+        logs = side_by_side(folder, lambda one: Log.of(one, mapped=mapped), places)
         return cls(folder.path, logs, left_out, folder)
 
     def groups(self) -> Iterator[Sequence[Segment]]:

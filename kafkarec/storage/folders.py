@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from .. import remote
 from .names import WRAPPERS
 from .sources import ByteSource, LocalFile
+
+T = TypeVar("T")
+_REQUESTS_AT_ONCE = 16
 
 
 class Entry(NamedTuple):
@@ -95,6 +99,14 @@ class RemoteFolder:
         source = remote.open_source(self.join(name), self._options, size=(self._sizes or {}).get(name))
         self.tally.sources.append(source)
         return unpacked(source, name, self.read)
+
+
+def side_by_side(folder: Folder, look: Callable[[Folder], T], places: Sequence[Folder]) -> list[T]:
+    """`look` at each place, in order; many at once where each waits for a network."""
+    if not isinstance(folder, RemoteFolder) or len(places) < 2:
+        return [look(place) for place in places]
+    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+        return list(pool.map(look, places))
 
 
 class Tally:

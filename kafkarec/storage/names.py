@@ -93,8 +93,8 @@ _CHECKPOINT_DELETED = (
 FOLDER_STATES: dict[str, str] = {
     "delete": "a partition that was deleted (its topic too, or it moved to another disk or broker); its files are "
     "removed a minute later, so copy them first; left out, name the folder itself to read it",
-    "stray": "a partition that, as the cluster's metadata says, this broker should not have; the broker has moved it aside "
-    "and keeps it until somebody deletes it; left out, name the folder itself to read it",
+    "stray": "a partition that, as the cluster's metadata says, this broker should not have; the broker has moved it "
+    "aside and keeps it until somebody deletes it; left out, name the folder itself to read it",
     "future": "a partition on its way to this disk from another disk of the same broker; until the copy has caught "
     "up the other folder is the partition, so this one is left out; name the folder itself to read it",
 }
