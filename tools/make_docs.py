@@ -1,90 +1,31 @@
-"""Writes the generated pages of docs/; a test checks that they are current.
+"""Writes the generated pages and pictures of docs/; a test checks that they are current.
 
 usage: make_docs.py [--check]
 
-docs/damage.md comes from `kafkarec.errors.REASONS`, the one table of reasons; that file is loaded alone, so
-this needs no compiled core. The file map in CONTRIBUTING.md comes from the first sentence of each file.
+| what | from |
+|---|---|
+| docs/damage.md | `kafkarec.errors.REASONS` and `kafkarec.checks.kinds`, the closed tables (`doc_damage.py`) |
+| docs/columns.md | `kafkarec.schema`, the one table of columns (`doc_columns.py`) |
+| docs/reference/cli.md | the verbs' parsers (`doc_cli.py`) |
+| docs/reference/api.md | signatures and docstrings (`doc_api.py`) |
+| docs/pictures/ | real bytes, verify's report, the imports (`pictures.py`) |
+| the map in CONTRIBUTING.md | the first sentence of each file |
 """
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 from pathlib import Path
-from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
-DAMAGE = """\
-# Damage: the reasons
-
-<!-- written by tools/make_docs.py from kafkarec/errors.py: do not edit -->
-
-One word says why bytes were refused. It is the same in the exception (`error.reason`), in `.damage` under
-`errors="skip"`, in the JSON of the command line and in Spark's `_corrupt_record`. The list is closed: a
-word is only ever added, and that is a feature in the changelog.
-
-```python
-columns = kafkarec.decode(data, errors="skip")
-for damage in columns.damage:
-    print(damage.position, damage.length, damage.lost_from, damage.lost_to, damage.reason)
-```
-
-| field | meaning |
-|---|---|
-| `file` | the file, when one was read |
-| `position`, `length` | the bytes that are not a good batch, in the input |
-| `lost_from` | the first offset that may be lost: next offset of the good batch before; null without one |
-| `lost_to` | the last one: the base offset of the good batch behind - 1; on compacted logs an upper bound |
-| `next_position` | where reading went on |
-| `reason` | a word from the table below |
-| `detail` | the message, with both sides of the comparison that failed |
-
-Always: the bytes of all good batches + the bytes of all damage + what remains at the end = the bytes of
-the input. Messages never hold key, value or header bytes, so they can be pasted into a ticket.
-
-| reason | exception | meaning | `expected` | `found` |
-|---|---|---|---|---|
-"""
-
-FAMILY = """
-## The exceptions
-
-All are `ValueError`s of one family; bytes never raise anything else. Each carries `position`, `base_offset`,
-`next_position`, `reason`, `expected`, `found`, `file`, and survives pickling with them.
-
-| exception | is a | meaning |
-|---|---|---|
-"""
-
-
-def load_errors() -> ModuleType:
-    """kafkarec/errors.py by its path."""
-    spec = importlib.util.spec_from_file_location("kafkarec_errors_alone", ROOT / "kafkarec" / "errors.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses and named tuples look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-def first_sentence(doc: str | None) -> str:
-    return " ".join((doc or "").split("\n\n")[0].split())
-
-
-def damage_page() -> str:
-    errors = load_errors()
-    rows = [
-        f"| `{word}` | {reason.error.__name__} | {reason.sentence} | {reason.expected} | {reason.found} |"
-        for word, reason in errors.REASONS.items()
-    ]
-    classes = [value for value in vars(errors).values() if isinstance(value, type)]
-    # a class may stand there under a short alias as well
-    family = dict.fromkeys(cls for cls in classes if issubclass(cls, errors.KafkaRecordError))
-    kin = [f"| `{cls.__name__}` | `{cls.__bases__[0].__name__}` | {first_sentence(cls.__doc__)} |" for cls in family]
-    return DAMAGE + "\n".join(rows) + "\n" + FAMILY + "\n".join(kin) + "\n"
-
+import doc_api  # noqa: E402
+import doc_cli  # noqa: E402
+import doc_columns  # noqa: E402
+import doc_damage  # noqa: E402
+import pictures  # noqa: E402
 
 # the rooms of the map, in the order of the page
 ROOMS = (
@@ -94,6 +35,14 @@ ROOMS = (
     "kafkarec/_c/*.pxd",
     "kafkarec/codecs/*.py",
     "kafkarec/cli/*.py",
+    "kafkarec/storage/*.py",
+    "kafkarec/indexes/*.py",
+    "kafkarec/transactions/*.py",
+    "kafkarec/checks/*.py",
+    "kafkarec/rescue/*.py",
+    "kafkarec/explain/*.py",
+    "kafkarec/dump/*.py",
+    "kafkarec/messages/*.py",
     "spark_udfs/*.py",
     "spark_udfs/bootstrap/*.py",
     "tools/*",
@@ -123,7 +72,14 @@ def contributing() -> str:
     return before + MAP_BEGIN + "\n" + "\n".join(rows) + "\n\n" + MAP_END + after
 
 
-PAGES = {"docs/damage.md": damage_page, "CONTRIBUTING.md": contributing}
+PAGES = {
+    "docs/damage.md": doc_damage.page,
+    "docs/columns.md": doc_columns.page,
+    "docs/reference/cli.md": doc_cli.page,
+    "docs/reference/api.md": doc_api.page,
+    **{f"docs/pictures/{name}": draw for name, draw in pictures.PICTURES.items()},
+    "CONTRIBUTING.md": contributing,
+}
 
 
 def main(arguments: list[str]) -> int:

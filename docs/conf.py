@@ -1,0 +1,38 @@
+"""Sphinx's settings for this site; `make docs` builds it, with every warning an error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+_version: dict[str, str] = {}
+exec((ROOT / "kafkarec" / "_version.py").read_text(encoding="utf-8"), _version)
+
+project = "kafkarec"
+author = "the kafkarec contributors"
+copyright = author
+release = version = _version["__version__"]
+
+extensions = ["myst_parser"]
+source_suffix = {".md": "markdown"}
+root_doc = "index"
+exclude_patterns = ["_static"]
+nitpicky = True
+suppress_warnings: list[str] = []
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+html_theme = "furo"
+html_title = f"kafkarec {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "sidebar_hide_name": False,
+    "light_css_variables": {"color-brand-primary": "#0b6e4f", "color-brand-content": "#0b6e4f"},
+    "dark_css_variables": {"color-brand-primary": "#4fc08d", "color-brand-content": "#4fc08d"},
+}
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
+highlight_language = "text"

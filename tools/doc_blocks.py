@@ -1,0 +1,225 @@
+"""The code blocks of the documentation: found, run, and compared with the output that the page shows.
+
+usage: doc_blocks.py [--write] [PAGE...]
+
+A page is run from top to bottom in a folder of its own that looks like a checkout. `sh` and `python` blocks are run,
+`sql` ones in the page's Spark session. A `text` block right behind one of them is what it prints, standard error
+included; a line of `...` there stands for any lines, `...` within a line for any text. --write puts in what was printed.
+
+Comments in front of a block, or at the top of a page:
+
+    <!-- exit 1 -->         the block ends with this status
+    <!-- with s3 -->        top of the page: what stands in for the network or the cluster (`doc_standins.py`)
+    <!-- not run: why -->   it cannot be run; the tests print why
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import doc_standins
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+LANGUAGES = {"sh", "python", "sql", "text"}
+RUNNABLE = LANGUAGES - {"text"}
+SECONDS = 60
+HOME = "/home/you"
+_FENCE = re.compile(
+    r"(?P<marks>(?:^<!--[^\n]*-->\n)*)^(?P<fence>`{3,})(?P<language>[^\n`]*)\n(?P<code>.*?)^(?P=fence)[ ]*$", re.M | re.S
+)
+_MARK = re.compile(r"<!-- (exit|with|not run)[: ]+(.*?) -->")
+# What differs from run to run, and how a page shows it.
+_CHANGING = ((re.compile(r"read in [\d.]+ s \([^)]*\)"), "read in ... s (...)"),)
+
+
+class Wrong(Exception):
+    """A block that does not do what its page says."""
+
+
+@dataclass
+class Block:
+    """A fenced block: where it is, what it holds, and what it shall print (None: anything)."""
+
+    page: Path
+    line: int
+    language: str
+    code: str
+    exit: int = 0
+    why_not: str | None = None
+    expected: str | None = None
+    shown: tuple[int, int] | None = None  # the span of the expected text in the page
+
+    @property
+    def place(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+@dataclass
+class Page:
+    """A page's blocks in order, and what it needs around it."""
+
+    path: Path
+    needs: tuple[str, ...]
+    blocks: list[Block] = field(default_factory=list)
+
+
+def pages() -> list[Path]:
+    """Every page that holds a block, the generated ones and the decisions too."""
+    found = [path for path in sorted(DOCS.rglob("*.md")) if _FENCE.search(path.read_text(encoding="utf-8"))]
+    return [*found, ROOT / "README.md"]
+
+
+def read(path: Path) -> Page:
+    text = path.read_text(encoding="utf-8")
+    head = text[: 300 if "```" not in text else text.index("```")]
+    page = Page(path, tuple(value for name, value in _MARK.findall(head) if name == "with"))
+    behind = -1
+    for match in _FENCE.finditer(text):
+        language = match["language"].strip()
+        if language.startswith("{"):  # a directive of the site: a picture, a signature
+            continue
+        line = text.count("\n", 0, match.start("fence")) + 1
+        if language not in LANGUAGES:
+            raise Wrong(f"{path.name}:{line}: a block of {language or 'no language'}; one of {', '.join(LANGUAGES)}")
+        last = page.blocks[-1] if page.blocks else None
+        if language == "text":
+            if last and last.expected is None and not text[behind : match.start()].strip():
+                last.expected, last.shown = match["code"], match.span("code")
+            continue
+        marks = dict(_MARK.findall(match["marks"]))
+        block = Block(path, line, language, match["code"], int(marks.get("exit", 0)), marks.get("not run"))
+        page.blocks.append(block)
+        behind = match.end()
+    return page
+
+
+def agrees(expected: str, printed: str) -> bool:
+    """Whether the output is what the page shows, `...` standing for anything."""
+    pattern = "".join(
+        r"(?:[^\n]*\n)*?" if line.strip() == "..." else r"[^\n]*".join(map(re.escape, line.rstrip().split("..."))) + r"\n"
+        for line in expected.rstrip("\n").split("\n")
+    )
+    told = "".join(f"{line.rstrip()}\n" for line in printed.rstrip("\n").split("\n"))
+    return re.fullmatch(pattern, told) is not None
+
+
+class Runner:
+    """Runs the blocks of one page, one behind the other: Python ones share their names, all share a folder."""
+
+    def __init__(self, folder: Path, standins: doc_standins.StandIns) -> None:
+        self.folder = folder
+        self.scope: dict[str, object] = {"__name__": "__main__", **standins.names}
+        self.environment = standins.environment
+        self.sql = standins.sql
+
+    def run(self, block: Block) -> str:
+        """What the block printed; Wrong when it ends otherwise than it should."""
+        ways: dict[str, Callable[[Block], tuple[int, str]]] = {"sh": self._sh, "python": self._python, "sql": self._sql}
+        status, printed = ways[block.language](block)
+        if status != block.exit:
+            raise Wrong(f"{block.place}: ended with {status}, should be {block.exit}\n{block.code}\n{printed}")
+        return printed
+
+    def check(self, block: Block) -> None:
+        printed = self.run(block)
+        if block.expected is not None and not agrees(block.expected, printed):
+            raise Wrong(f"{block.place}: the page shows\n{block.expected}\nand it printed\n{printed}")
+
+    def _sh(self, block: Block) -> tuple[int, str]:
+        done = subprocess.run(
+            ["bash", "-c", block.code],
+            cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS, check=False,
+        )  # fmt: skip
+        # some messages hold whole paths
+        return done.returncode, done.stdout.decode().replace(str(self.folder), HOME)
+
+    def _python(self, block: Block) -> tuple[int, str]:
+        code = compile("\n" * block.line + block.code, str(block.page), "exec")
+        with contextlib.chdir(self.folder), contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(code, self.scope)
+        return 0, out.getvalue()
+
+    def _sql(self, block: Block) -> tuple[int, str]:
+        return 0, self.sql(block.code)
+
+
+@contextlib.contextmanager
+def runner(page: Page) -> Iterator[Runner]:
+    """A folder like a checkout, and what the page needs around it."""
+    with tempfile.TemporaryDirectory(prefix="page-") as name:
+        folder = Path(name).resolve()
+        (folder / "tests").mkdir()
+        for shown in ("examples", "tests/vectors", "pyproject.toml", "Makefile", "benchmarks"):
+            (folder / shown).symlink_to(ROOT / shown)
+        with doc_standins.standing_in(page.needs, folder) as standins:
+            before = dict(os.environ)
+            os.environ.update(standins.settings)
+            try:
+                yield Runner(folder, standins)
+            finally:
+                os.environ.clear()
+                os.environ.update(before)
+
+
+def write(page: Page) -> int:
+    """Puts what the blocks print into the page, where it shows something else; how many were changed."""
+    text = page.path.read_text(encoding="utf-8")
+    changes = []
+    with runner(page) as running:
+        for block in page.blocks:
+            if block.why_not is None:
+                try:
+                    printed = running.run(block)
+                except Exception as error:
+                    print(error if isinstance(error, Wrong) else f"{block.place}: {type(error).__name__}: {error}")
+                    continue
+                if block.expected is not None and not agrees(block.expected, printed):
+                    changes.append((block.shown, printed))
+    for span, printed in reversed(changes):
+        assert span is not None
+        lines = [line.rstrip() for line in printed.rstrip("\n").split("\n")]
+        told = "".join(f"{line}\n" for line in lines)
+        for changing, shown in _CHANGING:
+            told = changing.sub(shown, told)
+        text = text[: span[0]] + told + text[span[1] :]
+    if changes:
+        page.path.write_text(text, encoding="utf-8")
+    return len(changes)
+
+
+def main(arguments: list[str]) -> int:
+    wanted = [Path(each).resolve() for each in arguments if not each.startswith("-")] or pages()
+    status = 0
+    for path in wanted:
+        page = read(path)
+        if "--write" in arguments:
+            print(f"{path.relative_to(ROOT)}: {write(page)} outputs written")
+            continue
+        with runner(page) as running:
+            for block in page.blocks:
+                if block.why_not is not None:
+                    print(f"{block.place}: not run: {block.why_not}")
+                    continue
+                try:
+                    running.check(block)
+                except Exception as error:
+                    print(error if isinstance(error, Wrong) else f"{block.place}: {type(error).__name__}: {error}")
+                    status = 1
+        print(f"{path.relative_to(ROOT)}: {len(page.blocks)} blocks")
+    return status
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    sys.exit(main(sys.argv[1:]))

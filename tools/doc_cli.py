@@ -1,0 +1,112 @@
+"""The reference page of the command line, from the parsers of the verbs themselves."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+
+HEAD = """\
+# Command line
+
+<!-- written by tools/make_docs.py from the verbs' parsers: do not edit -->
+
+`kafkarec VERB ...`, or `python -m kafkarec VERB ...`. Nothing here needs a broker, and no verb writes beside its
+input.
+
+| verb | what |
+|---|---|
+"""
+
+RULES = """
+## What all verbs share
+
+| | |
+|---|---|
+| `PATH` | a file of batches (`.log`, `.checkpoint`, any blob), a partition folder, a broker's data folder, a URL where the \
+verb says so, `-` for standard input |
+| times | ISO 8601 (UTC where bare), milliseconds, or `-1h`, `-15m`, `-2d` before now |
+| `--format` | text for people, json for programs; names in the JSON stay as they are |
+| `-o FILE` | appears under its name only when it is complete |
+| `--debug` | a traceback where an error ends the run; without it there is none |
+
+| exit status | |
+|---|---|
+| 0 | fine |
+| 1 | damage found; the output is complete as far as asked |
+| 2 | wrong use |
+| 3 | could not: file, permission, network, missing extra, limit |
+| 130 | Ctrl-C |
+
+A closed pipe (`| head`) is quiet and no error. Messages go to standard error, one line each, and never hold bytes of
+keys, values or headers.
+"""
+
+
+def page() -> str:
+    from kafkarec.cli import app
+
+    rows = [f"| [`{verb}`](#{verb}) | {_cell(what)} |" for verb, what in app.VERBS.items()]
+    return HEAD + "\n".join(rows) + "\n" + RULES + "".join(_verb(app, verb) for verb in app.VERBS)
+
+
+def _verb(app: object, verb: str) -> str:
+    module = importlib.import_module(f"kafkarec.cli.{verb}")
+    whole = app._parser(verb)  # type: ignore[attr-defined]
+    chosen = next(action for action in whole._actions if isinstance(action, argparse._SubParsersAction))
+    parser = chosen.choices[verb]
+    lines = [f"\n## {verb}\n", _cell(module.DESCRIPTION) + "\n", "```{code-block} sh", _usage(parser, verb), "```\n"]
+    for group in parser._action_groups:
+        actions = [one for one in group._group_actions if one.dest not in ("help", "debug")]
+        if not actions:
+            continue
+        titles = {"positional arguments": "what", "options": "option"}
+        lines += [f"| {titles.get(group.title or '', group.title)} | |", "|---|---|"]
+        lines += [f"| {_names(one)} | {_help(one)} |" for one in actions]
+        lines.append("")
+    lines += _examples(module.EXAMPLES)
+    return "\n".join(lines) + "\n"
+
+
+def _usage(parser: argparse.ArgumentParser, verb: str) -> str:
+    places = [one for one in parser._actions if not one.option_strings]
+    names = []
+    for one in places:
+        name = one.metavar if isinstance(one.metavar, str) else one.dest.upper()
+        names.append({"+": f"{name}...", "*": f"[{name}...]", "?": f"[{name}]"}.get(str(one.nargs), name))
+    return " ".join(["kafkarec", verb, "[options]", *names])
+
+
+def _names(action: argparse.Action) -> str:
+    if not action.option_strings:
+        return f"`{action.metavar or action.dest.upper()}`"
+    value = ""
+    if action.nargs != 0:
+        name = action.metavar or ("|".join(map(str, action.choices)) if action.choices else action.dest.upper())
+        value = f" {name}" if action.nargs != "?" else f" [{name}]"
+    return ", ".join(f"`{option}{value}`".replace("|", "\\|") for option in action.option_strings)
+
+
+def _help(action: argparse.Action) -> str:
+    text = (action.help or "") % {**vars(action), "prog": "kafkarec"} if "%" in (action.help or "") else action.help or ""
+    return _cell(text)
+
+
+def _cell(text: str) -> str:
+    plain = " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+    # options and names with underlines are code, wherever a help text uses them
+    return re.sub(r"(?<![\w`/.])(--[a-z][\w-]*|\w*_\w+)(?![\w`])", r"`\1`", plain)
+
+
+def _commented(line: str) -> str:
+    """What an example does stands behind it, two spaces or more away: a comment, so that the block is shell."""
+    return re.sub(r"^(.*?\S)(\s{2,})(\S.*)$", r"\1\2# \3", line)
+
+
+def _examples(text: str) -> list[str]:
+    """The examples as one block, and what stands behind them as text."""
+    before, _, rest = text.partition("examples:\n")
+    commands = [_commented(line[2:].rstrip()) for line in rest.split("\n") if line.startswith("  ")]
+    behind = " ".join(line.strip() for line in (before + "\n" + rest).split("\n") if line and not line.startswith("  "))
+    lines = ["```{code-block} sh", *commands, "```\n"] if commands else []
+    return [*lines, _cell(behind)] if behind.strip() else lines

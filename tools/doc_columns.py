@@ -1,0 +1,109 @@
+"""The reference page of columns: names and types from `kafkarec.schema`, the words from the tables here."""
+
+from __future__ import annotations
+
+RECORDS = """
+    offset | never | absolute; gaps are normal (compaction, control records, aborted transactions)
+    timestamp | for -1 | LogAppendTime: the batch's max timestamp for every record, as Kafka's own classes report it
+    timestamp_type | magic 0 | 0 create time, 1 log append time
+    key | null key | empty is not null
+    value | tombstone | empty is not null
+    headers | never | none is an empty list; order and duplicates kept
+    topic | not known | known to a reader of folders; null for bytes
+    partition | not known | likewise
+    file | not known | likewise
+    batch_position | never | byte of the batch in the input
+    base_offset | never | of the batch
+    partition_leader_epoch | -1, magic 0 and 1 | of the leader that appended the batch
+    magic | never | 0, 1, 2
+    compression | never | none gzip snappy lz4 zstd
+    is_transactional | never | false for magic 0 and 1
+    is_control | never | false for magic 0 and 1
+    control_type | not control, unreadable | raw id: 0 ABORT, 1 COMMIT, 2 LEADER_CHANGE, 3 SNAPSHOT_HEADER, \
+4 SNAPSHOT_FOOTER, 5 KRAFT_VERSION, 6 KRAFT_VOTERS
+    producer_id | -1 |
+    producer_epoch | -1 |
+    sequence | -1 | wraps from 2^31-1 to 0
+"""
+BATCHES = """
+    position | never | byte of the batch in the input
+    base_offset | magic 0 and 1 wrappers | Kafka decompresses a wrapper to know it
+    last_offset | never | magic 0 and 1: the outer offset
+    next_offset | never | last offset + 1
+    batch_length | never | as stored: the bytes behind that field
+    size_in_bytes | never | `batch_length` + 12
+    partition_leader_epoch | -1, magic 0 and 1 |
+    magic | never | 0, 1, 2
+    crc | never | as stored; `scan` does not compute it
+    attributes | never | as stored
+    compression | codec ids 5 to 7 | none gzip snappy lz4 zstd
+    timestamp_type | magic 0 | 0 create time, 1 log append time
+    is_transactional | never |
+    is_control | never |
+    delete_horizon_ms | the flag is not set | KIP-534
+    base_timestamp | for -1, magic 0 and 1 |
+    max_timestamp | for -1 |
+    producer_id | -1, magic 0 and 1 |
+    producer_epoch | -1, magic 0 and 1 |
+    base_sequence | -1, magic 0 and 1 |
+    last_sequence | -1, magic 0 and 1 |
+    record_count | magic 0 and 1 | 0: the cleaner emptied the batch
+"""
+
+PAGE = """\
+# Columns
+
+<!-- written by tools/make_docs.py from kafkarec/schema.py and tools/doc_columns.py: do not edit -->
+
+## Records
+
+`decode`, `stream`, `Segment.read` and `kafkarec cat` give by default: {default}. Every other column is asked for by
+name: `decode(data, columns=["offset", "sequence"])`. The caller's order holds; an unknown name is a `ValueError` that
+lists the names. When more than one partition is read, `topic`, `partition` and `file` come too.
+
+{records}
+
+In the Arrow schema {required} are `not null`, every other column is nullable.
+
+Null stands exactly where Kafka's accessor gives -1 or nothing. Other negative values are kept: they are in the bytes.
+
+* `timestamp_unit`: `ms` (default), `us`, `ns`, or `int64` for the raw milliseconds. A time that does not fit the unit
+  is null and counted in `.timestamps_out_of_range`; it is no error.
+* A header key that is not UTF-8 gets U+FFFD where Java puts it. `header_keys="binary"` gives the bytes.
+* `control=False` (default) leaves the records of control batches out, as a consumer does.
+* `isolation="read_committed"` leaves out what a real consumer would: aborted records, and everything from the first
+  transaction on whose marker is not in the input. `.last_stable_offset` says where that is.
+
+## Batches
+
+`kafkarec.scan(data)`, `Segment.scan()` and `.batches` of every decode: one row per batch, read from headers only.
+
+{batches}
+
+Magic 0 and 1: one row per outer message.
+"""
+
+
+def page() -> str:
+    from kafkarec.schema import BATCH_FIELDS, DEFAULT_RECORD_COLUMNS, RECORD_FIELDS
+
+    def table(fields, notes: str) -> str:  # type: ignore[no-untyped-def]
+        told = {name.strip(): rest for name, *rest in (line.split("|") for line in notes.strip().split("\n"))}
+        if set(told) != set(fields):
+            raise ValueError(f"tools/doc_columns.py and kafkarec/schema.py differ: {set(told) ^ set(fields)}")
+        rows = ["| column | type | null when | what |", "|---|---|---|---|"]
+        for name, field in fields.items():
+            null, what = (cell.strip() for cell in told[name])
+            rows.append(f"| `{name}` | {_type(field.type)} | {null} | {what} |")
+        return "\n".join(row.replace("|  |", "| |") for row in rows)
+
+    return PAGE.format(
+        default=", ".join(f"`{name}`" for name in DEFAULT_RECORD_COLUMNS),
+        required=" and ".join(f"`{field.name}`" for field in RECORD_FIELDS.values() if not field.nullable),
+        records=table(RECORD_FIELDS, RECORDS),
+        batches=table(BATCH_FIELDS, BATCHES),
+    )
+
+
+def _type(text: str) -> str:
+    return f"`{text}`" if "<" in text else text

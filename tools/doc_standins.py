@@ -1,0 +1,209 @@
+"""What stands in for the world around a page's blocks: commands, an object store, a Spark session.
+
+| name | what it is |
+|---|---|
+| (always) | `kafkarec` and `python` of this checkout; `pip` and `make` that look at what they are asked for and do not do it |
+| s3 | an S3 API server on loopback; the bucket `backup` holds the partitions of tests/vectors/segments |
+| producer | a module `kafka` whose KafkaProducer looks at what it is given, as kafka-python's does, and sends nothing |
+| spark | a local Spark session `spark`; a `spark-submit` that looks at the wheel's version |
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shlex
+import stat
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUCKET = "backup"
+
+_PIP = """\
+import re, sys, tomllib
+project = tomllib.loads(open("pyproject.toml").read())["project"]
+words = [word for word in sys.argv[1:] if not word.startswith("-")]
+assert words[0] == "install", words
+for word in words[1:]:
+    name, extras = re.fullmatch(r"([\\w.-]+?)(?:\\[([\\w,]+)\\])?", word).groups()
+    if name not in (project["name"], "."):
+        __import__(name)
+        continue
+    missing = set((extras or "").split(",")) - {"", *project["optional-dependencies"]}
+    if missing:
+        sys.exit(f"no such extra: {', '.join(missing)}")
+"""
+
+
+@dataclass
+class StandIns:
+    """environment: of commands; settings: what of it this process gets too; names: for Python blocks; sql: runs SQL."""
+
+    environment: dict[str, str]
+    settings: dict[str, str] = field(default_factory=dict)
+    names: dict[str, object] = field(default_factory=dict)
+    sql: Callable[[str], str] = lambda text: _no_session(text)
+
+
+def _no_session(text: str) -> str:
+    raise LookupError("a page with SQL needs <!-- with spark -->")
+
+
+def missing(needs: Sequence[str]) -> str | None:
+    """Why a page cannot be run on this machine."""
+    import importlib.util
+    import shutil
+
+    if "s3" in needs and not all(map(importlib.util.find_spec, ("moto", "s3fs", "boto3"))):
+        return "moto and s3fs are not installed: no S3 server on loopback"
+    if "spark" in needs and not (importlib.util.find_spec("pyspark") and (shutil.which("java") or _java_home())):
+        return "pyspark or Java is not installed"
+    return None
+
+
+def _java_home() -> str | None:
+    return os.environ.get("JAVA_HOME")
+
+
+@contextlib.contextmanager
+def standing_in(needs: Sequence[str], folder: Path) -> Iterator[StandIns]:
+    """Everything that a page with these needs sees."""
+    commands = folder / ".commands"
+    commands.mkdir()
+    python = shlex.quote(sys.executable)
+    _command(commands, "kafkarec", f'exec {python} -m kafkarec "$@"')
+    _command(commands, "python", f'exec {python} "$@"')
+    _command(commands, "pip", f'exec {python} -c {shlex.quote(_PIP)} "$@"')
+    _command(commands, "make", f'PATH=${{PATH#*:}} exec make -n "$@" >/dev/null')
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("KAFKAREC_", "AWS_", "SPARK_"))
+    } | {
+        "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "COLUMNS": "120",
+        "TERM": "dumb",
+        "TZ": "UTC",
+        "LC_ALL": "C.UTF-8",
+    }
+    found = StandIns(environment)
+    with contextlib.ExitStack() as stack:
+        for need in needs:
+            stack.enter_context(_KNOWN[need](found, commands))
+        yield found
+
+
+def _command(folder: Path, name: str, script: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+@contextlib.contextmanager
+def _s3(found: StandIns, commands: Path) -> Iterator[None]:
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        settings = {
+            "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+            "AWS_ACCESS_KEY_ID": "reader",
+            "AWS_SECRET_ACCESS_KEY": "reader",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+        client = boto3.client("s3", endpoint_url=settings["AWS_ENDPOINT_URL"], region_name="us-east-1",
+                              aws_access_key_id="reader", aws_secret_access_key="reader")  # fmt: skip
+        client.create_bucket(Bucket=BUCKET)
+        segments = ROOT / "tests" / "vectors" / "segments"
+        for path in sorted(segments.rglob("*")):
+            if path.is_file() and path.suffix not in (".json", ".txt"):
+                client.put_object(Bucket=BUCKET, Key=f"kafka/{path.relative_to(segments)}", Body=path.read_bytes())
+        found.environment.update(settings)
+        found.settings.update(settings)
+        yield
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def _spark(found: StandIns, commands: Path) -> Iterator[None]:
+    from pyspark.sql import SparkSession
+
+    found.environment["PYTHONPATH"] = str(ROOT)
+    _command(commands, "spark-submit", _SUBMIT.format(python=shlex.quote(sys.executable)))
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = str(ROOT)  # the workers find the packages of this checkout
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+
+    def sql(text: str) -> str:
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            spark.sql(text.rstrip().rstrip(";")).show(5, truncate=40)
+        return out.getvalue()
+
+    found.names["spark"] = spark
+    found.sql = sql
+    try:
+        yield
+    finally:
+        spark.stop()
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
+
+
+@contextlib.contextmanager
+def _producer(found: StandIns, commands: Path) -> Iterator[None]:
+    class KafkaProducer:
+        def __init__(self, *, bootstrap_servers: str) -> None:
+            assert bootstrap_servers
+
+        def send(  # type: ignore[no-untyped-def]
+            self, topic, value=None, key=None, headers=None, partition=None, timestamp_ms=None
+        ) -> None:
+            assert isinstance(topic, str) and all(one is None or isinstance(one, bytes) for one in (key, value))
+            assert all(isinstance(name, str) and isinstance(given, bytes | None) for name, given in headers or [])
+            assert timestamp_ms is None or isinstance(timestamp_ms, int)
+
+        def flush(self) -> None:
+            pass
+
+    module = types.ModuleType("kafka")
+    module.KafkaProducer = KafkaProducer  # type: ignore[attr-defined]
+    before = sys.modules.get("kafka")
+    sys.modules["kafka"] = module
+    try:
+        yield
+    finally:
+        del sys.modules["kafka"]
+        if before is not None:
+            sys.modules["kafka"] = before
+
+
+# Whether the wheel on the command line is this version's; tests/spark runs real applications with it.
+_SUBMIT = """\
+exec {python} -c 'import re, sys; from kafkarec import __version__ as wanted
+found = re.search(r"spark_udfs-([0-9.]+)-py3-none-any.whl", " ".join(sys.argv))[1]
+sys.exit(found != wanted and "that wheel is " + found)' "$@"
+"""
+
+_KNOWN: dict[str, Callable[[StandIns, Path], contextlib.AbstractContextManager[None]]] = {
+    "s3": _s3,
+    "producer": _producer,
+    "spark": _spark,
+}
