@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ class Said:
     status: int
     out: str
     err: tuple[str, ...]
+    out_of_memory: bool = field(default=False, compare=False)
+    """The JVM allocated what a length field says before it looked at the bytes; with more memory it would go on."""
 
 
 def ours(files: Sequence[object], **options: Any) -> Said:
@@ -40,7 +42,7 @@ def ours(files: Sequence[object], **options: Any) -> Said:
 def theirs(kafka: Oracle, files: Sequence[object], words: Sequence[str]) -> Said:
     answer = kafka.ask("dump", "--files", ",".join(map(str, files)), *words)
     lines = answer.err.split(_DIED)[0].splitlines()
-    return Said(answer.status, answer.out, tuple(lines))
+    return Said(answer.status, answer.out, tuple(lines), "java.lang.OutOfMemoryError" in answer.err)
 
 
 def log_words(maker: Maker, size: int) -> tuple[list[str], dict[str, Any]]:

