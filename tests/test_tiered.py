@@ -76,7 +76,7 @@ def test_a_plain_object_is_a_segment(tmp_path: Path, told: bytes | None) -> None
 @pytest.mark.parametrize(
     ("content", "told", "words"),
     [
-        (compressed(), manifest(True, None), ("compressed in chunks with zstd", ".log.zst", f"{STEM}.rsm-manifest")),
+        (compressed(), manifest(True, None), ("compressed in chunks with zstd", ".log.zst", "its .rsm-manifest")),
         (NOISE, manifest(True, KEY), ("compressed in chunks with zstd and encrypted", "AES-GCM under key key-2024")),
         (NOISE, manifest(False, KEY), ("encrypted in chunks with AES-GCM", "a broker that has the plugin and its key")),
         (NOISE, manifest(False, {}), ("encrypted in chunks with AES-GCM",)),

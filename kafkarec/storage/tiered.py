@@ -28,6 +28,7 @@ from .sources import ByteSource
 
 HEAD_BYTES = 64
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_MANIFEST = ".rsm-manifest"
 _SAMPLE = 64 << 10
 _LARGEST_MANIFEST = 16 << 20
 # base offset, size, partition leader epoch or crc, magic or attributes
@@ -56,17 +57,16 @@ def refuse_encoded(source: ByteSource, name: str, read: Callable[[str], bytes | 
     head = source.read_at(0, HEAD_BYTES)
     if begins_with_batch(head, source.size, found.base_offset):
         return
-    manifest_name = found.stem + ".rsm-manifest"
-    manifest = parse_manifest(read(manifest_name)) if found.segment_id else None
+    manifest = parse_manifest(read(found.stem + _MANIFEST)) if found.segment_id else None
     if manifest is not None:
         if manifest.compressed or manifest.encrypted:
-            raise _refusal(source.name, found, _by_manifest(manifest, manifest_name), manifest.encrypted)
+            raise _refusal(source.name, found, _by_manifest(manifest), manifest.encrypted)
         return
     if head.startswith(ZSTD_MAGIC):
         what = "it begins with a zstd frame, so it is compressed in chunks (or packed as a whole)"
         raise _refusal(source.name, found, what, False)
     if found.segment_id and looks_encrypted(source.read_at(0, _SAMPLE)):
-        what = f"it holds nothing but noise, so it is encrypted (there is no {manifest_name} to tell how)"
+        what = f"it holds nothing but noise, so it is encrypted (there is no {_MANIFEST} beside it to tell how)"
         raise _refusal(source.name, found, what, True)
 
 
@@ -117,14 +117,14 @@ def _key_id(encryption: Any) -> str | None:
     return key_id if key_id.isprintable() and len(key_id) <= 100 else None
 
 
-def _by_manifest(manifest: Manifest, name: str) -> str:
+def _by_manifest(manifest: Manifest) -> str:
     ways = []
     if manifest.compressed:
         ways.append("compressed in chunks with zstd")
     if manifest.encrypted:
         key = f" under key {manifest.encryption_key}" if manifest.encryption_key else ""
         ways.append(f"encrypted in chunks with AES-GCM{key}")
-    return f"its manifest {name} says: {' and '.join(ways)}"
+    return f"its {_MANIFEST} says: {' and '.join(ways)}"
 
 
 def _refusal(path: str, found: names.SegmentName, what: str, encrypted: bool) -> UnsupportedCompressionError:
