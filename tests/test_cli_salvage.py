@@ -130,6 +130,16 @@ def test_wrong_use(run: Here, tmp_path: Path) -> None:
     assert run("salvage", tmp_path / "nope", "-o", tmp_path / "x").status == 3
 
 
+def test_too_small_a_disk(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Small:
+        f_bavail, f_frsize = 3, 4096
+
+    monkeypatch.setattr(os, "statvfs", lambda path: Small)
+    ran = run("salvage", TXN, "-o", tmp_path / "out")
+    assert ran.status == 3 and "12288 bytes free" in ran.complaint
+    assert run("salvage", TXN, "-o", tmp_path / "out", "--ignore-space").status == 0
+
+
 def test_a_failure_says_that_it_can_go_on(
     run: Here, damaged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

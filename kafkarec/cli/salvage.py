@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.rescue import SalvageReport, salvage
+from kafkarec.rescue import NoRoom, SalvageReport, salvage
 
 from . import inputs, options
 from .options import CouldNot, WrongUse
@@ -69,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
             )  # fmt: skip
     except KafkaRecordError:
         raise
+    except NoRoom as error:
+        raise CouldNot(str(error)) from error
     except ValueError as error:  # Refused, or a name that holds no batches
         raise WrongUse(str(error)) from error
     except OSError as error:

@@ -7,8 +7,8 @@ finishing  indexes, epochs, a last check           run        salvage()
 report     SalvageReport
 """
 
-from .places import Refused
+from .places import NoRoom, Refused
 from .report import SalvageReport
 from .run import salvage
 
-__all__ = ["Refused", "SalvageReport", "salvage"]
+__all__ = ["NoRoom", "Refused", "SalvageReport", "salvage"]

@@ -19,6 +19,10 @@ class Refused(ValueError):
     """What was asked for would endanger the source, or the output of an earlier run."""
 
 
+class NoRoom(Refused):
+    """The file system of the output is too small."""
+
+
 Identity = tuple[int, int]
 
 
@@ -66,13 +70,13 @@ def check_apart(out: str, sources: Iterable[str]) -> None:
 
 
 def check_space(out: str, needed: int) -> None:
-    """Refused when the file system of `out` has less room than `needed` bytes of log and its indexes take."""
+    """NoRoom when the file system of `out` has less room than `needed` bytes of log and its indexes take."""
     place = next(place for place in above(out) if os.path.isdir(place))
     found = os.statvfs(place)
     free = found.f_bavail * found.f_frsize
     wanted = needed + needed // _ROOM_FOR_INDEXES + _SPARE
     if free < wanted:
-        raise Refused(
+        raise NoRoom(
             f"{out} has {free} bytes free, and up to {wanted} may be needed; --dry-run tells how many it will be "
             "(--ignore-space goes ahead)"
         )
