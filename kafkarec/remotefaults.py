@@ -213,10 +213,11 @@ def _texts(error: BaseException) -> Iterator[str]:
     while one is not None and one not in chain:
         chain.append(one)
         one = one.__cause__ or one.__context__
-    refused = any(getattr(one, "status", None) in (401, 403) for one in chain)
+    others = [one for one in chain if not isinstance(one, FileNotFoundError)]
+    refused = any(isinstance(one, OSError) or getattr(one, "status", None) in (401, 403) for one in others)
     for one in chain:
         if refused and isinstance(one, FileNotFoundError):
-            continue  # fsspec calls everything that http refuses a file that is not found
+            continue  # fsspec says so of everything that goes wrong with http
         yield f"{type(one).__name__}: {one}".replace("HTTP status ", "HTTP ")
         response = getattr(one, "response", None)
         if isinstance(response, dict):

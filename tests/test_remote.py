@@ -322,6 +322,8 @@ def test_http(server: Server, tmp_path: Path) -> None:
         remote.open_source(server.presigned("nothing"))
     with pytest.raises(RemotePermissionError, match="403: access denied"):
         remote.open_source(f"{server.url}/{BUCKET}/{KEY}")
+    with pytest.raises(RemoteError, match=r"cannot reach .*127\.0\.0\.1:9"):
+        remote.open_source("http://127.0.0.1:9/x.log")
     listening = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _NoRanges)
     thread = threading.Thread(target=listening.serve_forever, daemon=True)
     thread.start()
