@@ -63,6 +63,9 @@ class Bytes:
         self.data = bytearray(data)
         self.origin = list(range(len(data)))
 
+    def __len__(self) -> int:
+        return len(self.data)
+
     def put(self, start: int, stop: int, new: bytes) -> None:
         self.data[start:stop] = new
         self.origin[start:stop] = [-1] * len(new)
@@ -76,28 +79,28 @@ class Bytes:
 
 
 def flip(bytes_: Bytes, random_: random.Random) -> None:
-    at = random_.randrange(len(bytes_.data))
-    bytes_.put(at, at + 1, bytes([bytes_.data[at] ^ 1 << random_.randrange(8)]))
+    at = random_.randrange(max(1, len(bytes_)))
+    bytes_.put(at, at + 1, bytes(byte ^ 1 << random_.randrange(8) for byte in bytes_.data[at : at + 1]))
 
 
 def zeros(bytes_: Bytes, random_: random.Random) -> None:
-    start = random_.randrange(len(bytes_.data))
+    start = random_.randrange(max(1, len(bytes_)))
     stop = min(len(bytes_.data), start + random_.choice((1, 16, 512)))
     bytes_.put(start, stop, bytes(stop - start))
 
 
 def garbage(bytes_: Bytes, random_: random.Random) -> None:
-    start = random_.randrange(len(bytes_.data))
+    start = random_.randrange(max(1, len(bytes_)))
     bytes_.put(start, start, random_.randbytes(random_.randint(1, 300)))
 
 
 def hole(bytes_: Bytes, random_: random.Random) -> None:
-    start = random_.randrange(len(bytes_.data))
+    start = random_.randrange(max(1, len(bytes_)))
     bytes_.put(start, start + random_.randint(1, 300), b"")
 
 
 def cut(bytes_: Bytes, random_: random.Random) -> None:
-    bytes_.put(random_.randrange(len(bytes_.data)), len(bytes_.data), b"")
+    bytes_.put(random_.randrange(max(1, len(bytes_))), len(bytes_.data), b"")
 
 
 @pytest.mark.parametrize("damage", [flip, zeros, garbage, hole, cut], ids=lambda one: one.__name__)
