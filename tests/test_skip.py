@@ -129,6 +129,37 @@ def swallow(log: Log) -> None:
             log.touched |= {j for j in range(i, len(log.pieces)) if starts[j] < claimed}
 
 
+@pytest.mark.parametrize("inner_base", [0, 4, 7, 389, 10**6])
+@pytest.mark.parametrize("inner_count", [1, 3])
+def test_batches_in_values_are_no_batches_of_the_log(inner_base: int, inner_count: int) -> None:
+    """Wherever their offsets lie, also when nothing of the outer header can be believed."""
+    inner = b"".join(builders.good_batch(2, base_offset=inner_base + 2 * i) for i in range(inner_count))
+    outer = [
+        builders.batch([builders.record(offset_delta=i, value=inner) for i in range(3)], base_offset=base)
+        for base in (0, 3, 6)
+    ]
+    spoiled = [
+        builders.patched(outer[1], 8, (10**7).to_bytes(4, "big")),
+        builders.patched(outer[1], 16, b"\x07"),
+        outer[1][:9] + outer[1][14:],
+        outer[1][30:],
+        bytes(61) + outer[1][61:],
+    ]
+    for one in spoiled:
+        found = kafkarec.decode(outer[0] + one + outer[2], errors="skip")
+        assert [record.offset for record in found] == [0, 1, 2, 6, 7, 8]
+        assert [(damage.position, damage.length) for damage in found.damage] == [(len(outer[0]), len(one))]
+
+
+def test_batches_behind_lengths_of_their_own_are_found() -> None:
+    """An archive of [int32 length][batch]: damage between batches, not a value of something."""
+    batches = [builders.good_batch(3, base_offset=3 * i) for i in range(4)]
+    archive = b"".join(len(batch).to_bytes(4, "big") + batch for batch in batches)
+    found = kafkarec.decode(archive, errors="skip")
+    assert [record.offset for record in found] == list(range(12))
+    assert [damage.length for damage in found.damage] == [4] * 4
+
+
 def assert_recovers(log: Log, **options: object) -> kafkarec.RecordColumns:
     data = log.data
     skipped = kafkarec.decode(data, errors="skip", **options)

@@ -150,7 +150,7 @@ cdef inline int engine_accept(Engine* e, int64_t rows_before) noexcept nogil:
         return refuse(&e.fault, status, <int64_t>used, 0)
     (<BatchRow*>e.rows.data)[e.row_count] = e.row
     e.row_count += 1
-    if e.options.payloads == NO_PAYLOADS:            # a scan's chunk is its table
+    if e.options.payloads != ALL_PAYLOADS:           # a scan's chunk is its table
         e.chunk_used += sizeof(BatchRow)
     e.position = e.row.position + e.row.size_in_bytes
     return OK

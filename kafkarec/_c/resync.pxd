@@ -7,7 +7,8 @@
    batches in a row are followed claim by claim, as long as their offsets go up, until one checks out.
 2. Else byte by byte, always with CRC. A candidate whose base offset is below the last good next offset (a batch inside
    of a value, most likely) counts only when a batch checks out behind it too. None counts whose base offset is far
-   above its neighbours': no checksum covers a base offset, and a cut may have left half of one.
+   above its neighbours': no checksum covers a base offset, and a cut may have left half of one. And none counts that
+   has its length in front of it, as a record has it of its value: then the whole value is passed over.
 
 Before its CRC is computed a candidate must look like what somebody writes, or be followed by another frame: in a
 gigabyte of compressed bytes every 300th place holds a size and a magic by chance.
@@ -15,7 +16,8 @@ gigabyte of compressed bytes every 300th place holds a size and a magic by chanc
 Work is bounded: all CRCs of all searches together read at most 8 bytes per byte of input, so crafted lengths cannot
 make it quadratic; and what one search found empty is not searched again.
 """
-from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy
 
 from kafkarec._c.batch cimport (
     ABSENT, BatchRow, LATEST_CODEC, LATEST_MAGIC, LOG_OVERHEAD, MAGIC_OFFSET, TO_LOOK, UP_TO_MAGIC, V0_OVERHEAD,
@@ -24,6 +26,7 @@ from kafkarec._c.batch cimport (
 from kafkarec._c.endian cimport load_i32
 from kafkarec._c.input cimport Input, bad_until, peek, piece, reach
 from kafkarec._c.status cimport Fault, OK
+from kafkarec._c.varint cimport VARINT_BYTES, unzigzag64
 
 cdef enum:
     CRC_BUDGET = 8               # bytes of CRC work per byte of input
@@ -126,6 +129,44 @@ cdef inline bint acceptable(Input* source, int64_t position, Search* search) noe
     return followed or row.base_offset >= search.good_next
 
 
+cdef inline bint batches_tile(Input* source, int64_t position, int64_t end) noexcept nogil:
+    """Batches one behind the other, by their frames, fill [position, end) exactly."""
+    cdef BatchRow row
+    cdef Fault fault
+    while position < end:
+        if read_batch(source, position, TO_LOOK, &row, &fault) != OK or not looks_written(source, &row):
+            return False
+        position += row.size_in_bytes
+    return position == end
+
+
+cdef inline int64_t value_end(Input* source, int64_t position) noexcept nogil:
+    """Where the value ends that begins here and is nothing but batches: its length stands right in front of it, as the
+    varint of a record. 0: this is no value. (The int32 of a message of magic 0 or 1 says nothing: requests and many an
+    archive have one in front of their batches, too.)"""
+    cdef uint8_t before[VARINT_BYTES]
+    cdef const uint8_t* p
+    cdef int64_t length
+    cdef uint64_t raw = 0
+    cdef int n
+    if position < VARINT_BYTES:
+        return 0
+    p = peek(source, position - VARINT_BYTES, VARINT_BYTES)
+    if p == NULL:
+        return 0
+    memcpy(before, p, VARINT_BYTES)
+    if before[VARINT_BYTES - 1] >= 0x80:
+        return 0
+    for n in range(1, VARINT_BYTES + 1):                # the varint's last byte, then the ones before it
+        raw = raw << 7 | (before[VARINT_BYTES - n] & 0x7F)
+        length = unzigzag64(raw)
+        if length > 0 and length <= source.length - position and batches_tile(source, position, position + length):
+            return position + length
+        if n < VARINT_BYTES and before[VARINT_BYTES - n - 1] < 0x80:
+            break
+    return 0
+
+
 cdef inline bint claims_lead_on(Input* source, int64_t position, int64_t offset,
                                 Search* search) noexcept nogil:
     """From `position`, claim after claim with rising offsets, to a batch that counts or to the end."""
@@ -150,7 +191,7 @@ cdef inline int64_t search_on(Input* source, int64_t position, Search* search) n
     """The first byte from `position` on where a batch begins that counts; the input's length when there is none."""
     cdef int64_t start = position
     cdef int64_t length = source.length
-    cdef int64_t readable
+    cdef int64_t readable, value
     cdef const uint8_t* p
     if search.barren_from <= position < search.barren_to:
         position = search.barren_to
@@ -167,9 +208,13 @@ cdef inline int64_t search_on(Input* source, int64_t position, Search* search) n
                 position = readable
                 continue
             if acceptable(source, position, search):
-                search.barren_from = start
-                search.barren_to = position
-                return position
+                value = value_end(source, position)
+                if value == 0:
+                    search.barren_from = start
+                    search.barren_to = position
+                    return position
+                position = value
+                continue
         position += 1
     search.barren_from = start
     search.barren_to = length
