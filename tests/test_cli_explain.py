@@ -39,6 +39,12 @@ def test_which_batch(run: Here) -> None:
     for index in (0, 3, len(rows) - 1):
         ran = run("explain", TXN, "--batch", index)
         assert f"00000000000000000000.log, byte {rows[index]['position']}: " in headline(ran)
+    for index in (0, len(second) - 1):
+        place = f"00000000000000000030.log, byte {second[index]['position']}: "
+        assert place in headline(run("explain", TXN, "--batch", len(rows) + index))
+        assert place in headline(run("explain", TXN, "--batch", index - len(second)))
+    assert "00000000000000000000.log, byte 0: " in headline(run("explain", TXN, "--batch", -len(rows) - len(second)))
+    assert run("explain", TXN, "--batch", -len(rows) - len(second) - 1).status == 2
     last = f"00000000000000000030.log, byte {second[-1]['position']}: "
     assert last in headline(run("explain", TXN, "--batch", -1))
     for row in second[::10]:

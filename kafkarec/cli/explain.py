@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -179,18 +180,21 @@ def next_batch(segment: Any, position: int) -> int:
 
 
 def at_row(segments: Sequence[Any], wanted: int | None) -> Place:
-    """Row `wanted` of what `scan` prints; without a wish the first, or what stands at the beginning."""
-    rows = [
-        (segment, position)
-        for segment in segments
-        for table in segment.scan_pieces(errors="skip")
-        for position in table.column("position")
-    ]
+    """Row `wanted` of what `scan` prints; without a wish what stands at the beginning."""
     if wanted is None:
         return Place(segments[0], 0, next_batch(segments[0], 0))
-    if not -len(rows) <= wanted < len(rows):
-        raise WrongUse(f"--batch {wanted}: there are {len(rows)} batches, numbered from 0 (see kafkarec scan)")
-    segment, position = rows[wanted]
+    count, last = 0, deque[tuple[Any, int]](maxlen=max(1, -wanted))
+    for segment in segments:
+        for table in segment.scan_pieces(errors="skip"):
+            positions = table.column("position")
+            if 0 <= wanted - count < len(positions):
+                position = positions[wanted - count]
+                return Place(segment, position, next_batch(segment, position))
+            count += len(positions)
+            last.extend((segment, position) for position in positions[wanted if wanted < 0 else -1 :])
+    if not -count <= wanted < 0:
+        raise WrongUse(f"--batch {wanted}: there are {count} batches, numbered from 0 (see kafkarec scan)")
+    segment, position = last[0]
     return Place(segment, position, next_batch(segment, position))
 
 
