@@ -60,7 +60,7 @@ def test_a_verb_to_come_is_one_line_and_wrong_use(run: Here, verb: str) -> None:
         (["cat", CODECS, "--from-time", "yesterday"], "'yesterday' is no time"),
         (["cat", CODECS, "-n", "-3"], "-n"),
         (["cat", CODECS, "-n", "3", "--last", "3"], "not allowed with"),
-        (["cat", CODECS, "--format", "csv"], "invalid choice: 'csv'"),
+        (["cat", CODECS, "--format", "xml"], "invalid choice: 'xml'"),
         (["cat", CODECS, "--key", "xyz", "--key-as", "hex"], "--key 'xyz' is no hex"),
         (["cat", CODECS, "--key", "3000000000", "--key-as", "int32"], "is no int32"),
         (["cat", CODECS, "--max-decompressed-bytes", "lots"], "'lots' is no size"),

@@ -1,23 +1,26 @@
-"""`kafkarec cat`: records as JSON Lines or as an Arrow IPC stream."""
+"""`kafkarec cat`: records as JSON Lines, CSV, Parquet or an Arrow IPC stream."""
 
 from __future__ import annotations
 
 import argparse
 import base64
 import binascii
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from kafkarec.schema import RECORD_FIELDS
+from kafkarec.storage import Segment
 
 from . import inputs, internal, options, output, progress
-from .catwriters import CONSTANTS, ArrowWriter, JsonWriter, Writer
+from .arrowwriters import ArrowWriter, ParquetWriter
+from .catwriters import CONSTANTS, JsonWriter, Writer
+from .csvwriter import CsvWriter
 from .jsonlines import FORMS
 from .reading import Reader
 from .selection import Piece, Selection, first_rows, last_rows
 from .trouble import Troubles
 
-DESCRIPTION = """Prints records as JSON Lines, one record a line, or as an Arrow IPC stream.
+DESCRIPTION = """Prints records as JSON Lines, one record a line, or as CSV, Parquet or an Arrow IPC stream.
 Keys and values that are UTF-8 are strings; others are base64 under key_base64 and value_base64.
 Those of internal topics (__consumer_offsets, __cluster_metadata, ...) are objects; --raw shows their bytes."""
 EXAMPLES = """examples:
@@ -26,7 +29,7 @@ EXAMPLES = """examples:
   kafkarec cat orders-0 --from-time -1h --key user-17   one key's last hour
   kafkarec cat orders-0 --isolation read_committed      as a consumer would see it
   kafkarec cat orders-0 --errors skip                   all that can be saved of a damaged log
-  kafkarec cat orders-0 --format arrow -o orders.arrows
+  kafkarec cat orders-0 --format parquet -o orders.parquet
   kafkarec cat __consumer_offsets-12                    who committed what, as objects"""
 
 DEFAULT_COLUMNS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
@@ -66,7 +69,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how far one batch may decompress (default 128m)",
     )
     options.add_errors(parser)
-    options.add_output(parser, ("json", "arrow"))
+    options.add_output(parser, ("json", "csv", "parquet", "arrow"))
+    parser.add_argument(
+        "--spreadsheet",
+        action="store_true",
+        help="CSV for Excel and the like: a byte order mark, and no cell that is taken for a formula",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -84,15 +92,7 @@ def run(args: argparse.Namespace) -> int:
     columns = tuple(args.columns or DEFAULT_COLUMNS)
     decoded = [name for name in columns if name not in CONSTANTS]
     with output.opened(args.output, sources) as sink:
-        writer: Writer
-        if args.format == "arrow":
-            several = len({(source.topic, source.partition) for source in sources}) > 1
-            shown = columns if args.columns or several else decoded
-            writer = ArrowWriter(sink, shown)
-        else:
-            forms = {"key": args.key_as, "value": args.value_as}
-            decoding = None if args.raw else internal.wanted(sources, columns, forms)
-            writer = JsonWriter(sink, columns, args.control, forms, decoding)
+        writer = _writer(args, sink, sources, columns)
         needed = [*decoded, *selection.columns, *writer.needed_columns]
         if troubles.stop_at_first:
             needed.append("batch_position")
@@ -116,6 +116,20 @@ def run(args: argparse.Namespace) -> int:
                 writer.write(piece)
         writer.finish(decode)
     return troubles.finish()
+
+
+def _writer(args: argparse.Namespace, sink: output.Sink, sources: Sequence[Segment], columns: Sequence[str]) -> Writer:
+    if args.spreadsheet and args.format != "csv":
+        raise options.WrongUse("--spreadsheet goes with --format csv")
+    if args.format in ("arrow", "parquet"):
+        several = len({(source.topic, source.partition) for source in sources}) > 1
+        shown = [name for name in columns if args.columns or several or name not in CONSTANTS]
+        return (ParquetWriter if args.format == "parquet" else ArrowWriter)(sink, shown)
+    forms = {"key": args.key_as, "value": args.value_as}
+    decoding = None if args.raw else internal.wanted(sources, columns, forms)
+    if args.format == "csv":
+        return CsvWriter(sink, columns, args.control, forms, decoding, args.spreadsheet)
+    return JsonWriter(sink, columns, args.control, forms, decoding)
 
 
 def _key_bytes(text: str | None, form: str) -> bytes | None:

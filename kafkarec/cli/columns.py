@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 from kafkarec.records import BatchTable, RecordColumns
 from kafkarec.table import Piece as Run
+from kafkarec.table import Table
 
+_ROW_COSTS = 50  # a row on its own costs as much as so many within a column
 AnyTable = TypeVar("AnyTable", RecordColumns, BatchTable)
 
 
@@ -37,6 +39,16 @@ def _weight(table: RecordColumns | BatchTable, run: Run) -> int:
                 keys, _, _, values, _ = chunk.headers()
                 weight += sum(ends[last] - ends[first] for ends in (keys.cast("i"), values.cast("i")))
     return weight
+
+
+def cells(table: Table, name: str, rows: Sequence[int] | None) -> list[Any]:
+    """The values of a column in the chosen rows (None: all)."""
+    if rows is None:
+        return table.column(name)
+    if len(rows) * _ROW_COSTS > len(table):
+        values = table.column(name)
+        return [values[row] for row in rows]
+    return [table._slice(slice(row, row + 1)).column(name)[0] for row in rows]
 
 
 def rows_with(table: RecordColumns, name: str, blob: bytes) -> list[int]:

@@ -13,13 +13,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, repeat
 from json.encoder import encode_basestring as quote
-from typing import Any
+from typing import Any, TypeVar
 
 from kafkarec.table import Table
+
+from .columns import cells
 
 # How a key or value may be shown: the suffix of its JSON name, and bytes -> JSON text or ValueError.
 # Bytes that do not fit are shown as base64 under NAME_base64, so every row can be turned back into its bytes.
 Form = tuple[str, Callable[[bytes], str]]
+Cell = TypeVar("Cell")
 
 
 def _as_text(blob: bytes) -> str:
@@ -101,25 +104,34 @@ def render(
             between += f'"{name}":{json.dumps(constants[name], ensure_ascii=False)}'
             continue
         if name in extra:
-            named, cells = False, extra[name]
+            named, shown = False, picked(extra[name], rows)
         else:
-            named, cells = _cells(table, name, forms.get(name, "utf8"), decoded.get(name))
+            texts = picked(decoded[name], rows) if name in decoded else None
+            named, shown = _cells(table, name, rows, forms.get(name, "utf8"), texts)
         parts.append(repeat(between if named else f'{between}"{name}":', count))
-        parts.append(cells if rows is None else [cells[row] for row in rows])
+        parts.append(shown)
         between = ""
     parts.append(repeat(between + "}\n", count))
-    text = "".join(chain.from_iterable(zip(*parts, strict=True)))
+    return escaped("".join(chain.from_iterable(zip(*parts, strict=True))))
+
+
+def escaped(text: str) -> bytes:
+    """JSON in UTF-8 without the characters that JSON allows and terminals or line readers take for more."""
     out = text.encode()
-    if b"\x7f" in out or not text.isascii() and (b"\xc2" in out or b"\xe2\x80" in out):
+    if b"\x7f" in out or (not text.isascii() and (b"\xc2" in out or b"\xe2\x80" in out)):
         out = _UNSAFE.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), out)
     return out
 
 
+def picked(column: Sequence[Cell], rows: Sequence[int] | None) -> Sequence[Cell]:
+    return column if rows is None else [column[row] for row in rows]
+
+
 def _cells(
-    table: Table, name: str, form: str, decoded: Sequence[str | None] | None = None
+    table: Table, name: str, rows: Sequence[int] | None, form: str, decoded: Sequence[str | None] | None
 ) -> tuple[bool, Sequence[str]]:
     """The column's cells, and whether they bring their own `"name":` (they do once one is base64)."""
-    values = table.column(name)
+    values = cells(table, name, rows)
     kind = table.schema[table.schema.names.index(name)].format
     if kind == "+l":
         return False, [headers(pairs) if pairs else "[]" for pairs in values]
@@ -127,9 +139,9 @@ def _cells(
         shown = zip(values, decoded, strict=True)
         return True, [whole_cell(name, blob, form) if text is None else f'"{name}":{text}' for blob, text in shown]
     if kind == "z":
-        cells = _all_text(values) if form == "utf8" else None
-        if cells is not None:
-            return False, cells
+        texts = _all_text(values) if form == "utf8" else None
+        if texts is not None:
+            return False, texts
         return True, [whole_cell(name, blob, form) for blob in values]
     if kind == "b":
         return False, [BOOLEANS[value] for value in values]

@@ -24,6 +24,7 @@ class Sink:
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file = file
         self._name = name
+        self._written = 0
 
     def write(self, data: bytes | memoryview) -> int:
         try:
@@ -32,7 +33,12 @@ class Sink:
             raise ClosedPipe from None
         except OSError as error:
             raise CouldNot(f"{self._name}: {(error.strerror or str(error)).lower()}") from error
+        self._written += len(data)
         return len(data)
+
+    def tell(self) -> int:
+        """Bytes written so far, for pyarrow: a Parquet file tells where its parts lie."""
+        return self._written
 
     def flush(self) -> None:
         try:
