@@ -122,7 +122,7 @@ def test_csv_of_chosen_columns_rows_and_forms(run: Here) -> None:
     shown = run("cat", CODECS, "-n", 1, "--format", "csv", *forms)
     assert shown.out.decode().splitlines() == [
         "key_hex,value,value_base64",
-        '"757365722d30","{""codec"":""none"",""round"":0,""n"":0}",',
+        '"757365722d30","{""codec"": ""none"", ""round"": 0, ""n"": 0}",',
     ]
 
 

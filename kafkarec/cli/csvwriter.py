@@ -4,7 +4,7 @@
     "orders",0,17,1700000000000,0,"user-1",,"it says ""hi"" twice",,"[{""key"":""k"",""value"":""v""}]"
 
 A key or value stands either in its own column or, where it cannot be text, in NAME_base64; null in neither. Why it is
-so: docs/decisions/0011-csv.md.
+so: docs/decisions/0013-csv.md.
 """
 
 from __future__ import annotations
