@@ -409,6 +409,14 @@ def test_a_whole_data_folder(tmp_path: Path) -> None:
             assert (tmp_path / "out" / folder.name / path.name).read_bytes() == path.read_bytes()
 
 
+def test_a_cut_in_front_of_a_later_segment_is_a_loss(tmp_path: Path) -> None:
+    source = log(tmp_path / "orders-0", [batch(0, 5), batch(5, 5)[:-3]], [batch(10, 5), batch(15, 5)[:-3]])
+    for name, sources in {"folder": [source], "files": sorted(source.iterdir())}.items():
+        (one,) = salvage(sources, tmp_path / name).partitions
+        assert one.lost == [(5, 9)] and [damage["reason"] for damage in one.damage] == ["length_beyond_end"]
+        assert [tail[3] for tail in one.tails] == ["cut"]
+
+
 def test_opened_sources(tmp_path: Path) -> None:
     with storage.open(SEGMENTS / "txn-0") as opened:
         salvage(opened, tmp_path / "a")

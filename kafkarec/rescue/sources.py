@@ -77,6 +77,9 @@ def find(given: Iterable[Any], topic: str | None = None, partition: int | None =
     partitions = list(by_key.values())
     if not partitions:
         raise Refused("there is nothing to salvage: no .log file was found; name files themselves to have them read")
+    for source in (source for one in partitions for source in one.sources if not source.loose):
+        for segment in source.segments[:-1]:  # a cut at the end is a loss there, also where files are named one by one
+            segment.followed = True
     _name(partitions)
     return Found(partitions, left_out)
 
