@@ -350,3 +350,35 @@ def test_any_filesystem_of_fsspec() -> None:
     files.pipe("/backup/txn-0/00000000000000000030.log", CONTENT)
     log: Any = kafkarec.open("memory://backup/txn-0")
     assert list(log.read()) == list(kafkarec.decode(CONTENT))
+
+
+def test_segments_that_are_too_old_cost_little(server: Server) -> None:
+    """cat --from-time -1h on a bucket: of what is older only the ends are looked at, whatever the indexes say."""
+    copies, one = 40, (SEGMENTS / "logappend-0" / "00000000000000000000.log").read_bytes()
+    index = (SEGMENTS / "logappend-0" / "00000000000000000000.index").read_bytes()
+    latest = 1795227913359
+    last_entry = latest.to_bytes(8, "big") + (149).to_bytes(4, "big")
+    grown = {".log": one * copies, ".timeindex": bytes(7) + b"\x01" * 600_005 + last_entry}
+    grown[".index"] = b"\x01" * 400_000 + index[-8:-4] + (len(one) * copies - 205).to_bytes(4, "big")
+    for suffix, content in grown.items():
+        server.put(f"old-0/00000000000000000000{suffix}", content)
+    log: Any = kafkarec.open(f"s3://{BUCKET}/old-0/", storage_options=server.options())
+    server.reset()
+    assert len(log.read(start_timestamp=latest + 1)) == 0
+    assert server.served == log.fetched < 2000
+    found = log.read(start_timestamp=latest)
+    assert len(found) == 10 * copies and set(found.column("timestamp")) == {latest}
+
+
+def test_a_time_index_that_lies_hides_nothing(server: Server) -> None:
+    path = SEGMENTS / "logappend-0" / "00000000000000000000.log"
+    latest = 1795227913359
+    for number, entry in enumerate((latest - 50, latest - 500_000, 1)):
+        folder = f"lying-{number}"
+        for suffix in (".log", ".index"):
+            server.put(f"{folder}/{path.stem}{suffix}", path.with_suffix(suffix).read_bytes())
+        server.put(f"{folder}/{path.stem}.timeindex", entry.to_bytes(8, "big") + (149).to_bytes(4, "big"))
+        log: Any = kafkarec.open(f"s3://{BUCKET}/{folder}/", storage_options=server.options())
+        for start in (latest - 300, latest, latest + 1):
+            expected = [one for one in kafkarec.open(path).read() if one.timestamp >= start]
+            assert list(log.read(start_timestamp=start)) == expected, (entry, start)

@@ -74,6 +74,12 @@ def _ms(name: str, value: int | datetime | None) -> int | None:
 def start_position(segment: Segment, wanted: Range) -> int:
     """The byte where reading may begin: a batch border with nothing wanted in front of it. 0 without an index."""
     offset = wanted.first_offset
+    if wanted.start_timestamp is not None and offset is None and segment.tally is not None:
+        from . import survey  # which reads segments itself
+
+        behind = survey.start_behind(segment, wanted.start_timestamp)
+        if behind is not None:
+            return behind
     if wanted.start_timestamp is not None:
         by_time = _offset_for_time(segment, wanted.start_timestamp)
         offset = by_time if offset is None else max(offset, by_time)

@@ -110,6 +110,34 @@ def survey(segment: Segment, complete: bool = False) -> Survey:
     return found
 
 
+def start_behind(segment: Segment, timestamp: int) -> int | None:
+    """Where the last batches begin, if no record of the segment is as late as `timestamp` (ms); else None.
+
+    By the last entries of both indexes and the batches from there on: the time index counts only where one of those
+    holds the offset that it names and has that timestamp for its latest. A few KiB, where indexes have megabytes.
+    """
+    latest = _last_entry(segment, ".timeindex", _TIME_ENTRY)
+    if latest is None or latest[0] >= timestamp or segment.base_offset is None:
+        return None
+    source = segment.open_source()
+    if source is None:
+        return None
+    with closing(source):
+        start = _last_index_position(segment, source.size)
+        if start is None or isinstance(source, Unpacked):
+            return None
+        offset, confirmed = segment.base_offset + latest[1], False
+        for table in _scanned(segment, source, start):
+            for row in table:
+                if row["max_timestamp"] is not None and row["max_timestamp"] >= timestamp:
+                    return None
+                first = row["last_offset"] if row["base_offset"] is None else row["base_offset"]
+                confirmed |= first <= offset <= row["last_offset"] and row["max_timestamp"] == latest[0]
+            if table.damage:
+                return None
+    return start if confirmed else None
+
+
 def _everything(segment: Segment, found: Survey) -> None:
     found.batches = found.records = remaining = 0
     for table in segment.scan_pieces(errors="skip"):
