@@ -150,6 +150,17 @@ def test_what_the_cleaner_took_is_told_apart(tmp_path: Path) -> None:
     assert [(gap.first, gap.why) for gap in report.partitions[0].gaps] == [(10, "aborted"), (40, "control")]
 
 
+def test_a_base_offset_that_no_checksum_covers(tmp_path: Path) -> None:
+    """One bit of it flipped: the batch passes its checksum, and does not fit its neighbours."""
+    batches = [good(5 * i) for i in range(20)]
+    moved = builders.patched(batches[9], 6, b"\x01")
+    report = verified(made(tmp_path, {0: [*batches[:9], moved, *batches[10:]]}))
+    [finding] = report.findings
+    assert (finding.kind, finding.severity, finding.position) == ("base_offset_wrong", "error", 9 * len(moved))
+    assert "base offset 301 where 45 fits, as the batch behind begins at 50" in finding.detail
+    assert report.damage == () and report.exit_status() == 1
+
+
 # ---- leader epochs
 
 
@@ -392,3 +403,17 @@ def test_the_files_of_a_data_folder_are_compared_with_its_logs(tmp_path: Path) -
     assert own["offset_beyond_log"] == "error" and own["file_left_out"] == "note"
     assert report.exit_status() == 1
     assert "ends at 10" in str(report)
+
+
+def test_what_cannot_fit_beside_lost_batches_is_a_note(tmp_path: Path) -> None:
+    """A log whose aborted transaction lies in damaged bytes: its .txnindex is right, and so is the log that was."""
+    folder = copied(tmp_path, "txn-0")
+    log = folder / f"{30:020}.log"
+    raw = bytearray(log.read_bytes())
+    for batch in list(kafkarec.scan(bytes(raw)))[10:60:3]:
+        raw[batch["position"] + 65] ^= 1
+    log.write_bytes(raw)
+    report = verified(folder, sequences=True)
+    assert report.state == "damaged" and kinds(report, "error", "anomaly") == set()
+    assert any(kind.startswith("transaction_") for kind in kinds(report, "note"))
+    assert "kafkarec salvage" in str(report) and "reindex" not in str(report)

@@ -11,7 +11,7 @@ from .report import PartitionReport, Report
 
 _MOST = 3
 _INDEXES = {kind_of(check) for check in CHECKS if check.startswith(("index_", "time_", "transaction_"))}
-_COMPARE = {"epoch_goes_back", "segment_gap", "offset_gap", "offset_overlap"}
+_COMPARE = {"epoch_goes_back", "base_offset_wrong", "segment_gap", "offset_gap", "offset_overlap"}
 _TRANSACTIONS = {"transaction_hanging", "control_record_unreadable"}
 
 

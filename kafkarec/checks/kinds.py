@@ -43,6 +43,7 @@ KINDS: dict[str, Kind] = {
         ERROR,
         # offsets: UnifiedLog.append keeps them rising; whoever reads by offset relies on it
         offset_overlap=("a batch begins at or below the last offset of the batch before it", "salvage the partition"),
+        base_offset_wrong=("a batch's base offset, which no checksum covers, does not fit its neighbours", _COPY),
         offset_below_file_name=("a batch lies below the base offset in its file's name", _COPY),
         segment_overlap=("a segment goes on beyond the base offset of the next one", _COPY),
         segment_gap=("offsets are missing between two segments", "look for the segment in a backup or a replica"),
@@ -113,6 +114,10 @@ KINDS: dict[str, Kind] = {
     # indexes, snapshots and checkpoints: each may be an error, an anomaly or a note
     **{_BESIDE.get(check, check): Kind(ERROR, f"does not hold: {holds}", _REINDEX) for check, holds in CHECKS.items()},
 }  # fmt: skip
+
+
+COMPARED = frozenset(check for check in CHECKS if check not in _BESIDE)
+"""Kinds that compare a small file with the batches beside it."""
 
 
 def kind_of(check: str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from .kinds import KINDS
+from .kinds import KINDS, NOTE
 
 
 class Place(NamedTuple):
@@ -91,9 +91,13 @@ class Notebook:
     def __contains__(self, kind: str) -> bool:
         return any(known == kind for known, _, _ in self._found)
 
-    def take(self, other: Notebook) -> None:
-        """All that another one holds."""
-        self._found |= other._found
+    def take(self, other: Notebook, as_notes: Collection[str] = ()) -> None:
+        """All that another one holds; the kinds `as_notes` with no more weight than that of a note."""
+        for (kind, severity, file), one in other._found.items():
+            if kind in as_notes:
+                self._found[kind, NOTE, file] = replace(one, severity=NOTE)
+            else:
+                self._found[kind, severity, file] = one
 
 
 def counted(count: int, what: str) -> str:

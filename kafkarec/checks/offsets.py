@@ -71,6 +71,11 @@ class OffsetTrack:
         for row, (base, after) in enumerate(zip(bases, nexts, strict=True)):
             # A wrapper of magic 0 or 1 tells its last offset alone: only going back can be seen.
             begin = after - 1 if base is None else base
+            if self.rising and self._is_misplaced(row, expected, bases, nexts):
+                fits = f"{expected} fits, as the batch behind begins at {bases[row + 1]}"
+                notes.add("base_offset_wrong", f"base offset {base} where {fits}", rows.place(row))
+                expected = bases[row + 1]
+                continue
             if expected is not None and begin < expected:
                 detail = f"offsets {begin} to {after - 1}, and the batch in front ends at offset {expected - 1}"
                 severity = None if self.rising else "anomaly"
@@ -82,6 +87,15 @@ class OffsetTrack:
             expected = after if expected is None or not self.rising else max(expected, after)
         if not self.rising:
             self.next = None
+
+    @staticmethod
+    def _is_misplaced(row: int, expected: int | None, bases: Sequence[int | None], nexts: Sequence[int]) -> bool:
+        """Whether the batch would fill the place between its neighbours exactly, were its base offset another one. No
+        checksum covers a base offset."""
+        base = bases[row]
+        if expected is None or base is None or base == expected or row + 1 == len(bases):
+            return False
+        return bases[row + 1] == expected + nexts[row] - base
 
     def _gap(self, gap: Gap) -> None:
         self.gap_count += 1

@@ -14,6 +14,7 @@ from typing import Any
 from ..errors import KafkaRecordError
 from . import epochs, gaps, sidefiles
 from .files import FileFacts
+from .kinds import COMPARED
 from .notes import Notebook, Place, counted
 from .offsets import Gap
 from .parallel import LogFacts
@@ -41,7 +42,8 @@ def put_together(log: Any, facts: LogFacts, cleaned: bool | None) -> PartitionRe
         explained = _explained(files, between, sidefiles.aborted(log), compacted)
         notes.add("gaps_explained", gaps.in_words(explained))
         notes.take(facts.follower.notes)
-    notes.take(facts.beside)
+    # Where batches are lost, what stands beside them cannot fit; salvage makes it anew.
+    notes.take(facts.beside, COMPARED if any(one.damage for one in files) else ())
     if any(one.transactional for one in files) and all(map(sidefiles.is_local, log.segments)):
         sidefiles.check_transactions(log, notes)
     return PartitionReport(
