@@ -121,7 +121,11 @@ def _add(by_key: dict[Any, Partition], log: Log, alone: bool, topic: str | None,
     for source in into.sources:
         if source.path == own and not loose:
             have = {segment.path for segment in source.segments}
-            source.segments += [segment for segment in log.segments if segment.path not in have]
+            new = [segment for segment in log.segments if segment.path not in have]
+            bases = {segment.base_offset for segment in source.segments}
+            if any(segment.base_offset in bases for segment in new):
+                continue  # 0030.log.deleted besides 0030.log: another copy, with a right to be compared
+            source.segments += new
             source.segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
             return
     into.sources.append(Source(own, list(log.segments), loose, None if alone else log))
