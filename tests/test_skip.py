@@ -129,11 +129,18 @@ def swallow(log: Log) -> None:
             log.touched |= {j for j in range(i, len(log.pieces)) if starts[j] < claimed}
 
 
-@pytest.mark.parametrize("inner_base", [0, 4, 7, 389, 10**6])
-@pytest.mark.parametrize("inner_count", [1, 3])
-def test_batches_in_values_are_no_batches_of_the_log(inner_base: int, inner_count: int) -> None:
-    """Wherever their offsets lie, also when nothing of the outer header can be believed."""
-    inner = b"".join(builders.good_batch(2, base_offset=inner_base + 2 * i) for i in range(inner_count))
+@pytest.mark.parametrize(
+    ("inner_base", "prefix", "inner_count"),
+    [
+        *((base, b"", count) for base in (0, 4, 7, 389, 10**6) for count in (1, 3)),
+        # behind a prefix an offset inside of what was lost (3 to 5) tells nobody that the batch is not the log's
+        *((base, b"\x00\x00\x00\x00\x07", 1) for base in (0, 7, 389, 10**6)),
+    ],
+)
+def test_batches_in_values_are_no_batches_of_the_log(inner_base: int, prefix: bytes, inner_count: int) -> None:
+    """Wherever their offsets lie, also when nothing of the outer header can be believed; also behind a schema id."""
+    batches = (builders.good_batch(2, base_offset=inner_base + 2 * i) for i in range(inner_count))
+    inner = prefix + b"".join(batches)
     outer = [
         builders.batch([builders.record(offset_delta=i, value=inner) for i in range(3)], base_offset=base)
         for base in (0, 3, 6)

@@ -8,7 +8,8 @@
 2. Else byte by byte, always with CRC. A candidate whose base offset is below the last good next offset (a batch inside
    of a value, most likely) counts only when a batch checks out behind it too. None counts whose base offset is far
    above its neighbours': no checksum covers a base offset, and a cut may have left half of one. And none counts that
-   has its length in front of it, as a record has it of its value: then the whole value is passed over.
+   has its length in front of it, as a record has it of its value: then the whole value is passed over. One that nothing
+   follows waits for the next ones: when the log goes on below it, it was in a value too, behind some prefix.
 
 Before its CRC is computed a candidate must look like what somebody writes, or be followed by another frame: in a
 gigabyte of compressed bytes every 300th place holds a size and a magic by chance.
@@ -30,7 +31,12 @@ from kafkarec._c.varint cimport VARINT_BYTES, unzigzag64
 
 cdef enum:
     CRC_BUDGET = 8               # bytes of CRC work per byte of input
+    MOST_WITNESSES = 8           # lone candidates in a row that are compared before the first of them is believed
+    MOST_LOOKED_AHEAD = 1 << 22  # bytes in which they are looked for
     MOST_CLAIMS = 64             # damaged batches in a row that are followed by their claims
+
+cdef enum:
+    NO, LONE, FOLLOWED           # how far a candidate is to be believed
 
 cdef extern from * nogil:
     """
@@ -112,21 +118,26 @@ cdef inline bint far_above(int64_t offset, int64_t other) noexcept nogil:
     return offset > OFFSET_JUMP and other < offset - OFFSET_JUMP
 
 
-cdef inline bint acceptable(Input* source, int64_t position, Search* search) noexcept nogil:
-    cdef BatchRow row, behind
+cdef inline int acceptable(Input* source, int64_t position, Search* search, BatchRow* row) noexcept nogil:
+    """NO; LONE: a batch that nothing follows; FOLLOWED: by another one that checks out, or by the end."""
+    cdef BatchRow behind
     cdef Fault fault
     cdef bint followed
-    if read_batch(source, position, TO_LOOK, &row, &fault) != OK:
-        return False
-    if not looks_written(source, &row) and not frame_behind(source, position + row.size_in_bytes):
-        return False
-    if not checks_out(source, position, search, &row):
-        return False
+    if read_batch(source, position, TO_LOOK, row, &fault) != OK:
+        return NO
+    if not looks_written(source, row) and not frame_behind(source, position + row.size_in_bytes):
+        return NO
+    if not checks_out(source, position, search, row):
+        return NO
     followed = checks_out(source, position + row.size_in_bytes, search, &behind)
     if far_above(row.base_offset, search.good_next):
         if far_above(row.base_offset, behind.base_offset) if followed else search.good_next != INT64_MIN:
-            return False
-    return followed or row.base_offset >= search.good_next
+            return NO
+    if followed:
+        return FOLLOWED
+    if row.base_offset < search.good_next:
+        return NO
+    return FOLLOWED if ends_at(source, position + row.size_in_bytes) else LONE
 
 
 cdef inline bint batches_tile(Input* source, int64_t position, int64_t end) noexcept nogil:
@@ -170,7 +181,7 @@ cdef inline int64_t value_end(Input* source, int64_t position) noexcept nogil:
 cdef inline bint claims_lead_on(Input* source, int64_t position, int64_t offset,
                                 Search* search) noexcept nogil:
     """From `position`, claim after claim with rising offsets, to a batch that counts or to the end."""
-    cdef BatchRow row
+    cdef BatchRow row, candidate
     cdef Fault fault
     cdef int _hop
     for _hop in range(MOST_CLAIMS):
@@ -178,7 +189,7 @@ cdef inline bint claims_lead_on(Input* source, int64_t position, int64_t offset,
             return True
         if read_batch(source, position, TO_LOOK, &row, &fault) != OK:
             return False
-        if acceptable(source, position, search):
+        if acceptable(source, position, search, &candidate) != NO:
             return True
         if row.base_offset < offset or far_above(row.base_offset, offset) or not looks_written(source, &row):
             return False
@@ -192,6 +203,11 @@ cdef inline int64_t search_on(Input* source, int64_t position, Search* search) n
     cdef int64_t start = position
     cdef int64_t length = source.length
     cdef int64_t readable, value
+    cdef int64_t lone = -1               # where the first lone candidate begins
+    cdef int64_t lone_last = 0           # its last offset
+    cdef int witnesses = 0
+    cdef int verdict
+    cdef BatchRow row
     cdef const uint8_t* p
     if search.barren_from <= position < search.barren_to:
         position = search.barren_to
@@ -200,6 +216,7 @@ cdef inline int64_t search_on(Input* source, int64_t position, Search* search) n
     while length - position >= UP_TO_MAGIC and search.crc_left > 0:
         p = reach(source, position, UP_TO_MAGIC)
         if p == NULL:
+            position = length
             break
         # the cheapest looks first: magic 0 to 2, a size that is no less than any batch's
         if p[MAGIC_OFFSET] <= LATEST_MAGIC and load_i32(p + 8) >= V0_OVERHEAD:
@@ -207,18 +224,32 @@ cdef inline int64_t search_on(Input* source, int64_t position, Search* search) n
             if readable > 0:
                 position = readable
                 continue
-            if acceptable(source, position, search):
-                value = value_end(source, position)
-                if value == 0:
-                    search.barren_from = start
-                    search.barren_to = position
-                    return position
+            verdict = acceptable(source, position, search, &row)
+            value = 0 if verdict == NO else value_end(source, position)
+            if value > 0:
                 position = value
                 continue
+            if verdict != NO and lone >= 0 and row.base_offset <= lone_last:
+                lone = -1                # the log goes on below it: it was in a value
+            if verdict == FOLLOWED or (verdict == LONE and lone >= 0 and witnesses == MOST_WITNESSES):
+                position = position if lone < 0 else lone
+                break
+            if verdict == LONE:
+                if lone < 0:
+                    lone, lone_last, witnesses = position, row.last_offset, 0
+                witnesses += 1
+                position += row.size_in_bytes
+                continue
+        if lone >= 0 and position - lone > MOST_LOOKED_AHEAD:
+            break
         position += 1
+    else:
+        position = length
+    if lone >= 0:
+        position = lone
     search.barren_from = start
-    search.barren_to = length
-    return length
+    search.barren_to = position
+    return position
 
 
 cdef inline int64_t damage_end(Input* source, const Fault* fault, Search* search) noexcept nogil:
