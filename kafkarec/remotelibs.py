@@ -68,9 +68,18 @@ class Fsspec:
 
     def entries(self, url: str) -> list[Entry]:
         path = self._path(url).rstrip("/")
-        listed = self._fs.ls(path + "/" if self._scheme in ("http", "https") else path, detail=True)
+        if self._scheme in ("http", "https"):
+            return self._linked(path + "/")
         # A bucket may hold an empty object named like the folder itself; it is no name in the folder.
-        return [_entry(one) for one in listed if one["name"].rstrip("/") != path]
+        return [_entry(one) for one in self._fs.ls(path, detail=True) if one["name"].rstrip("/") != path]
+
+    def _linked(self, url: str) -> list[Entry]:
+        """The links of a web page below its own address; their sizes have to be asked for one by one."""
+        listed = [one for one in self._fs.ls(url, detail=True) if "?" not in one["name"] and one["name"] != url]
+        files = [one for one in listed if one["type"] != "directory"]
+        for one, size in zip(files, self._fs.sizes([one["name"] for one in files]), strict=True):
+            one["size"] = size
+        return [_entry(one) for one in listed]
 
     def opened(self, url: str, size: int | None) -> RemoteObject:
         path = self._path(url)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import http.server
 import pickle
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -313,6 +315,45 @@ class _NoRanges(http.server.BaseHTTPRequestHandler):
         return None
 
 
+class _Folder(http.server.SimpleHTTPRequestHandler):
+    """Serves a folder with its listing, and pieces of its files."""
+
+    def do_GET(self) -> None:
+        wanted = self.headers.get("Range")
+        if wanted is None:
+            return super().do_GET()
+        first, last = map(int, wanted.removeprefix("bytes=").split("-"))
+        data = Path(self.translate_path(self.path)).read_bytes()[first : last + 1]
+        self.send_response(206)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *words: object) -> None:
+        return None
+
+
+def test_a_folder_on_a_web_server() -> None:
+    pytest.importorskip("aiohttp")
+    with serving(functools.partial(_Folder, directory=str(SEGMENTS))) as port:
+        log: Any = kafkarec.open(f"http://127.0.0.1:{port}/txn-0/")
+        assert [segment.size for segment in log.segments] == [1646, len(CONTENT)]
+        assert list(log.read()) == list(kafkarec.open(SEGMENTS / "txn-0").read())
+
+
+@contextmanager
+def serving(handler: Any) -> Iterator[int]:
+    listening = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=listening.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield listening.server_port
+    finally:
+        listening.shutdown()
+        listening.server_close()
+        thread.join()
+
+
 def test_http(server: Server, tmp_path: Path) -> None:
     pytest.importorskip("aiohttp")
     with remote.open_source(server.presigned(KEY)) as source:
@@ -324,19 +365,12 @@ def test_http(server: Server, tmp_path: Path) -> None:
         remote.open_source(f"{server.url}/{BUCKET}/{KEY}")
     with pytest.raises(RemoteError, match=r"cannot reach .*127\.0\.0\.1:9"):
         remote.open_source("http://127.0.0.1:9/x.log")
-    listening = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _NoRanges)
-    thread = threading.Thread(target=listening.serve_forever, daemon=True)
-    thread.start()
-    try:
-        with (
-            remote.open_source(f"http://127.0.0.1:{listening.server_port}/x.log") as source,
-            pytest.raises(RemoteError, match="does not serve pieces of a file; download it"),
-        ):
-            source.read_at(10, 10)
-    finally:
-        listening.shutdown()
-        listening.server_close()
-        thread.join()
+    with (
+        serving(_NoRanges) as port,
+        remote.open_source(f"http://127.0.0.1:{port}/x.log") as source,
+        pytest.raises(RemoteError, match="does not serve pieces of a file; download it"),
+    ):
+        source.read_at(10, 10)
 
 
 def test_a_file_url_needs_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
