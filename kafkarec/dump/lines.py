@@ -74,28 +74,37 @@ def record_lines(batch: Batch, rows: Rows, style: Style) -> Iterator[str]:
         yield from _control_lines(batch, rows, style)
     elif not style.content:
         yield "".join([f"{head}\n" for head in _heads(batch, rows)]) if style.metadata else "\n" * len(rows.offsets)
+    elif style.decode is not None:
+        yield from _decoded_lines(batch, rows, style)
+    elif not style.metadata:
+        pairs = zip(rows.keys, rows.values, strict=True)
+        yield "".join([f"{content(key, value, False)}\n" for key, value in pairs])
+    elif None in rows.keys or None in rows.values:
+        keys, values = _words(" key: ", rows.keys), _words(" payload: ", rows.values)
+        columns = zip(_heads(batch, rows), keys, values, strict=True)
+        yield "".join([f"{head}{key}{value}\n" for head, key, value in columns])
     else:
-        keys, values = (rows.keys, rows.values) if style.decode is None else ((), ())
-        if style.decode is not None:
-            yield from _decoded_lines(batch, rows, style)
-        elif style.metadata and rows.headers is None and None not in keys and None not in values:
-            yield _common(batch, rows)
-        else:
-            heads = _heads(batch, rows) if style.metadata else None
-            yield "".join([f"{line}\n" for line in _with_content(heads, keys, values)])
+        yield _common(batch, rows)
+
+
+def _words(label: str, texts: Texts) -> list[str]:
+    if texts.count(None) == len(texts):
+        return [""] * len(texts)
+    return ["" if text is None else label + text for text in texts]
 
 
 def _common(batch: Batch, rows: Rows) -> str:
-    """Keys, values, no headers: what most logs are made of."""
+    """Keys and values everywhere: what most logs are made of."""
     kind = batch.timestamp_type
     sequences = _sequences(batch, rows.offsets)
+    headers = rows.headers or [""] * len(rows.offsets)
     return "".join(
         [
             f"| offset: {offset} {kind}: {timestamp} keySize: {key_size} valueSize: {value_size} "
-            f"sequence: {sequence} headerKeys: [] key: {key} payload: {value}\n"
-            for offset, timestamp, key_size, value_size, sequence, key, value in zip(
-                rows.offsets, rows.timestamps, rows.key_sizes, rows.value_sizes, sequences, rows.keys, rows.values,
-                strict=True,
+            f"sequence: {sequence} headerKeys: [{names}] key: {key} payload: {value}\n"
+            for offset, timestamp, key_size, value_size, sequence, names, key, value in zip(
+                rows.offsets, rows.timestamps, rows.key_sizes, rows.value_sizes, sequences, headers, rows.keys,
+                rows.values, strict=True,
             )
         ]
     )  # fmt: skip
@@ -112,11 +121,6 @@ def _heads(batch: Batch, rows: Rows) -> list[str]:
             strict=True,
         )
     ]  # fmt: skip
-
-
-def _with_content(heads: Sequence[str] | None, keys: Texts, values: Texts) -> Iterator[str]:
-    for head, key, value in zip(heads or [""] * len(keys), keys, values, strict=True):
-        yield head + content(key, value, bool(heads))
 
 
 def content(key: str | None, value: str | None, metadata: bool) -> str:

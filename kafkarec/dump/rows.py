@@ -62,15 +62,13 @@ class Engine:
         timestamps = records.column("timestamp")
         if None in timestamps:
             timestamps = [-1 if value is None else value for value in timestamps]
-        headers = records.column("headers")
-        names = [",".join([key for key, _ in pairs]) for pairs in headers] if any(headers) else None
         keys, values = _Blobs(records, "key"), _Blobs(records, "value")
         return Rows(
             records.column("offset"),
             timestamps,
             keys.sizes(),
             values.sizes(),
-            names,
+            _header_names(records),
             keys.texts() if self._texts else (),
             values.texts() if self._texts else (),
             (keys.bytes(), values.bytes()) if self._raw else None,
@@ -90,6 +88,22 @@ def _cut(rows: Rows, start: int, stop: int) -> Rows:
         rows.values[start:stop],
         None if rows.raw is None else (rows.raw[0][start:stop], rows.raw[1][start:stop]),
     )
+
+
+def _header_names(records: RecordColumns) -> list[str] | None:
+    """Each record's header keys; the engine gives them as Java reads them."""
+    index = _COLUMNS.index("headers")
+    found: list[str] = []
+    for chunk, start, stop in records._pieces:
+        _, lists, _ = chunk.column(index, 0)
+        ends = lists.cast("i")[start : stop + 1].tolist()
+        key_offsets, key_data, _, _, _ = chunk.headers()
+        borders = key_offsets.cast("i")[ends[0] : ends[-1] + 1].tolist()
+        blob = bytes(key_data or b"")
+        keys = [blob[a:b].decode() for a, b in pairwise(borders)]
+        first = ends[0]
+        found += [keys[a - first] if b - a == 1 else ",".join(keys[a - first : b - first]) for a, b in pairwise(ends)]
+    return found if any(found) else None
 
 
 def _part(chunk: Chunk, column: int, start: int, stop: int) -> tuple[list[int], bytes, list[int]]:
@@ -130,7 +144,10 @@ class _Blobs:
                 stops = ends[1:]
                 texts = [whole[a:b] for a, b in zip(ends[:-1], stops, strict=True)]  # faster than pairwise
             else:
-                texts = [java_text(blob[a:b]) for a, b in pairwise(ends)]
+                try:
+                    texts = [blob[a:b].decode() for a, b in pairwise(ends)]
+                except UnicodeDecodeError:
+                    texts = [java_text(blob[a:b]) for a, b in pairwise(ends)]
             for row in nulls:
                 texts[row] = None
             found += texts
