@@ -43,9 +43,11 @@ fuzz: ## the property tests with many more examples (MINUTES=10)
 lock: ## write requirements/*.txt anew (needs uv)
 	@tools/lock.sh
 
-docs: ## write the generated pages of docs/ anew
+docs: ## write the generated pages anew and build the site (build/docs/index.html), warnings fatal
 	@sh tools/setup build
 	@$(PYTHON) tools/make_docs.py
+	@$(PYTHON) -m sphinx -n -W --keep-going -q -E -b html docs build/docs
+	@echo "the site: build/docs/index.html"
 
 clean: ## remove everything that was built, downloaded or generated, the environments too
 	rm -rf .venv .venv-executor .work .cache build dist wheelhouse/* *.egg-info kafkarec/_core*.so kafkarec/_core.c

@@ -16,27 +16,28 @@ HEAD = """\
 
 <!-- written by tools/make_docs.py from the docstrings: do not edit -->
 
-Everything here is a name of the package `kafkarec`; what is not listed is not public. Bytes that are wrong raise
-`KafkaRecordError` or one of its children, and nothing else. The packages `kafkarec.indexes`, `kafkarec.messages` and
-`kafkarec.explain` have names of their own, below.
+What is not listed here is not public. Names up to "More" are those of the package `kafkarec` itself; packages inside of
+it have names of their own, below. Bytes that are wrong raise `KafkaRecordError` or one of its children, nothing else.
 """
 
 # heading -> the names under it; public names that stand nowhere here come under "More"
 SECTIONS = {
     "Bytes": ("decode", "stream", "scan", "batches", "decode_each", "scan_each"),
     "Files": ("open", "Segment", "Log", "LogDir"),
-    "Check and repair": ("verify", "salvage", "diff", "explain", "transactions"),
-    "What they give": ("RecordColumns", "BatchTable", "Record", "RecordBatch", "RecordLists", "Damage"),
+    "Check and repair": ("verify", "salvage", "diff", "explain", "transactions", "reindex"),
+    "What they say": ("Report", "SalvageReport", "Damage"),
+    "What they give": ("RecordColumns", "BatchTable", "Record", "RecordBatch", "RecordLists"),
     "Vocabulary": ("Compression", "Isolation", "TimestampType", "ControlRecordType"),
     "Errors": (
         "KafkaRecordError", "CorruptRecordError", "InvalidRecordError", "UnsupportedMagicError",
         "UnsupportedCompressionError", "LimitExceededError", "MissingCodecError",
     ),
 }  # fmt: skip
-PACKAGES = ("indexes", "messages", "explain", "checks", "rescue", "transactions")
+PACKAGES = ("messages", "explain", "checks", "rescue", "transactions")
 # methods that our own modules call on each other
 INSIDE = {
     "groups", "opened", "named", "part", "parts", "headers", "record_batches", "of", "pieces", "joined", "open_source",
+    "buffer_addresses", "list_capsules",
 }  # fmt: skip
 # classes that users get and do not make
 MADE_BY_US = {"RecordBatch", "RecordLists", "RecordColumns", "BatchTable", "Record"}
@@ -68,7 +69,22 @@ def page() -> str:
         if path.exists() and (exported := [name for name in _exports(path) if name not in names]):
             lines += [f"\n## kafkarec.{package}\n", split(ast.get_docstring(_tree(path)) or "")[0]]
             lines += [_entry(name, find(path, name)) for name in exported if name[0].islower() or name[0].isupper()]
+    lines += ["\n## kafkarec.diff\n", split(ast.get_docstring(_tree(PACKAGE / "diff.py")) or "")[0]]
+    lines += [_entry(name, find(PACKAGE / "diff.py", name)) for name in ("compare", "Difference", "Extent")]
+    lines += ["\n## kafkarec.indexes\n", _small_files(PACKAGE / "indexes")]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
+
+
+def _small_files(package: Path) -> str:
+    """A package of modules that are alike: its docstring, and a table of their functions."""
+    lines = [split(ast.get_docstring(_tree(package / "__init__.py")) or "")[0], "| function | |", "|---|---|"]
+    for path in sorted(package.glob("*.py")):
+        for node in _tree(path).body if f"`{path.stem}`" in lines[0] else ():
+            if isinstance(node, ast.FunctionDef) and _public(node.name):
+                call = signature(node).split(" -> ")[0].replace("|", "\\|")
+                told = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
+                lines.append(f"| `{path.stem}.{' '.join(call.split())}` | {_cell(told)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _tree(path: Path) -> ast.Module:
@@ -83,7 +99,9 @@ def _exports(path: Path) -> Iterator[str]:
 
 def find(path: Path, name: str) -> Found | None:
     """Where `name` of the module at `path` is defined; imports within the package are followed."""
-    for node in _tree(path).body:
+    body = _tree(path).body
+    body += [inner for node in body if isinstance(node, ast.If) for inner in node.body]  # if TYPE_CHECKING
+    for node in body:
         if isinstance(node, _Definition) and node.name == name:
             return Found(node, path)
         if isinstance(node, ast.Assign | ast.AnnAssign):
@@ -150,7 +168,11 @@ def _class(name: str, found: Found) -> str:
     methods = [one for one in members if isinstance(one, ast.FunctionDef)]
     properties = {one.name: one for one in methods if _is(one, "property", "cached_property")}
     rows = [
-        (", ".join(f"`{each}`" for each in row.names), row.type or types.get(row.names[0], "") or _returned(properties, row), row.text)
+        (
+            ", ".join(f"`{each}`" for each in row.names),
+            row.type or types.get(row.names[0], "") or _returned(properties, row),
+            row.text,
+        )
         for row in told
     ]
     named = {each for row in told for each in row.names}
@@ -164,9 +186,8 @@ def _class(name: str, found: Found) -> str:
         lines += ["| attribute | type | |", "|---|---|---|"]
         lines += [f"| {names} | {kind} | {what} |" for names, kind, what in rows]
         lines.append("")
-    lines += [
-        function(one, f"#### {name}.{one.name}") for one in methods if one.name not in properties and ast.get_docstring(one)
-    ]
+    plain = [one for one in methods if one.name not in properties and ast.get_docstring(one)]
+    lines += [function(one, f"#### {name}.{one.name}") for one in plain]
     return "\n".join(lines) + "\n"
 
 
@@ -212,13 +233,12 @@ def _key(found: Found) -> str:
 
 def _as_above(name: str, found: Found) -> str:
     """Where the methods are told that this class shares with one above it in the page."""
-    said = [
-        f"Besides, as of `{_told[_key(base)]}`: "
-        + ", ".join(f"`.{one.name}`" for one in _members(base) if isinstance(one, ast.FunctionDef) and ast.get_docstring(one))
-        + ".\n"
-        for base in _bases(found)
-        if _told.get(_key(base), name) != name
-    ]
+    said = []
+    for base in _bases(found):
+        if _told.get(_key(base), name) != name:
+            methods = [one for one in _members(base) if isinstance(one, ast.FunctionDef) and ast.get_docstring(one)]
+            names = ", ".join(f"`.{one.name}`" for one in methods)
+            said.append(f"Besides, as of `{_told[_key(base)]}`: {names}.\n")
     return "\n".join(said)
 
 

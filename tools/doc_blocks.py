@@ -4,7 +4,7 @@ usage: doc_blocks.py [--write] [PAGE...]
 
 A page is run from top to bottom in a folder of its own that looks like a checkout. `sh` and `python` blocks are run,
 `sql` ones in the page's Spark session. A `text` block right behind one of them is what it prints, standard error
-included; a line of `...` there stands for any lines, `...` within a line for any text. --write puts in what was printed.
+included; a line of `...` there stands for any lines, `...` within a line for any text. --write puts in what came.
 
 Comments in front of a block, or at the top of a page:
 
@@ -34,12 +34,14 @@ LANGUAGES = {"sh", "python", "sql", "text"}
 RUNNABLE = LANGUAGES - {"text"}
 SECONDS = 60
 HOME = "/home/you"
+REWRITE = "tools/doc_blocks.py --write"
 _FENCE = re.compile(
-    r"(?P<marks>(?:^<!--[^\n]*-->\n)*)^(?P<fence>`{3,})(?P<language>[^\n`]*)\n(?P<code>.*?)^(?P=fence)[ ]*$", re.M | re.S
+    r"(?P<marks>(?:^<!--[^\n]*-->\n)*)^(?P<fence>`{3,})(?P<language>[^\n`]*)\n(?P<code>.*?)^(?P=fence)[ ]*$",
+    re.MULTILINE | re.DOTALL,
 )
 _MARK = re.compile(r"<!-- (exit|with|not run)[: ]+(.*?) -->")
 # What differs from run to run, and how a page shows it.
-_CHANGING = ((re.compile(r"read in [\d.]+ s \([^)]*\)"), "read in ... s (...)"),)
+_CHANGING = ((re.compile(r"read in [\d.]+ s.*"), "read in ..."),)
 
 
 class Wrong(Exception):
@@ -75,8 +77,7 @@ class Page:
 
 def pages() -> list[Path]:
     """Every page that holds a block, the generated ones and the decisions too."""
-    found = [path for path in sorted(DOCS.rglob("*.md")) if _FENCE.search(path.read_text(encoding="utf-8"))]
-    return [*found, ROOT / "README.md"]
+    return [path for path in sorted(DOCS.rglob("*.md")) if _FENCE.search(path.read_text(encoding="utf-8"))]
 
 
 def read(path: Path) -> Page:
@@ -105,10 +106,12 @@ def read(path: Path) -> Page:
 
 def agrees(expected: str, printed: str) -> bool:
     """Whether the output is what the page shows, `...` standing for anything."""
-    pattern = "".join(
-        r"(?:[^\n]*\n)*?" if line.strip() == "..." else r"[^\n]*".join(map(re.escape, line.rstrip().split("..."))) + r"\n"
-        for line in expected.rstrip("\n").split("\n")
-    )
+    pattern = ""
+    for line in expected.rstrip("\n").split("\n"):
+        if line.strip() == "...":
+            pattern += r"(?:[^\n]*\n)*?"
+        else:
+            pattern += r"[^\n]*".join(map(re.escape, line.rstrip().split("..."))) + r"\n"
     told = "".join(f"{line.rstrip()}\n" for line in printed.rstrip("\n").split("\n"))
     return re.fullmatch(pattern, told) is not None
 
@@ -133,7 +136,8 @@ class Runner:
     def check(self, block: Block) -> None:
         printed = self.run(block)
         if block.expected is not None and not agrees(block.expected, printed):
-            raise Wrong(f"{block.place}: the page shows\n{block.expected}\nand it printed\n{printed}")
+            told = f"{block.place}: the page shows\n{block.expected}\nand it printed\n{printed}"
+            raise Wrong(f"{told}\nIs that right? {REWRITE} {block.page.relative_to(ROOT)}")
 
     def _sh(self, block: Block) -> tuple[int, str]:
         done = subprocess.run(
@@ -185,21 +189,30 @@ def write(page: Page) -> int:
                     print(error if isinstance(error, Wrong) else f"{block.place}: {type(error).__name__}: {error}")
                     continue
                 if block.expected is not None and not agrees(block.expected, printed):
-                    changes.append((block.shown, printed))
-    for span, printed in reversed(changes):
+                    changes.append((block.shown, _shown(printed, block.expected)))
+    for span, told in reversed(changes):
         assert span is not None
-        lines = [line.rstrip() for line in printed.rstrip("\n").split("\n")]
-        told = "".join(f"{line}\n" for line in lines)
-        for changing, shown in _CHANGING:
-            told = changing.sub(shown, told)
         text = text[: span[0]] + told + text[span[1] :]
     if changes:
         page.path.write_text(text, encoding="utf-8")
     return len(changes)
 
 
+def _shown(printed: str, before: str) -> str:
+    """What a page shows of an output: a line that still agrees with one of before keeps that one's `...`."""
+    wild = [line for line in before.splitlines() if "..." in line and line.strip() != "..."]
+    lines = []
+    for line in printed.rstrip("\n").split("\n"):
+        for changing, shown in _CHANGING:
+            line = changing.sub(shown, line.rstrip())
+        lines.append(next((one for one in wild if agrees(one, line)), line))
+    return "".join(f"{line}\n" for line in lines)
+
+
 def main(arguments: list[str]) -> int:
-    wanted = [Path(each).resolve() for each in arguments if not each.startswith("-")] or pages()
+    wanted = [Path(each).resolve() for each in arguments if not each.startswith("-")]
+    if not wanted:
+        wanted = [path for path in pages() if read(path).blocks]
     status = 0
     for path in wanted:
         page = read(path)

@@ -23,8 +23,8 @@ RULES = """
 
 | | |
 |---|---|
-| `PATH` | a file of batches (`.log`, `.checkpoint`, any blob), a partition folder, a broker's data folder, a URL where the \
-verb says so, `-` for standard input |
+| `PATH` | a file of batches (`.log`, `.checkpoint`, any blob), a partition folder, a data folder, a URL where \
+the verb says so, `-` for standard input |
 | times | ISO 8601 (UTC where bare), milliseconds, or `-1h`, `-15m`, `-2d` before now |
 | `--format` | text for people, json for programs; names in the JSON stay as they are |
 | `-o FILE` | appears under its name only when it is complete |
@@ -88,8 +88,8 @@ def _names(action: argparse.Action) -> str:
 
 
 def _help(action: argparse.Action) -> str:
-    text = (action.help or "") % {**vars(action), "prog": "kafkarec"} if "%" in (action.help or "") else action.help or ""
-    return _cell(text)
+    text = action.help or ""
+    return _cell(text % {**vars(action), "prog": "kafkarec"} if "%" in text else text)
 
 
 def _cell(text: str) -> str:

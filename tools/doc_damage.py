@@ -56,7 +56,8 @@ _EXPLAIN = "the checksum holds, so the bytes are as they were written: `explain`
 _REBUILD = "`reindex` makes a new one"
 # reasons that share what to do -> what to do
 _DO = {
-    "size_too_small size_overflow batch_too_small length_beyond_end crc_mismatch inner_size_too_small inner_crc_mismatch":
+    "size_too_small size_overflow batch_too_small length_beyond_end crc_mismatch inner_size_too_small "
+    "inner_crc_mismatch":
         _SALVAGE,
     "unsupported_magic": f"no Kafka batch begins here, or a byte of it is damaged; {_SALVAGE}",
     "unsupported_codec": "as `unsupported_magic`: only codecs 0 to 4 exist",
@@ -71,7 +72,7 @@ _DO = {
     "unreadable": "the medium failed: copy it with ddrescue, then `verify` and `salvage` the copy",
     "control_record_invalid": "`read_committed` stops here; `explain` shows the record",
     "index_invalid snapshot_invalid": _REBUILD,
-    "checkpoint_invalid": "leader-epoch-checkpoint: `reindex`; the four of a data folder: delete it, a broker writes it anew",
+    "checkpoint_invalid": "leader-epoch-checkpoint: `reindex`; a data folder's: delete it, a broker writes it anew",
     "metadata_invalid": "take the file from another broker, or write it anew: it is a few lines of text",
     "message_invalid": "`cat --raw` shows the bytes; the record stays bytes elsewhere",
     "message_unknown": "written by a newer Kafka; the record stays bytes",

@@ -2,7 +2,7 @@
 
 | name | what it is |
 |---|---|
-| (always) | `kafkarec` and `python` of this checkout; `pip` and `make` that look at what they are asked for and do not do it |
+| (always) | `kafkarec` and `python` of this checkout; a `pip` and a `make` that look at their words and do nothing |
 | s3 | an S3 API server on loopback; the bucket `backup` holds the partitions of tests/vectors/segments |
 | producer | a module `kafka` whose KafkaProducer looks at what it is given, as kafka-python's does, and sends nothing |
 | spark | a local Spark session `spark`; a `spark-submit` that looks at the wheel's version |
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import os
 import shlex
 import stat
@@ -79,7 +80,7 @@ def standing_in(needs: Sequence[str], folder: Path) -> Iterator[StandIns]:
     _command(commands, "kafkarec", f'exec {python} -m kafkarec "$@"')
     _command(commands, "python", f'exec {python} "$@"')
     _command(commands, "pip", f'exec {python} -c {shlex.quote(_PIP)} "$@"')
-    _command(commands, "make", f'PATH=${{PATH#*:}} exec make -n "$@" >/dev/null')
+    _command(commands, "make", 'PATH=${PATH#*:} exec make -n "$@" >/dev/null')
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("KAFKAREC_", "AWS_", "SPARK_"))
     } | {
@@ -108,6 +109,7 @@ def _s3(found: StandIns, commands: Path) -> Iterator[None]:
     import boto3
     from moto.server import ThreadedMotoServer
 
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for each request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:

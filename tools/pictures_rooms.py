@@ -31,12 +31,12 @@ ROOMS = {
     "dump": Room(1, 1, "kafka-dump-log's text"),
     "checks": Room(1, 2, "verify"),
     "rescue": Room(1, 3, "salvage"),
-    "diff": Room(1, 4, "replicas compared", ("diff", "lineage")),
+    "diff": Room(1, 4, "replicas compared", ("diff",)),
     "explain": Room(1, 5, "a batch byte by byte"),
     "messages": Room(2, 0, "internal topics"),
     "cli.table": Room(2, 1, "plain text tables"),
     "storage": Room(2, 2, "files, folders, URLs", ("remote", "remotefaults")),
-    "indexes.rebuild": Room(2, 3, "checked and made anew", ("producers",)),
+    "indexes.rebuild": Room(2, 3, "checked and made anew", ("producers", "lineage")),
     "reader": Room(3, 2.5, "decode, stream, scan", ("reader", "lists", "passes", "log")),
     "transactions": Room(4, 2.5, "open, aborted, hidden"),
     "records": Room(5, 1.5, "what users hold", ("records", "request", "table", "interop", "control", "enums")),
@@ -91,12 +91,7 @@ def _targets(path: Path) -> Iterator[tuple[Path, bool]]:
                 yield _place(path, len(dots), module), not indent
         return
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    inside = {
-        id(node)
-        for outer in ast.walk(tree)
-        if isinstance(outer, ast.FunctionDef)
-        for node in ast.walk(outer)
-    }
+    inside = {id(node) for outer in ast.walk(tree) if isinstance(outer, ast.FunctionDef) for node in ast.walk(outer)}
     typing = {
         id(node)
         for outer in ast.walk(tree)
@@ -147,7 +142,8 @@ def _below(solid: dict[str, set[str]], room: str) -> set[str]:
 def _reduced(solid: dict[str, set[str]]) -> dict[str, set[str]]:
     """Without the arrows that follow from two others."""
 
-    return {room: {one for one in solid[room] if not any(one in _below(solid, two) for two in solid[room])} for room in solid}
+    below = {room: _below(solid, room) for room in solid}
+    return {room: {one for one in near if not any(one in below[two] for two in near)} for room, near in solid.items()}
 
 
 def rooms() -> str:
