@@ -187,6 +187,9 @@ def test_opened_objects_and_lists_are_taken_too() -> None:
     assert len(checks.verify(opened).files) == 2
     assert len(checks.verify(opened.segments[0]).files) == 1
     assert len(checks.verify(sorted(folder.glob("*.log"))).files) == 2
+    assert len(checks.verify(bytes(folder)).files) == 2
+    with open(folder / "00000000000000000030.log", "rb") as file:
+        assert checks.verify(file).total("batches") == 137
     assert checks.verify(SEGMENTS / "all-codecs-0" / "00000000000000000000.log").ok
     with pytest.raises(FileNotFoundError):
         checks.verify(folder / "nothing.log")

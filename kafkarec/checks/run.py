@@ -37,7 +37,7 @@ def verify(
 ) -> Report:
     """Is it damaged, where exactly, what is lost? Reads every byte: CRC, structure, decompression, and what is around.
 
-    x: a path, URL or list of them for `kafkarec.open`, or an opened Segment, Log or LogDir
+    x: a path, a URL, an open file or a list of them, as `kafkarec.open` takes; or an opened Segment, Log or LogDir
     sequences: follow every producer's sequences, and say for each offset gap what explains it
     deep: walk every record byte by byte for what Kafka passes over in silence (some microseconds a record);
         None: where there are 32 MiB at most
@@ -57,11 +57,8 @@ def verify(
         raise ValueError(f"processes {processes!r}: 1 or more")
     begin = time.monotonic()
     with ExitStack() as opened:
-        if isinstance(x, str | bytes | os.PathLike | list | tuple):
-            given = str(os.fspath(x)) if isinstance(x, str | os.PathLike) else ", ".join(map(str, x))
+        if not isinstance(x, storage.Segment | storage.Log | LogDir):
             x = opened.enter_context(storage.open(x, topic=topic, partition=partition))
-        else:
-            given = str(getattr(x, "path", x))
         logs = storage.logs(x)
         sizes = sum(_size(segment) for log in logs for segment in log.segments)
         wishes = Wishes(sizes <= WALKED_ANYWAY if deep is None else deep, max_decompressed_bytes)
@@ -73,7 +70,7 @@ def verify(
         partitions = [_put_together(x, log, one) for log, one in zip(logs, facts, strict=True)]
         own = _around(x, wishes, partitions)
     partitions.sort(key=lambda one: (STATES.index(one.state), -one.places, one.name))
-    return Report(given, tuple(partitions), own, time.monotonic() - begin)
+    return Report(str(x.path), tuple(partitions), own, time.monotonic() - begin)
 
 
 def _size(segment: Any) -> int:
