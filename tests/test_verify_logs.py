@@ -373,6 +373,14 @@ def test_a_spoiled_index_is_an_error_and_reindex_the_next_command(tmp_path: Path
     assert f"kafkarec reindex {folder}" in str(report)
 
 
+def test_an_index_that_is_missing_beside_another_is_an_oddity(tmp_path: Path) -> None:
+    folder = copied(tmp_path, "all-codecs-0")
+    (folder / f"{0:020}.timeindex").unlink()
+    report = verified(folder)
+    assert kinds(report) == {"index_missing"} and report.ok
+    assert f"next: kafkarec reindex {folder}" in str(report)
+
+
 def test_a_transaction_index_that_misses_an_abort(tmp_path: Path) -> None:
     folder = copied(tmp_path, "txn-0")
     index = folder / f"{30:020}.txnindex"

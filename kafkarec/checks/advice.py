@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Callable
 
 from ..indexes.finding import CHECKS
 from .kinds import ANOMALY, ERROR, kind_of
@@ -28,10 +29,7 @@ def next_steps(report: Report) -> list[str]:
     damaged = [one for one in report.partitions if one.places and one.total("batches")]
     steps += _several(damaged, lambda one: f"kafkarec salvage {_quoted(one.path)} -o {_quoted(_target(one))}")
     rest = [one for one in report.partitions if one not in damaged]
-    steps += _several(
-        [one for one in rest if _kinds(one) & _INDEXES],
-        lambda one: f"kafkarec reindex {_quoted(one.path)} -o {_quoted(_target(one))}",
-    )
+    steps += _several([one for one in rest if _kinds(one) & _INDEXES], _reindex)
     steps += _several(
         [one for one in rest if _kinds(one) & _COMPARE],
         lambda one: f"kafkarec diff {_quoted(one.path)} REPLICA   (the same partition from another broker)",
@@ -46,13 +44,20 @@ def next_steps(report: Report) -> list[str]:
 
 
 def _explained(report: Report) -> list[str]:
-    """Where nothing is to be repaired: the first oddity, byte by byte."""
+    """Where nothing must be repaired: an index that costs time, else the first oddity, byte by byte."""
+    slow = [one for one in report.partitions if any(f.severity == ANOMALY and f.kind in _INDEXES for f in one.findings)]
+    if slow:
+        return _several(slow, _reindex)
     odd = [one for one in report.findings if one.severity == ANOMALY and one.file and one.position is not None]
     return [f"kafkarec explain {_quoted(str(one.file))} --at {one.position}   ({one.kind})" for one in odd[:1]]
 
 
-def _several(partitions: list[PartitionReport], command: object) -> list[str]:
-    made = [command(one) for one in partitions[:_MOST]]  # type: ignore[operator]
+def _reindex(one: PartitionReport) -> str:
+    return f"kafkarec reindex {_quoted(one.path)} -o {_quoted(_target(one))}"
+
+
+def _several(partitions: list[PartitionReport], command: Callable[[PartitionReport], str]) -> list[str]:
+    made = [command(one) for one in partitions[:_MOST]]
     if len(partitions) > _MOST:
         made[-1] += f"   (and the same for {len(partitions) - _MOST} more)"
     return made
