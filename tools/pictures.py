@@ -87,7 +87,7 @@ def _named(path: str) -> tuple[str, str]:
     group = "record" if number % 2 == 0 else "other"
     if number:
         return group, f"record {number}: the same again" if name == "length" else ""
-    words = {"length": "record 0: length", "attributes": "attr.", "timestamp_delta": "time delta"}
+    words = {"length": "record 0: length", "attributes": "attr.", "timestamp_delta": "time"}
     return group, words.get(name, name.replace("_", " "))
 
 
