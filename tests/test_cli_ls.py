@@ -355,3 +355,12 @@ def test_scan_says_what_it_fetched(run: Here, server: Server) -> None:
     server.reset()
     ran = run("scan", f"s3://{BUCKET}/kafka-backup/txn-0", "--format", "json", "-n", 1)
     assert len(ran.rows) == 1 and ran.complaint == f"kafkarec: note: {server.served} bytes fetched"
+
+
+def test_snapshots_of_a_metadata_log(run: Here) -> None:
+    rows = run("ls", SEGMENTS / "__cluster_metadata-0", "--format", "json").rows
+    assert [row["kind"] for row in rows if row["kind"] != "left_out"] == ["segment", "checkpoint", "total"]
+    assert rows[-1]["segments"] == 1
+    assert rows[1]["path"].endswith("00000000000000000000-0000000000.checkpoint") and rows[1]["next_offset"] == 4
+    log: Any = kafkarec.open(SEGMENTS / "__cluster_metadata-0")
+    assert len(log.segments) == 1 and len(log.checkpoints[0].scan()) == 3

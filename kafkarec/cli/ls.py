@@ -125,7 +125,7 @@ def _rows(opened: Segment | Log | LogDir, full: bool, each_segment: bool) -> Ite
     wanted: list[tuple[Log, Sequence[Segment], bool]] = []
     for log in storage.logs(opened):
         if each_segment:
-            wanted += [(log, [segment], False) for segment in log.segments]
+            wanted += [(log, [segment], False) for segment in (*log.segments, *log.checkpoints)]
         elif log.segments:
             wanted.append((log, log.segments, True))
     look = partial(_look, full=full)

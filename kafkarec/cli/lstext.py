@@ -43,9 +43,10 @@ def as_json(path: str, opened: Segment | Log | LogDir, rows: Iterable[Row], full
     size = segments = 0
     for row in rows:
         values = _values(row)
-        size, segments = size + values["size"], segments + len(row.segments)
+        size += values["size"]
+        segments += 0 if _kind(row) == "checkpoint" else len(row.segments)
         yield _line(
-            kind="partition" if row.is_partition else "segment",
+            kind=_kind(row),
             path=row.log.path if row.is_partition else row.segments[0].path,
             topic=row.log.topic,
             partition=row.log.partition,
@@ -60,6 +61,12 @@ def as_json(path: str, opened: Segment | Log | LogDir, rows: Iterable[Row], full
         kind = names.explain(name, is_dir=_is_folder(one) or names.folder(name) is not None).kind
         yield _line(kind="left_out", path=one.name, state=kind, why=one.why)
     yield _line(kind="total", path=path, segments=segments, size=size, fetched=opened.fetched)
+
+
+def _kind(row: Row) -> str:
+    if row.is_partition:
+        return "partition"
+    return "checkpoint" if row.segments[0].name.endswith(".checkpoint") else "segment"
 
 
 def quoted(path: str) -> str:
@@ -111,8 +118,10 @@ def _notes(row: Row) -> list[str]:
 
 
 def _columns(rows: Sequence[Row], values: Sequence[dict[str, Any]], full: bool) -> list[tuple[str, list[str]]]:
+    owners = [_name(row, rows) for row in rows]
+    wide = max(map(len, owners))  # names stand to the left, though they begin with a digit
     columns = [
-        ("partition" if rows[0].is_partition else "segment", [_name(row, rows) for row in rows]),
+        (("partition" if rows[0].is_partition else "segment").ljust(wide), [name.ljust(wide) for name in owners]),
         ("bytes", [str(one["size"]) for one in values]),
         ("first", [_number(one["first_offset"]) for one in values]),
         ("next", [_number(one["next_offset"]) for one in values]),
@@ -157,6 +166,7 @@ def _title(path: str, opened: Segment | Log | LogDir, values: Sequence[dict[str,
             said.append(f"topic {opened.topic}, partition {opened.partition}")
         if isinstance(opened, Log):
             said.append(_count(len(opened.segments), "segment"))
+            said += [_count(len(opened.checkpoints), "KRaft snapshot")] if opened.checkpoints else []
     said.append(amount(sum(one["size"] for one in values)))
     return table.safe(f"{path}: {', '.join(said)}") + "\n"
 

@@ -1,8 +1,8 @@
 """A partition folder: its segments in order of their base offsets, and what lies beside them.
 
-    00000000000000000000.log  00000000000000000030.log ...   one log; the last segment is the one that is written to
-    leader-epoch-checkpoint  partition.metadata              see kafkarec.indexes
-    *.deleted  *.cleaned  *.swap                             what a broker was about to remove, to write, to rename
+00000000000000000000.log  00000000000000000030.log ...   one log; the last segment is the one that is written to
+leader-epoch-checkpoint  partition.metadata              see kafkarec.indexes
+*.deleted  *.cleaned  *.swap                             what a broker was about to remove, to write, to rename
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Log(Readable):
     """A partition: all its segments as one log.
 
     .segments          in order
+    .checkpoints       KRaft snapshots beside them, to be read one by one
     .left_out          files that are no part of the log, each with the reason
     .topic, .partition what the folder's name tells, or the caller
     """
@@ -39,6 +40,7 @@ class Log(Readable):
         self.path, self.topic, self.partition = path, topic, partition
         self.segments = tuple(segments)
         self.left_out = tuple(left_out)
+        self.checkpoints: tuple[Segment, ...] = ()
         self._folder = folder
         for segment in self.segments[:-1]:
             segment.followed = True
@@ -55,10 +57,12 @@ class Log(Readable):
         told_topic, told_partition, _ = names.folder_place(parts)
         topic = told_topic if topic is None else topic
         partition = told_partition if partition is None else partition
-        segments, left_out = [], []
+        segments: list[Segment] = []
+        checkpoints: list[Segment] = []
+        left_out = []
         for entry in entries:
-            if not entry.is_dir and names.is_segment(entry.name) and not entry.name.endswith(".checkpoint"):
-                segments.append(
+            if not entry.is_dir and names.is_segment(entry.name):
+                (checkpoints if entry.name.endswith(".checkpoint") else segments).append(
                     Segment(
                         folder.join(entry.name), entry.name, folder=folder, topic=topic, partition=partition,
                         size=None if entry.name.endswith(tuple(names.WRAPPERS)) else entry.size, mapped=mapped,
@@ -69,7 +73,9 @@ class Log(Readable):
             if known.kind not in _BESIDE:
                 left_out.append(LeftOut(entry.name, known.sentence))
         segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
-        return cls(folder.path, segments, left_out, folder=folder, topic=topic, partition=partition)
+        log = cls(folder.path, segments, left_out, folder=folder, topic=topic, partition=partition)
+        log.checkpoints = tuple(checkpoints)
+        return log
 
     def groups(self) -> Iterator[Sequence[Segment]]:
         yield self.segments
