@@ -363,4 +363,4 @@ def test_snapshots_of_a_metadata_log(run: Here) -> None:
     assert rows[-1]["segments"] == 1
     assert rows[1]["path"].endswith("00000000000000000000-0000000000.checkpoint") and rows[1]["next_offset"] == 4
     log: Any = kafkarec.open(SEGMENTS / "__cluster_metadata-0")
-    assert len(log.segments) == 1 and len(log.checkpoints[0].scan()) == 3
+    assert len(log.segments) == 1 and len(log.checkpoints[0].scan()) == 2
