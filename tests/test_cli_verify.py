@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html.parser
+import io
 import json
 import os
 import shutil
@@ -197,6 +198,24 @@ def test_ctrl_c_ends_the_workers(tmp_path: Path) -> None:
     assert time.monotonic() - begin < 5
     with pytest.raises(ProcessLookupError):
         os.killpg(child.pid, 0)
+
+
+class Terminal(io.StringIO):
+    """A standard error that somebody looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_on_a_terminal_only(run: Here, damaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("verify", damaged).err == ""
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr("kafkarec.cli.verify._BETWEEN", -1)
+    run("verify", damaged)
+    shown = terminal.getvalue()
+    assert "MB/s" in shown and f"{0:020}.log 100 %" in shown
+    assert "\n" not in shown and shown.endswith("\r\x1b[K")  # gone at the end
 
 
 def test_nothing_is_written_beside_the_log(run: Here, tmp_path: Path) -> None:

@@ -353,6 +353,37 @@ def test_what_comes_over_a_wire_is_fetched_once() -> None:
     assert len(data) <= medium.fetched < 1.1 * len(data)
 
 
+def test_damage_beyond_a_limit_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of millions of damaged places fits in memory: the first are listed, all are counted, the map tiles."""
+    monkeypatch.setattr("kafkarec.checks.files.MOST_DAMAGE", 3)
+    batches = [good(5 * i)[:-1] + b"\xff" if i % 2 else good(5 * i) for i in range(21)]
+    report = verified(made(tmp_path, {0: batches}))
+    [file] = report.files
+    assert (len(file.damage), file.damage_left_out, file.places, file.batches) == (3, 7, 10, 11)
+    assert file.damaged_bytes == 10 * len(batches[0])
+    assert "and 7 more places" in str(report) and "10 places" in str(report)
+
+
+def test_producers_beyond_a_limit_are_forgotten_the_oldest_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkarec.checks.sequences._MOST_PRODUCERS", 2)
+    order = [1, 2, 3, 1, 3]  # 1 is forgotten when 3 comes, so its return is its first batch; 3 is still known
+    batches = [sequenced(5 * i, 0, producer=producer) for i, producer in enumerate(order)]
+    report = verified(made(tmp_path, {0: batches}), sequences=True)
+    [finding] = [one for one in report.findings if one.severity == "error"]
+    assert (finding.kind, finding.offset, finding.count) == ("sequence_duplicate", 20, 1)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+def test_a_batch_of_no_records_with_a_payload_that_is_cut(tmp_path: Path, codec: str) -> None:
+    """The readers open such a stream and look no further; whatever it was, nobody sees it."""
+    cut = builders.compress(codec, b"".join(builders.records(50)))[:-9]
+    folder = made(tmp_path, {0: [good(0), builders.batch(codec=codec, payload=cut, count=0, base_offset=5)]})
+    report = verified(folder)
+    assert kinds(report, "anomaly") == {"count_zero_with_payload"} and report.damage == ()
+
+
 # ---- what stands beside the batches
 
 
