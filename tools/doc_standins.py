@@ -138,9 +138,8 @@ def _s3(found: StandIns, commands: Path) -> Iterator[None]:
 def _spark(found: StandIns, commands: Path) -> Iterator[None]:
     from pyspark.sql import SparkSession
 
-    found.environment["PYTHONPATH"] = str(ROOT)
     _command(commands, "spark-submit", _SUBMIT.format(python=shlex.quote(sys.executable)))
-    before = os.environ.get("PYTHONPATH")
+    before = dict(os.environ)
     os.environ["PYTHONPATH"] = str(ROOT)  # the workers find the packages of this checkout
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
@@ -163,10 +162,8 @@ def _spark(found: StandIns, commands: Path) -> Iterator[None]:
         yield
     finally:
         spark.stop()
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @contextlib.contextmanager
