@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,84 @@ def test_first_and_last(run: Here, count: int) -> None:
     everything = offsets(run("cat", TXN, COMPACTED).rows)
     assert offsets(run("cat", TXN, COMPACTED, "-n", count).rows) == everything[:count]
     assert offsets(run("cat", TXN, COMPACTED, "--last", count).rows) == everything[max(len(everything) - count, 0) :]
+
+
+KINDS = st.tuples(st.integers(1, 4), st.sampled_from(["v2", "abort", "v1", "broken"]))
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    runs=st.lists(
+        st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["v2", "abort", "v1", "broken"])), max_size=6), max_size=3
+    ),
+    count=st.integers(0, 12),
+    words=st.sampled_from(
+        [[], ["--key", "b"], ["--isolation", "read_committed"], ["--control"], ["--from-offset", "4"]]
+    ),
+    errors=st.sampled_from(["raise", "skip"]),
+)
+def test_the_last_rows_are_found_without_what_lies_in_front(
+    run: Here, tmp_path: Path, runs: list[list[tuple[int, str]]], count: int, words: list[str], errors: str
+) -> None:
+    """Several segments of batches of every kind: --last N prints what the tail of all rows is."""
+    folder = tmp_path / "t-0"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    at = 0
+    for kinds in [[(1, "v2")], *runs]:
+        raw, name = b"", f"{at:020}.log"
+        for size, kind in kinds:
+            records = [builders.record(offset_delta=i, key=b"ab"[i % 2 :][:1]) for i in range(size)]
+            if kind == "v1":
+                raw += b"".join(builders.message(offset=at + i, key=b"b") for i in range(size))
+            elif kind == "abort":
+                raw += builders.batch(records, base_offset=at, producer_id=5, attributes=builders.TRANSACTIONAL)
+                at += max(size, 1)
+                raw += builders.end_marker(commit=False, producer_id=5, base_offset=at)
+                at += 1
+                continue
+            else:
+                one = builders.batch(records, base_offset=at)
+                if kind == "broken" and errors == "skip":
+                    one = one[:-1] + bytes([one[-1] ^ 1])
+                raw += one
+            at += max(size, 1)
+        (folder / name).write_bytes(raw)
+    everything = run("cat", folder, "--errors", errors, *words)
+    done = run("cat", folder, "--errors", errors, *words, "--last", count)
+    assert done.rows == everything.rows[max(len(everything.rows) - count, 0) :]
+    assert done.status <= everything.status
+
+
+def test_early_ends_read_no_more_than_they_need(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 4 MB in 256 batches the payloads of a few are decoded for -n and --last."""
+    one = builders.batch(builders.records(4, value=b"x" * 4000))
+    path = tmp_path / "x.log"
+    path.write_bytes(b"".join((4 * i).to_bytes(8, "big") + one[8:] for i in range(256)))
+    decoded = []
+    pieces = kafkarec.Log.pieces
+
+    def counted(self: kafkarec.Log, **wishes: Any) -> Any:
+        for segment, records in pieces(self, **wishes):
+            decoded.append(len(records))
+            yield segment, records
+
+    monkeypatch.setattr(kafkarec.Log, "pieces", counted)
+    assert offsets(run("cat", path, "-n", 3).rows) == [0, 1, 2]
+    assert sum(decoded) <= 300
+    decoded.clear()
+    assert offsets(run("cat", path, "--last", 3).rows) == [1021, 1022, 1023]
+    assert sum(decoded) <= 8
+
+
+def test_damage_in_front_of_the_last_rows_is_not_looked_at(run: Here, tmp_path: Path) -> None:
+    data = bytearray(sorted(CODECS.glob("*.log"))[0].read_bytes())
+    data[100] ^= 1
+    path = tmp_path / "x.log"
+    path.write_bytes(data)
+    assert run("cat", path).status == 1
+    done = run("cat", path, "--last", 5)
+    assert (done.status, done.err, offsets(done.rows)) == (0, "", offsets(run("cat", CODECS, "--last", 5).rows))
 
 
 def test_columns_in_the_order_asked_for(run: Here) -> None:

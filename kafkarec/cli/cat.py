@@ -5,18 +5,18 @@ from __future__ import annotations
 import argparse
 import base64
 import binascii
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 
 from kafkarec.schema import RECORD_FIELDS
-from kafkarec.storage import Segment
+from kafkarec.storage import Log, Segment
 
-from . import inputs, internal, options, output, progress
+from . import follow, inputs, internal, lastrows, options, output, progress
 from .arrowwriters import ArrowWriter, ParquetWriter
 from .catwriters import CONSTANTS, JsonWriter, Writer
 from .csvwriter import CsvWriter
 from .jsonlines import FORMS
-from .reading import Reader
+from .reading import Part, Reader
 from .selection import Piece, Selection, first_rows, last_rows
 from .trouble import Troubles
 
@@ -30,6 +30,7 @@ EXAMPLES = """examples:
   kafkarec cat orders-0 --isolation read_committed      as a consumer would see it
   kafkarec cat orders-0 --errors skip                   all that can be saved of a damaged log
   kafkarec cat orders-0 --format parquet -o orders.parquet
+  kafkarec cat orders-0 --follow --last 5               the end, and what comes
   kafkarec cat __consumer_offsets-12                    who committed what, as objects"""
 
 DEFAULT_COLUMNS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
@@ -39,6 +40,12 @@ COLUMNS = (*DEFAULT_COLUMNS, *(name for name in RECORD_FIELDS if name not in DEF
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_inputs(parser)
     options.add_range(parser, "records")
+    parser.add_argument(
+        "--follow",
+        "-f",
+        action="store_true",
+        help="wait for more, as tail -f does: batches, segments, the end of transactions; Ctrl-C or -n rows end it",
+    )
     parser.add_argument("--key", metavar="K", help="only records with this key, written as --key-as says")
     parser.add_argument(
         "--isolation",
@@ -78,6 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.follow:
+        follow.demand_endless(args)
     logs = inputs.find(args.paths, args.topic, args.partition)
     sources = inputs.segments(logs)
     troubles = Troubles(
@@ -103,19 +112,27 @@ def run(args: argparse.Namespace) -> int:
             "max_decompressed_bytes": args.max_decompressed_bytes,
             "timestamp_unit": writer.timestamp_unit,
         }
-        with (
-            progress.shown(sources, wanted=args.output is not None) as tick,
-            closing(Reader(decode, selection, troubles, tick).pieces(logs)) as found,
-        ):
-            pieces: Iterator[Piece] = found
-            if args.first is not None:
-                pieces = first_rows(pieces, args.first)
-            elif args.last is not None:
-                pieces = last_rows(pieces, args.last)
-            for piece in pieces:
-                writer.write(piece)
+        with progress.shown(sources, wanted=args.output is not None) as tick:
+            reader = Reader(decode, selection, troubles, tick)
+            with closing(follow.pieces(args, logs, reader) if args.follow else _pieces(args, logs, reader)) as pieces:
+                for piece in pieces:
+                    writer.write(piece)
         writer.finish(decode)
     return troubles.finish()
+
+
+def _pieces(args: argparse.Namespace, logs: Sequence[Log], reader: Reader) -> Generator[Piece]:
+    if args.last is not None:
+        parts = lastrows.parts(reader, logs, args.last)
+    else:
+        parts = [Part(log, args.from_offset) for log in logs]
+    with closing(reader.pieces(parts)) as found:
+        if args.first is not None:
+            yield from first_rows(found, args.first)
+        elif args.last is not None:
+            yield from last_rows(found, args.last)
+        else:
+            yield from found
 
 
 def _writer(args: argparse.Namespace, sink: output.Sink, sources: Sequence[Segment], columns: Sequence[str]) -> Writer:

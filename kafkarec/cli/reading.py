@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkarec.storage import Log, Segment
 
 from .progress import Tick
 from .selection import Piece, Selection
 from .trouble import Troubles
+
+
+class Part(NamedTuple):
+    """A log from an offset on (None: from its beginning)."""
+
+    log: Log
+    from_offset: int | None = None
 
 
 @dataclass(frozen=True)
@@ -23,18 +30,19 @@ class Reader:
     troubles: Troubles
     tick: Tick
 
-    def pieces(self, logs: Iterable[Log]) -> Generator[Piece]:
+    def pieces(self, parts: Iterable[Part]) -> Generator[Piece]:
         """The chosen rows of all logs, about 1 MB of payload or less a piece."""
-        for log in logs:
-            yield from self._log(log)
+        for part in parts:
+            yield from self._part(part)
             if self.troubles.stopped:
                 return
 
-    def _log(self, log: Log) -> Generator[Piece]:
+    def _part(self, part: Part) -> Generator[Piece]:
         """Always reads in the skipping way: what lies before the first damage is then whole and at hand."""
         stops = self.troubles.stop_at_first
         tail: tuple[Segment, int] | None = None
-        with closing(log.pieces(errors="skip", **self.selection.ranges, **self.decode)) as pieces:
+        ranges = {**self.selection.ranges, "start_offset": part.from_offset}
+        with closing(part.log.pieces(errors="skip", **ranges, **self.decode)) as pieces:
             for segment, records in pieces:
                 if tail and tail[0] is not segment:
                     self.troubles.tail(*tail)
