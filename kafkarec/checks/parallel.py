@@ -17,7 +17,6 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..storage import Segment, names
 from .files import FileFacts, examine
 from .notes import Notebook
 from .payloads import Wishes
@@ -88,7 +87,7 @@ def examine_all(
     """The facts of each log. ChildProcessError where a worker process was killed."""
     units, first = [], 0
     for owner, log in enumerate(logs):
-        alone = [[segment] for segment in (*(() if sequences else log.segments), *snapshots(log))]
+        alone = [[segment] for segment in (*(() if sequences else log.segments), *log.checkpoints)]
         for some in ([log.segments] if sequences and log.segments else []) + alone:
             units.append(Unit(owner, first, some, sequences and some is log.segments))
             first += len(some)
@@ -102,18 +101,6 @@ def examine_all(
             found[unit.owner].files += result[0]
             found[unit.owner].follower = result[1] or found[unit.owner].follower
     return found
-
-
-def snapshots(log: Any) -> list[Segment]:
-    """The KRaft snapshots beside a metadata log's segments: files of batches that are no part of the log."""
-    folder = getattr(log, "_folder", None)
-    if folder is None:
-        return []
-    return [
-        Segment(folder.join(one.name), one.name, folder=folder, topic=log.topic, partition=log.partition, size=one.size)
-        for one in folder.entries()
-        if one.name.endswith(".checkpoint") and not one.is_dir and names.is_segment(one.name)
-    ]
 
 
 def _run(plan: Plan, workers: Workers, progress: Tick | None) -> list[Result]:
