@@ -45,18 +45,21 @@ def as_columns(asked: Request, part: Part, stable: int | None = None) -> RecordC
 
 def _pieces(decoder: Decoder) -> Iterator[Part]:
     """What the fed decoder reads, a chunk a part. A fault is raised behind everything in front of it."""
-    more, fault = True, None
-    while more:
+    while True:
         try:
             more = decoder.run()
-        except KafkaRecordError as error:
-            more, fault = False, error
-        damage = [damage for _, _, damage in decoder.pop_damage(not more)]
-        chunk, rows = decoder.take()
-        remaining = 0 if more or fault else decoder.remaining
-        yield Part([] if chunk is None else [chunk], [rows], damage, remaining)
-    if fault is not None:
-        raise fault
+        except KafkaRecordError:
+            yield _taken(decoder, False, 0)
+            raise
+        yield _taken(decoder, more, 0 if more else decoder.remaining)
+        if not more:
+            return
+
+
+def _taken(decoder: Decoder, more: bool, remaining: int) -> Part:
+    damage = [damage for _, _, damage in decoder.pop_damage(not more)]
+    chunk, rows = decoder.take()
+    return Part([] if chunk is None else [chunk], [rows], damage, remaining)
 
 
 def read_pieces(asked: Request, source: Source, start: int = 0, stop: int | None = None) -> Iterator[Part]:

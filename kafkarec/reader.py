@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from . import transactions
 from ._core import Source
 from .enums import Isolation
-from .errors import KafkaRecordError
 from .passes import as_columns, read_part, read_pieces, scan_pieces
 from .records import BatchTable, RecordBatch, RecordColumns
 from .request import Request, request
@@ -108,21 +107,8 @@ def scan(data: Any, *, errors: str = "raise", _file: object = None) -> BatchTabl
 
     Refuses what cannot be framed, and a batch too small for its header. errors="skip" goes on behind such damage.
     """
-    table, fault = whole_scan(request(errors=errors, _file=_file), Source(data))
-    if fault is not None:
-        raise fault
+    [table] = scan_pieces(request(errors=errors, _file=_file), Source(data), whole=True)
     return table
-
-
-def whole_scan(asked: Request, source: Source) -> tuple[BatchTable, KafkaRecordError | None]:
-    """The batch table as far as frames and headers hold, and what stopped it."""
-    pieces = scan_pieces(asked, source, whole=True)
-    table = next(pieces)
-    try:
-        next(pieces, None)
-    except KafkaRecordError as fault:
-        return table, fault
-    return table, None
 
 
 def batches(data: Any, *, errors: str = "raise", _file: object = None, **wishes: Any) -> Iterator[RecordBatch]:
@@ -157,10 +143,8 @@ class _Stretch(NamedTuple):
 def _batches(data: Any, asked: Request) -> Iterator[RecordBatch]:
     source = Source(data)
     view = memoryview(data).cast("B") if source.size else memoryview(b"")
-    table, fault = whole_scan(asked, source)
     one = asked._replace(skip=False)
-    for fields in table:
-        start = fields["position"]
-        yield RecordBatch(fields, _Stretch(one, source, view, start, start + fields["size_in_bytes"]))
-    if fault is not None:
-        raise fault
+    for table in scan_pieces(asked, source, whole=True):
+        for fields in table:
+            start = fields["position"]
+            yield RecordBatch(fields, _Stretch(one, source, view, start, start + fields["size_in_bytes"]))

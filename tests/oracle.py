@@ -289,7 +289,7 @@ def message_records(raw: bytes) -> list[dict[str, object]]:
     if magic == 1 and offset != 0:
         if offset < inner[-1][0]:
             raise Refused("wrapper offset below the last inner offset")
-        shift = max(wrap(offset - inner[-1][0], 64), 0)  # below 0 only by overflow: absoluteBaseOffset unused
+        shift = wrap(offset - inner[-1][0], 64)
     wrapped_type = -1 if magic == 0 else attributes >> 3 & 1
     wrapped_timestamp = -1 if magic == 0 else struct.unpack_from(">q", content, 6)[0]
     out = []

@@ -231,6 +231,25 @@ def test_a_data_folder(tmp_path: Path) -> None:
         assert "2 partitions" in repr(folder) and "2 segments" in repr(folder["txn", 0])
 
 
+def test_a_folder_that_cannot_be_listed_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("txn-0", "all-codecs-0"):
+        shutil.copytree(SEGMENTS / name, tmp_path / name)
+    real = os.scandir
+
+    def scandir(path: str) -> Any:
+        if str(path).endswith("txn-0"):
+            raise OSError(5, "Input/output error", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    folder = kafkarec.open(tmp_path)
+    assert isinstance(folder, kafkarec.LogDir)
+    assert [log.topic for log in folder] == ["all-codecs"]
+    assert [tuple(one) for one in folder.left_out] == [("txn-0", "cannot be listed: input/output error")]
+    with pytest.raises(OSError, match="Input/output"):
+        kafkarec.open(tmp_path / "txn-0")
+
+
 def test_what_a_broker_was_renaming_is_left_out_and_told(tmp_path: Path) -> None:
     folder = tmp_path / "txn-0"
     shutil.copytree(SEGMENTS / "txn-0", folder)

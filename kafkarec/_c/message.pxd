@@ -178,7 +178,7 @@ cdef inline int next_inner(const uint8_t** cursor, const uint8_t* end, int64_t l
 
 cdef inline int inner_shift(const uint8_t* p, const uint8_t* end, const BatchRow* outer, int64_t limit, int64_t* shift,
                             Fault* fault) noexcept nogil:
-    """What to add to the inner offsets, -1 for nothing: Kafka's absoluteBaseOffset."""
+    """What to add to the inner offsets: Kafka's absoluteBaseOffset, in Java's wrapping arithmetic."""
     cdef const uint8_t* at = p
     cdef int64_t size = 0, last = 0
     cdef int32_t count = 0
@@ -193,13 +193,11 @@ cdef inline int inner_shift(const uint8_t* p, const uint8_t* end, const BatchRow
         count += 1
     if count == 0:
         return refuse(fault, WRAPPER_EMPTY, 1, 0)
-    shift[0] = -1
-    if outer.magic == 1:
-        shift[0] = 0
-        if outer.last_offset != 0:
-            if outer.last_offset < last:
-                return refuse(fault, WRAPPER_OFFSET_TOO_SMALL, last, outer.last_offset)
-            shift[0] = wrapping_add(outer.last_offset, -last)
+    shift[0] = 0
+    if outer.magic == 1 and outer.last_offset != 0:
+        if outer.last_offset < last:
+            return refuse(fault, WRAPPER_OFFSET_TOO_SMALL, last, outer.last_offset)
+        shift[0] = <int64_t>(<unsigned long long>outer.last_offset - <unsigned long long>last)
     return OK
 
 
@@ -208,7 +206,7 @@ cdef inline int decode_wrapper(Columns* c, const BatchRow* outer, const uint8_t*
     """The inner messages of a wrapper, p..end being its decompressed value (our own memory: two walks are safe)."""
     cdef Message m
     cdef const uint8_t* at = p
-    cdef int64_t size = 0, shift = -1
+    cdef int64_t size = 0, shift = 0
     cdef int32_t count = 0
     cdef int status = inner_shift(p, end, outer, limit, &shift, fault)
     if status != OK:
@@ -228,8 +226,7 @@ cdef inline int decode_wrapper(Columns* c, const BatchRow* outer, const uint8_t*
                           crc32(at + MAGIC_OFFSET, size - MAGIC_OFFSET))
         if m.codec != 0:
             return refuse(fault, INNER_COMPRESSED, 0, m.codec)
-        if shift >= 0:
-            m.offset = wrapping_add(shift, m.offset)
+        m.offset = wrapping_add(shift, m.offset)
         if m.magic == 1:
             m.timestamp_type = outer.timestamp_type
             if outer.timestamp_type == 1:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from . import names
-from .folders import Entry, Folder, side_by_side
+from .folders import Entry, Folder, RemoteFolder, side_by_side
 from .partition import LeftOut, Log
 from .readable import Readable, several_columns
 from .segment import Segment
@@ -45,10 +45,18 @@ class LogDir(Readable):
                 places.append(folder.below(entry.name))
             elif (known := names.explain(entry.name, entry.is_dir)).kind != "file":
                 left_out.append(LeftOut(entry.name, known.sentence))
-        for topic, inside in zip(topics, side_by_side(folder, lambda one: one.entries(), topics), strict=True):
+        for topic, inside in zip(topics, side_by_side(folder, _listed, topics), strict=True):
+            if isinstance(inside, LeftOut):
+                left_out.append(inside)
+                continue
             numbered = (one.name for one in inside if one.is_dir and names.tiered_partition(one.name) is not None)
             places += [topic.below(name) for name in numbered]
-        logs = side_by_side(folder, lambda one: Log.of(one, mapped=mapped), places)
+        logs = []
+        for place, inside in zip(places, side_by_side(folder, _listed, places), strict=True):
+            if isinstance(inside, LeftOut):
+                left_out.append(inside)
+            else:
+                logs.append(Log.of(place, mapped=mapped, entries=inside))
         return cls(folder.path, logs, left_out, folder)
 
     def groups(self) -> Iterator[Sequence[Segment]]:
@@ -97,3 +105,14 @@ class LogDir(Readable):
     def __repr__(self) -> str:
         left = f", {len(self.left_out)} names left out" if self.left_out else ""
         return f"<LogDir {self.path}: {len(self._logs)} partitions{left}>"
+
+
+def _listed(folder: Folder) -> list[Entry] | LeftOut:
+    """What lies in one of many folders. One that the disk or its rights keep from us must not hide the others."""
+    try:
+        return folder.entries()
+    except OSError as error:
+        if isinstance(folder, RemoteFolder):
+            raise
+        name = folder.path.rstrip("/").rpartition("/")[2]
+        return LeftOut(name, f"cannot be listed: {(error.strerror or str(error)).lower()}")

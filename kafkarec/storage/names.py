@@ -110,6 +110,7 @@ FILES: dict[str, str] = {
     "cleaner-offset-checkpoint": "up to which offset each compacted partition is cleaned",
     ".lock": "locked by the process that uses this data folder",
     ".kafka_cleanshutdown": "the broker stopped in order; where it is missing, it recovers the logs when it starts",
+    "salvage.json": "what kafkarec salvage copied from where, and what was lost",
     "bootstrap.checkpoint": "the records with which the cluster's metadata began; kafkarec reads it like a segment",
     "remote-log-index-cache": "indexes of tiered segments that the broker fetched; a cache",
 }
