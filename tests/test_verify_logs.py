@@ -410,6 +410,10 @@ def test_an_index_that_is_missing_beside_another_is_an_oddity(tmp_path: Path) ->
     report = verified(folder)
     assert kinds(report) == {"index_missing"} and report.ok
     assert f"next: kafkarec reindex {folder}" in str(report)
+    (folder / f"{0:020}.timeindex").write_bytes(b"no index")
+    report = verified(folder)
+    assert kinds(report, "error") == {"small_file_unreadable"}
+    assert f"next: kafkarec reindex {folder}" in str(report)
 
 
 def test_a_transaction_index_that_misses_an_abort(tmp_path: Path) -> None:

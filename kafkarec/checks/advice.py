@@ -12,6 +12,7 @@ from .report import PartitionReport, Report
 
 _MOST = 3
 _INDEXES = {kind_of(check) for check in CHECKS if check.startswith(("index_", "time_", "transaction_"))}
+_MENDED = ("index", ".snapshot")
 _COMPARE = {"epoch_goes_back", "base_offset_wrong", "segment_gap", "offset_gap", "offset_overlap"}
 _TRANSACTIONS = {"transaction_hanging", "control_record_unreadable"}
 
@@ -29,7 +30,7 @@ def next_steps(report: Report) -> list[str]:
     damaged = [one for one in report.partitions if one.places and one.total("batches")]
     steps += _several(damaged, lambda one: f"kafkarec salvage {_quoted(one.path)} -o {_quoted(_target(one))}")
     rest = [one for one in report.partitions if one not in damaged]
-    steps += _several([one for one in rest if _kinds(one) & _INDEXES], _reindex)
+    steps += _several([one for one in rest if _is_of_indexes(one, ERROR)], _reindex)
     steps += _several(
         [one for one in rest if _kinds(one) & _COMPARE],
         lambda one: f"kafkarec diff {_quoted(one.path)} REPLICA   (the same partition from another broker)",
@@ -45,11 +46,20 @@ def next_steps(report: Report) -> list[str]:
 
 def _explained(report: Report) -> list[str]:
     """Where nothing must be repaired: an index that costs time, else the first oddity, byte by byte."""
-    slow = [one for one in report.partitions if any(f.severity == ANOMALY and f.kind in _INDEXES for f in one.findings)]
+    slow = [one for one in report.partitions if _is_of_indexes(one, ANOMALY)]
     if slow:
         return _several(slow, _reindex)
     odd = [one for one in report.findings if one.severity == ANOMALY and one.file and one.position is not None]
     return [f"kafkarec explain {_quoted(str(one.file))} --at {one.position}   ({one.kind})" for one in odd[:1]]
+
+
+def _is_of_indexes(one: PartitionReport, severity: str) -> bool:
+    """Whether something is found that new indexes mend: a wrong one, a missing one, one that is no index."""
+    return any(
+        found.kind in _INDEXES or (found.kind == kind_of("unreadable") and str(found.file).endswith(_MENDED))
+        for found in one.findings
+        if found.severity == severity
+    )
 
 
 def _reindex(one: PartitionReport) -> str:
