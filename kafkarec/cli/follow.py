@@ -66,24 +66,29 @@ def _growing(args: argparse.Namespace, log: Log, reader: Reader, start: int | No
 def _endless(growing: Sequence[Growing], reader: Reader, last: int | None) -> Generator[Piece]:
     with _Interrupts() as interrupts:
         for one in growing:
-            look = _rows([one], reader)
+            look = _rows(one, reader, interrupts)
             yield from look if last is None else last_rows(look, last)
         while not reader.troubles.stopped:
             interrupts.sleep(INTERVAL)
-            yield from _rows(growing, reader)
+            for one in growing:
+                yield from _rows(one, reader, interrupts)
 
 
-def _rows(growing: Sequence[Growing], reader: Reader) -> Generator[Piece]:
+def _rows(one: Growing, reader: Reader, interrupts: _Interrupts) -> Generator[Piece]:
+    if reader.troubles.stopped:
+        return
     stops = reader.troubles.stop_at_first
-    for one in growing:
-        for segment, records in one.look():
-            damage = list(records.damage)[: 1 if stops else None]
-            stop_at = damage[0].position if damage and stops else None
-            yield from reader.selection.choose(segment, records, stop_at)
-            for each in damage:
-                reader.troubles.add(segment, each)
-            if reader.troubles.stopped:
-                return
+    for segment, records in one.look():
+        damage = list(records.damage)[: 1 if stops else None]
+        stop_at = damage[0].position if damage and stops else None
+        for piece in reader.selection.choose(segment, records, stop_at):
+            yield piece
+            interrupts.check()
+        interrupts.check()
+        for each in damage:
+            reader.troubles.add(segment, each)
+        if reader.troubles.stopped:
+            return
 
 
 class _Interrupts:

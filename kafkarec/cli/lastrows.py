@@ -7,9 +7,11 @@ damage) the guess is tried, and widened until it holds enough or nothing lies in
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from kafkarec.errors import KafkaRecordError
+from kafkarec.indexes import offset_index
 from kafkarec.records import BatchTable
 from kafkarec.storage import Log, Segment
 
@@ -52,12 +54,20 @@ def _end(reader: Reader, log: Log, count: int, alone: bool) -> tuple[Part, int]:
         start = _start(log, needed, trial)
         low = reader.selection.from_offset
         part = Part(log, low if start is None else start if low is None else max(start, low))
-        if start is None and alone:
-            return part, 0  # all that is left: whether it is enough is seen then
+        if (start is None and alone) or (start is not None and _headers_tell(trial)):
+            return part, count  # whether it is enough is seen then
         rows = sum(piece.count for piece in trial.pieces([part]))
         if rows >= count or start is None or silent.stopped:
             return part, rows
         needed *= _WIDER
+
+
+def _headers_tell(reader: Reader) -> bool:
+    """Whether every record that a header promises is wanted, so that nothing has to be tried."""
+    chosen = reader.selection
+    bounds = (chosen.key, chosen.from_offset, chosen.to_offset, chosen.from_time, chosen.to_time)
+    plain = all(bound is None for bound in bounds) and reader.decode["isolation"] == "read_uncommitted"
+    return plain and reader.troubles.stop_at_first
 
 
 def _start(log: Log, needed: int, reader: Reader) -> int | None:
@@ -77,11 +87,36 @@ def _start(log: Log, needed: int, reader: Reader) -> int | None:
 def _promised(segment: Segment, needed: int, reader: Reader) -> tuple[int, int | None, bool]:
     """How many records the last batches promise, at least `needed` where there are, and the lowest offset of those
     batches. The third is False where a wrapper of magic 0 or 1 does not tell."""
+    low, end = reader.selection.from_offset, reader.selection.to_offset
+    for hint in _hints(segment):
+        if (low is None or low < hint) and end is None:
+            promised = _of_last_batches(segment, needed, hint, None, reader.decode["control"])
+            if promised[0] >= needed:
+                return promised
+    return _of_last_batches(segment, needed, low, end, reader.decode["control"])
+
+
+def _hints(segment: Segment) -> Iterator[int]:
+    """Offsets near the end, nearer ones first, by the index: from there on not all headers have to be read."""
+    data = segment.sidecar(offset_index.SUFFIX) if segment.base_offset is not None else None
+    if not data:
+        return
+    try:
+        entries = offset_index.read(data, segment.base_offset or 0)
+    except KafkaRecordError:
+        return
+    for back in (2, 64, 2048):
+        if back < len(entries):
+            yield entries[-back].offset
+
+
+def _of_last_batches(
+    segment: Segment, needed: int, low: int | None, end: int | None, control: bool
+) -> tuple[int, int | None, bool]:
     tables: deque[tuple[BatchTable, list[int]]] = deque()
     total = 0
-    ranges = reader.selection
-    for table in segment.scan_pieces(errors="skip", start_offset=ranges.from_offset, end_offset=ranges.to_offset):
-        counts = _counts(table, bool(reader.decode["control"]))
+    for table in segment.scan_pieces(errors="skip", start_offset=low, end_offset=end):
+        counts = _counts(table, control)
         tables.append((table, counts))
         total += sum(counts)
         while total - sum(tables[0][1]) >= needed and len(tables) > 1:
