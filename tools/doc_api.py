@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -33,7 +34,14 @@ SECTIONS = {
         "UnsupportedCompressionError", "LimitExceededError", "MissingCodecError",
     ),
 }  # fmt: skip
-PACKAGES = ("messages", "explain", "checks", "rescue", "transactions")
+# package -> its names that are not for users
+PACKAGES: dict[str, set[str]] = {
+    "messages": set(),
+    "explain": {"tiles"},
+    "checks": {"KINDS"},
+    "rescue": set(),
+    "transactions": {"Hidden", "Input", "hidden", "listing", "ended", "Span"},
+}
 # methods that our own modules call on each other
 INSIDE = {
     "groups", "opened", "named", "part", "parts", "headers", "record_batches", "of", "pieces", "joined", "open_source",
@@ -64,10 +72,16 @@ def page() -> str:
         if wanted:
             lines.append(f"\n## {title}\n")
             lines += [_entry(name, find(PACKAGE / "__init__.py", name)) for name in wanted]
-    for package in PACKAGES:
+    for package, inside in PACKAGES.items():
         path = PACKAGE / package / "__init__.py"
-        if path.exists() and (exported := [name for name in _exports(path) if name not in names]):
-            lines += [f"\n## kafkarec.{package}\n", split(ast.get_docstring(_tree(path)) or "")[0]]
+        if path.exists() and (exported := [name for name in _exports(path) if name not in (*names, *inside)]):
+            doc = ast.get_docstring(_tree(path)) or ""
+            # where a docstring goes on with how the rooms inside of it are laid out, its first sentence is for users
+            shown = doc if f"{package}." in doc else doc.split("\n\n")[0]
+            lines += [
+                f"\n## kafkarec.{package}\n",
+                split(shown)[0].strip() + "\n" if shown is doc else escaped(shown) + "\n",
+            ]
             lines += [_entry(name, find(path, name)) for name in exported if name[0].islower() or name[0].isupper()]
     lines += ["\n## kafkarec.diff\n", split(ast.get_docstring(_tree(PACKAGE / "diff.py")) or "")[0]]
     lines += [_entry(name, find(PACKAGE / "diff.py", name)) for name in ("compare", "Difference", "Extent")]
@@ -148,7 +162,9 @@ def _comment(found: Found) -> str:
         told.insert(0, lines[at].lstrip("# "))
         at -= 1
     value = ast.unparse(found.node)
-    return " ".join(told) if told else f"`{value}`" if len(value) < 90 else ""
+    if len(value) >= 90 and isinstance(found.node, ast.AnnAssign):
+        value = f"{ast.unparse(found.node.target)}: {ast.unparse(found.node.annotation)}"
+    return "\n\n".join(filter(None, (f"`{value}`" if len(value) < 90 else "", " ".join(told))))
 
 
 def _class(name: str, found: Found) -> str:
@@ -322,7 +338,8 @@ def split(doc: str) -> tuple[str, list[Row]]:
     """A docstring's text, and its rows; an indented run that belongs to no row is kept as it stands."""
     text: list[str] = []
     rows: list[Row] = []
-    open_row = inside = False
+    block: list[str] = []
+    open_row = False
     last = 0
     for line in doc.split("\n"):
         match = _COLUMNS.match(line) or _DOTTED.match(line) or _PARAMETER.match(line)
@@ -338,13 +355,19 @@ def split(doc: str) -> tuple[str, list[Row]]:
             last = len(line)
             continue
         open_row = False
-        if indented != inside and (line.strip() or not inside):
-            text.append("```text" if indented else "```\n")
-            inside = indented
-        text.append(line if inside else escaped(line))
-    if inside:
-        text.append("```")
-    return "\n".join(text) + "\n", rows
+        if indented:
+            block.append(line)
+        elif block and not line.strip():
+            block.append("")
+        else:
+            text += _block(block)
+            block.clear()
+            text.append(escaped(line))
+    return "\n".join([*text, *_block(block)]) + "\n", rows
+
+
+def _block(lines: list[str]) -> list[str]:
+    return ["```text", textwrap.dedent("\n".join(lines)).strip("\n"), "```\n"] if lines else []
 
 
 def _cell(text: str) -> str:
