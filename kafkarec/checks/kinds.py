@@ -50,6 +50,7 @@ KINDS: dict[str, Kind] = {
         offset_gap=("offsets are missing between two good batches", "look for them in a replica"),
         # files
         unreadable_file=("the file cannot be opened or read", "copy the disk with ddrescue, then verify the copy"),
+        unreadable_folder=("a folder cannot be listed: nothing of it was verified", "look at its rights, and the disk"),
         duplicate_segment=("two files hold the same base offset", "keep one of them"),
         # epochs
         epoch_goes_back=("the partition leader epoch goes down", "compare with a replica: kafkarec diff"),

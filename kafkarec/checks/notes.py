@@ -100,7 +100,9 @@ class Notebook:
                 self._found[kind, severity, file] = one
 
 
+_PLURALS = {"good batch": "good batches", "oddity": "oddities", "file or folder": "files or folders"}
+
+
 def counted(count: int, what: str) -> str:
     """`1 file`, `2 files`."""
-    plural = {"good batch": "good batches", "oddity": "oddities"}.get(what, f"{what}s")
-    return f"{count} {what if count == 1 else plural}"
+    return f"{count} {what if count == 1 else _PLURALS.get(what, f'{what}s')}"

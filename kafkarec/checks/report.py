@@ -186,7 +186,7 @@ class Report:
     def exit_status(self, strict: bool = False) -> int:
         """0: fine. 1: damage or an error (strict: or an anomaly). 3: all that failed is not the file's fault: a limit,
         permissions, the network."""
-        troubles = {one.kind for one in self.findings if one.severity == ERROR} - {"unreadable_file"}
+        troubles = {one.kind for one in self.findings if one.severity == ERROR} - _COULD_NOT
         troubles |= {one.reason for one in self.damage if not _is_ours(one.reason)}
         if self.state in ("damaged", ERROR) and not troubles:
             return 3
@@ -222,6 +222,9 @@ class Report:
     def __repr__(self) -> str:
         sums = f"{len(self.partitions)} partitions, {len(self.files)} files, {self.total('size')} bytes"
         return f"<Report: {self.state}, {sums}, {len(self.damage)} damaged ranges, {len(self.findings)} findings>"
+
+
+_COULD_NOT = {"unreadable_file", "unreadable_folder"}
 
 
 def _state(places: int, findings: Iterable[Finding]) -> str:

@@ -21,8 +21,7 @@ _LISTED = 20
 def check_log(log: Any) -> Notebook:
     """The small files of a partition against its batches. Reads headers and markers once more."""
     notes = Notebook()
-    for one in getattr(log, "left_out", ()):
-        notes.add("file_left_out", f"{one.name}: {one.why}")
+    _left_out(log, notes)
     try:
         beside = any(segment.sidecar(suffix) for segment in log.segments for suffix in (".index", ".txnindex"))
         if beside or all(is_local(segment) for segment in log.segments):  # else: all headers over the wire once more
@@ -30,6 +29,13 @@ def check_log(log: Any) -> Notebook:
     except (OSError, KafkaRecordError) as error:
         notes.add("sidefiles_unchecked", f"what stands beside the log could not be compared: {error}")
     return notes
+
+
+def _left_out(folder: Any, notes: Notebook) -> None:
+    """What was no part of it; a folder that rights or the disk keep from us is worse than that."""
+    for one in folder.left_out:
+        kind = "unreadable_folder" if one.why.startswith("cannot be listed") else "file_left_out"
+        notes.add(kind, f"{one.name}: {one.why}")
 
 
 class _Reach(NamedTuple):
@@ -54,8 +60,7 @@ class _Folder:
 
 def check_folder(folder: Any, partitions: Iterable[PartitionReport], notes: Notebook) -> None:
     """meta.properties and the *-checkpoint files of a data folder."""
-    for one in folder.left_out:
-        notes.add("file_left_out", f"{one.name}: {one.why}")
+    _left_out(folder, notes)
     reach = []
     for log in partitions:
         files = [file for file in log.files if file.is_log]

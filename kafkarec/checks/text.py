@@ -67,6 +67,9 @@ def verdict(report: Report) -> str:
         bad = report.total("damaged_bytes") + report.total("unreadable_bytes")
         places = sum(one.places for one in report.partitions)
         head = f"DAMAGED: {counted(places, 'place')}, {amount(bad)} lost, {_all_lost(report.partitions)}"
+    elif report.exit_status() == 3:
+        missed = counted(_count(report.findings, ERROR), "file or folder")
+        head = f"COULD NOT READ ALL: {missed}; the rest is not damaged"
     elif report.state == ERROR:
         head = f"NOT RIGHT: every batch can be read, but there {_there(_count(report.findings, ERROR), 'error')}"
     elif report.state == ANOMALY:
