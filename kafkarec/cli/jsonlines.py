@@ -175,11 +175,10 @@ def _all_text(values: Sequence[bytes | None]) -> list[str] | None:
 
 def headers(pairs: Iterable[tuple[str, bytes | None]]) -> str:
     """A list of {"key", "value"}, in stored order, repeated keys kept."""
-    return f"[{','.join([_header(key, value) for key, value in pairs])}]"
-
-
-def _header(key: str, value: bytes | None) -> str:
-    try:
-        return f'{{"key":{quote(key)},"value":{NULL if value is None else quote(value.decode())}}}'
-    except UnicodeDecodeError:
-        return f'{{"key":{quote(key)},{whole_cell("value", value, "utf8")}}}'
+    cells = []
+    for key, value in pairs:
+        try:
+            cells.append(f'{{"key":{quote(key)},"value":{NULL if value is None else quote(value.decode())}}}')
+        except UnicodeDecodeError:
+            cells.append(f'{{"key":{quote(key)},{whole_cell("value", value, "utf8")}}}')
+    return f"[{','.join(cells)}]"
