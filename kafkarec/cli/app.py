@@ -59,6 +59,8 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (without the program's name) and give its exit status."""
+    if "_ARGCOMPLETE" in os.environ:
+        _complete(os.environ.get("COMP_LINE", "").split()[1:])
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     try:
@@ -73,6 +75,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         if debug:
             raise
         return _tell(error)
+
+
+def _complete(words: Sequence[str]) -> None:
+    """Answers a shell that asks what may come next: eval "$(register-python-argcomplete kafkarec)"."""
+    try:
+        import argcomplete  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        sys.exit(COULD_NOT)
+    argcomplete.autocomplete(_parser(next((word for word in words if word in VERBS), None)))
 
 
 def _tell(error: Exception) -> int:
