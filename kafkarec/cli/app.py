@@ -27,7 +27,7 @@ from .trouble import COULD_NOT, DAMAGED, FINE, INTERRUPTED, WRONG_USE, exit_stat
 VERBS = {
     "ls": "partitions, segments, offsets, sizes, codecs of a folder",
     "scan": "one row per batch, headers only",
-    "cat": "records as JSON Lines or Arrow IPC",
+    "cat": "records as JSON Lines, CSV, Parquet, Arrow IPC",
     "dump": "kafka-dump-log's options and text",
     "verify": "is it damaged, where, what is lost",
     "explain": "every byte of one batch, annotated",
