@@ -18,21 +18,23 @@ Work is bounded: all CRCs of all searches together read at most 8 bytes per byte
 make it quadratic; and what one search found empty is not searched again.
 """
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from kafkarec._c.batch cimport (
     ABSENT, BatchRow, LATEST_CODEC, LATEST_MAGIC, LOG_OVERHEAD, MAGIC_OFFSET, TO_LOOK, UP_TO_MAGIC, V0_OVERHEAD,
-    check_crc, frame, read_batch,
+    V2_OVERHEAD, check_crc, frame, read_batch,
 )
 from kafkarec._c.endian cimport load_i32
 from kafkarec._c.input cimport Input, bad_until, peek, piece, reach
-from kafkarec._c.status cimport Fault, OK
-from kafkarec._c.varint cimport VARINT_BYTES, unzigzag64
+from kafkarec._c.status cimport CUT, Fault, OK
+from kafkarec._c.varint cimport VARINT_BYTES, VARLONG_BYTES, read_varlong, unzigzag64
 
 cdef enum:
+    LEAST_RECORD = 7
     CRC_BUDGET = 8               # bytes of CRC work per byte of input
-    MOST_WITNESSES = 8           # lone candidates in a row that are compared before the first of them is believed
-    MOST_LOOKED_AHEAD = 1 << 22  # bytes in which they are looked for
+    MOST_WITNESSES = 4           # lone candidates in a row that are compared before the first of them is believed
+    MOST_LOOKED_AHEAD = 1 << 22  # bytes in which they are looked for; no value of records reaches further
+    MOST_HOPS = 1024             # batches of a run that are followed by their frames
     MOST_CLAIMS = 64             # damaged batches in a row that are followed by their claims
 
 cdef enum:
@@ -49,6 +51,15 @@ cdef struct Search:
     int64_t barren_from          # no batch begins in [barren_from, barren_to)
     int64_t barren_to
     int64_t good_next            # next offset of the last good batch, INT64_MIN before the first
+
+
+cdef struct Run:                  # a candidate and what follows it without a gap
+    int64_t start
+    int64_t first_end            # of the candidate itself
+    int64_t last_start           # of the run's last batch
+    int64_t end
+    int64_t base
+    int64_t last                 # the candidate's last offset: of what follows no checksum was looked at
 
 
 cdef inline void search_begin(Search* search, int64_t length) noexcept nogil:
@@ -118,79 +129,139 @@ cdef inline bint far_above(int64_t offset, int64_t other) noexcept nogil:
     return offset > OFFSET_JUMP and other < offset - OFFSET_JUMP
 
 
-cdef inline int acceptable(Input* source, int64_t position, Search* search, BatchRow* row) noexcept nogil:
-    """NO; LONE: a batch that nothing follows; FOLLOWED: by another one that checks out, or by the end."""
-    cdef BatchRow behind
+cdef inline bint all_zeros(const uint8_t* p, int64_t n) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        if p[i] != 0:
+            return False
+    return True
+
+
+cdef inline bint leads_on(Input* source, Run* run) noexcept nogil:
+    """The run goes on, batch after batch by their frames, to the end of the input or further than any value reaches."""
+    cdef BatchRow row
+    cdef Fault fault
+    cdef int64_t stop = run.end + MOST_LOOKED_AHEAD
+    cdef const uint8_t* p
+    cdef int status, _hop
+    for _hop in range(MOST_HOPS):
+        if ends_at(source, run.end) or run.end > stop:
+            return True
+        status = read_batch(source, run.end, TO_LOOK, &row, &fault)
+        if status == CUT:                        # the tail, when it is the next batch's beginning
+            return fault.base_offset > run.last and not far_above(fault.base_offset, run.last)
+        if status != OK or not looks_written(source, &row):
+            p = peek(source, run.end, LOG_OVERHEAD)
+            return p != NULL and all_zeros(p, LOG_OVERHEAD)      # preallocated, or a page of zeros: no value ends so
+        run.last_start = run.end
+        run.end += row.size_in_bytes
+    return True
+
+
+cdef inline int acceptable(Input* source, int64_t position, Search* search, Run* run) noexcept nogil:
+    """NO; LONE: a batch, or a run of them, that breaks off; FOLLOWED: one that leads on."""
+    cdef BatchRow row, behind
     cdef Fault fault
     cdef bint followed
-    if read_batch(source, position, TO_LOOK, row, &fault) != OK:
+    if read_batch(source, position, TO_LOOK, &row, &fault) != OK:
         return NO
-    if not looks_written(source, row) and not frame_behind(source, position + row.size_in_bytes):
+    if not looks_written(source, &row) and not frame_behind(source, position + row.size_in_bytes):
         return NO
-    if not checks_out(source, position, search, row):
+    if not checks_out(source, position, search, &row):
         return NO
-    followed = checks_out(source, position + row.size_in_bytes, search, &behind)
+    run.start, run.base, run.last, run.end = position, row.base_offset, row.last_offset, position + row.size_in_bytes
+    run.first_end, run.last_start = run.end, position
+    followed = checks_out(source, run.end, search, &behind)
     if far_above(row.base_offset, search.good_next):
         if far_above(row.base_offset, behind.base_offset) if followed else search.good_next != INT64_MIN:
             return NO
-    if followed:
-        return FOLLOWED
-    if row.base_offset < search.good_next:
+    if not followed and row.base_offset < search.good_next:
         return NO
-    return FOLLOWED if ends_at(source, position + row.size_in_bytes) else LONE
+    return FOLLOWED if leads_on(source, run) else LONE
 
 
-cdef inline bint batches_tile(Input* source, int64_t position, int64_t end) noexcept nogil:
-    """Batches one behind the other, by their frames, fill [position, end) exactly."""
-    cdef BatchRow row
-    cdef Fault fault
-    while position < end:
-        if read_batch(source, position, TO_LOOK, &row, &fault) != OK or not looks_written(source, &row):
-            return False
-        position += row.size_in_bytes
-    return position == end
-
-
-cdef inline int64_t value_end(Input* source, int64_t position) noexcept nogil:
-    """Where the value ends that begins here and is nothing but batches: its length stands right in front of it, as the
-    varint of a record. 0: this is no value. (The int32 of a message of magic 0 or 1 says nothing: requests and many an
-    archive have one in front of their batches, too.)"""
+cdef inline int64_t value_end(Input* source, const Run* run, Search* search) noexcept nogil:
+    """Behind the value that this run is: it breaks off, and its length stands right in front of it, as the varint of a
+    record. 0: this is no value. (The int32 of a message of magic 0 or 1 says nothing: requests and many an archive have
+    one in front of their batches, too.) Where the value's last batch is damaged only what is in front of that."""
     cdef uint8_t before[VARINT_BYTES]
-    cdef const uint8_t* p
-    cdef int64_t length
+    cdef BatchRow row
+    cdef const uint8_t* p = NULL
     cdef uint64_t raw = 0
     cdef int n
-    if position < VARINT_BYTES:
-        return 0
-    p = peek(source, position - VARINT_BYTES, VARINT_BYTES)
+    if run.start >= VARINT_BYTES:
+        p = peek(source, run.start - VARINT_BYTES, VARINT_BYTES)
     if p == NULL:
         return 0
     memcpy(before, p, VARINT_BYTES)
-    if before[VARINT_BYTES - 1] >= 0x80:
-        return 0
     for n in range(1, VARINT_BYTES + 1):                # the varint's last byte, then the ones before it
+        if (before[VARINT_BYTES - n] >= 0x80) == (n == 1):
+            return 0
         raw = raw << 7 | (before[VARINT_BYTES - n] & 0x7F)
-        length = unzigzag64(raw)
-        if length > 0 and length <= source.length - position and batches_tile(source, position, position + length):
-            return position + length
-        if n < VARINT_BYTES and before[VARINT_BYTES - n - 1] < 0x80:
-            break
+        if run.start + unzigzag64(raw) == run.end:
+            if run.last_start == run.start or checks_out(source, run.last_start, search, &row):
+                return run.end
+            return run.last_start
     return 0
+
+
+cdef inline int read_field(Input* source, int64_t* position, bint sized, int64_t* value) noexcept nogil:
+    """The varint at `position`, which moves behind it."""
+    cdef int64_t left = source.length - position[0]
+    cdef int64_t n = left if left < VARLONG_BYTES else VARLONG_BYTES
+    cdef uint64_t raw = 0
+    cdef const uint8_t* p
+    cdef const uint8_t* cursor
+    cdef int status
+    if n <= 0:
+        return CUT
+    p = peek(source, position[0], n)
+    if p == NULL:
+        return CUT
+    cursor = p
+    status = read_varlong(&cursor, p + n, VARINT_BYTES if sized else VARLONG_BYTES, &raw)
+    value[0] = unzigzag64(raw)
+    position[0] += cursor - p
+    return status
+
+
+cdef inline bint is_records_value(Input* source, int64_t batch, const Run* run) noexcept nogil:
+    """Whether a record's value begins with this candidate and is large enough for it, as the records of the damaged batch
+    go one behind the other."""
+    cdef int64_t at = batch + V2_OVERHEAD, end, length = 0, ignored = 0
+    while at < run.start:
+        if read_field(source, &at, True, &length) != OK or length < LEAST_RECORD:
+            return False
+        end = at + length
+        at += 1                                          # attributes
+        if read_field(source, &at, False, &ignored) != OK or read_field(source, &at, True, &ignored) != OK:
+            return False
+        if read_field(source, &at, True, &length) != OK or length > end - at:
+            return False
+        at += length if length > 0 else 0                # the key
+        if read_field(source, &at, True, &length) != OK or length > end - at:
+            return False
+        if at == run.start:
+            return length >= run.first_end - run.start
+        at = end
+    return False
 
 
 cdef inline bint claims_lead_on(Input* source, int64_t position, int64_t offset,
                                 Search* search) noexcept nogil:
     """From `position`, claim after claim with rising offsets, to a batch that counts or to the end."""
-    cdef BatchRow row, candidate
+    cdef BatchRow row
+    cdef Run run
     cdef Fault fault
-    cdef int _hop
+    cdef int verdict, _hop
     for _hop in range(MOST_CLAIMS):
         if ends_at(source, position):
             return True
         if read_batch(source, position, TO_LOOK, &row, &fault) != OK:
             return False
-        if acceptable(source, position, search, &candidate) != NO:
-            return True
+        verdict = acceptable(source, position, search, &run)
+        if verdict != NO:
+            return verdict == FOLLOWED or value_end(source, &run, search) == 0
         if row.base_offset < offset or far_above(row.base_offset, offset) or not looks_written(source, &row):
             return False
         offset = row.base_offset + 1 if row.base_offset < row.last_offset else row.last_offset
@@ -203,12 +274,14 @@ cdef inline int64_t search_on(Input* source, int64_t position, Search* search) n
     cdef int64_t start = position
     cdef int64_t length = source.length
     cdef int64_t readable, value
-    cdef int64_t lone = -1               # where the first lone candidate begins
-    cdef int64_t lone_last = 0           # its last offset
+    cdef int64_t passed = -1             # the end of the last batch that was in a value
+    cdef Run run
+    cdef Run lone
     cdef int witnesses = 0
     cdef int verdict
-    cdef BatchRow row
     cdef const uint8_t* p
+    memset(&lone, 0, sizeof(Run))
+    lone.start = -1
     if search.barren_from <= position < search.barren_to:
         position = search.barren_to
     if source.medium != NULL:
@@ -219,34 +292,37 @@ cdef inline int64_t search_on(Input* source, int64_t position, Search* search) n
             position = length
             break
         # the cheapest looks first: magic 0 to 2, a size that is no less than any batch's
-        if p[MAGIC_OFFSET] <= LATEST_MAGIC and load_i32(p + 8) >= V0_OVERHEAD:
-            readable = bad_until(source, position, position + 1) if source.bad_count > 0 else 0
-            if readable > 0:
-                position = readable
-                continue
-            verdict = acceptable(source, position, search, &row)
-            value = 0 if verdict == NO else value_end(source, position)
-            if value > 0:
-                position = value
-                continue
-            if verdict != NO and lone >= 0 and row.base_offset <= lone_last:
-                lone = -1                # the log goes on below it: it was in a value
-            if verdict == FOLLOWED or (verdict == LONE and lone >= 0 and witnesses == MOST_WITNESSES):
-                position = position if lone < 0 else lone
-                break
-            if verdict == LONE:
-                if lone < 0:
-                    lone, lone_last, witnesses = position, row.last_offset, 0
-                witnesses += 1
-                position += row.size_in_bytes
-                continue
-        if lone >= 0 and position - lone > MOST_LOOKED_AHEAD:
+        if p[MAGIC_OFFSET] > LATEST_MAGIC or load_i32(p + 8) < V0_OVERHEAD:
+            position += 1
+            continue
+        readable = bad_until(source, position, position + 1) if source.bad_count > 0 else 0
+        if readable > 0:
+            position = readable
+            continue
+        if lone.start >= 0 and position - lone.start > MOST_LOOKED_AHEAD:
             break
-        position += 1
+        verdict = acceptable(source, position, search, &run)
+        if verdict == NO:
+            position += 1
+            continue
+        value = value_end(source, &run, search) if verdict == LONE else 0
+        if value == 0 and (position == passed or is_records_value(source, start - 1, &run)):
+            value = run.first_end
+        if value > 0:
+            passed = position = value
+            continue
+        if lone.start >= 0 and (run.base <= lone.last or lone.base < search.good_next <= run.base):
+            lone.start = -1              # the log goes on below it, or came back from below: it was in a value
+        if lone.start < 0 and verdict == LONE:
+            lone, witnesses = run, 0
+        elif verdict == FOLLOWED or witnesses == MOST_WITNESSES:
+            break
+        witnesses += 1
+        position = run.end
     else:
         position = length
-    if lone >= 0:
-        position = lone
+    if lone.start >= 0:
+        position = lone.start
     search.barren_from = start
     search.barren_to = position
     return position
