@@ -92,7 +92,7 @@ def test_unreadable_pages_are_damage_and_the_rest_is_read(seed: int) -> None:
     for _ in range(chance.randrange(1, 4)):
         start = chance.randrange(len(data))
         bad.append(range(start, min(len(data), start + chance.choice([1, 512, 6000]))))
-    # whole pages of 4096 bytes may be given up around each
+    # between two such spans of one page of 4096 bytes nothing is looked for
     pages = [range(b.start // 4096 * 4096, -(-b.stop // 4096) * 4096) for b in bad]
 
     def hit_by(ranges: list[range]) -> set[int]:
@@ -112,6 +112,23 @@ def test_unreadable_pages_are_damage_and_the_rest_is_read(seed: int) -> None:
     with pytest.raises(kafkarec.CorruptRecordError) as refused:
         read(Medium(data, 1 << 20, 8192, bad))
     assert refused.value.reason == "unreadable"
+
+
+@pytest.mark.parametrize("length", [1, 10, 700, 9000])
+def test_only_batches_that_hold_an_unreadable_byte_are_lost(length: int) -> None:
+    log = make_log(random.Random(length), 120)
+    starts = [sum(map(len, log.pieces[:i])) for i in range(len(log.pieces) + 1)]
+    for start in range(50, starts[-1] - length, 977):
+        bad = range(start, start + length)
+        found = read(Medium(log.data, 1 << 20, 8192, [bad]), columns=["offset"], errors="skip")
+        kept = [
+            offset
+            for i, offsets in enumerate(log.offsets)
+            if starts[i + 1] <= bad.start or starts[i] >= bad.stop
+            for offset in offsets
+        ]
+        assert pa.table(found)["offset"].to_pylist() == kept
+        assert [one.reason for one in found.damage] == ["unreadable"]
 
 
 def test_zeros_of_an_unreadable_page_are_no_data() -> None:

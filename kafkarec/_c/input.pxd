@@ -7,7 +7,7 @@ In memory the window is everything, and `reach` is two comparisons. Otherwise by
 object) into a recycled buffer: no map, because a bad sector or a file that shrinks under one kills the process.
 
 Whoever looks at bytes asks first: `reach` for a stretch (the window moves there), `peek` for up to 64 bytes somewhere
-else (the window stays). What a medium cannot give reads as zeros and is noted in `bad`, page by page: a batch that
+else (the window stays). What a medium cannot give reads as zeros and is noted in `bad`: a batch that
 overlaps such a span is damage, whatever its checksum says of the zeros.
 """
 from libc.stdint cimport int64_t, uint8_t
@@ -35,7 +35,8 @@ cdef extern from * nogil:
 cdef enum:
     HEADER_WINDOW = 64           # and in a scan of headers that lie far apart
     PEEK = 64
-    PAGE = 4096                  # the grain of what a failing medium loses
+    PAGE = 4096                  # a failing medium is read on page by page
+    SECTOR = 512                 # and what it loses is narrowed to so many bytes (through Python: to the byte)
     LARGE_WINDOWS = 64           # a batch of more windows is checked piece by piece before it is held at once
 
 cdef enum:
@@ -49,6 +50,7 @@ cdef struct Medium:
     int descriptor
     void* reader                 # a borrowed Python object, for the desk's fetch
     int why                      # errno of the last failure; 0: the file is shorter than it was
+    int64_t grain                # unreadable bytes are narrowed to so many
     int64_t window               # bytes a window takes at once
     int64_t worth_skipping       # a scan rather reads than skips fewer bytes than this
 
@@ -121,6 +123,37 @@ cdef inline int64_t bad_until(const Input* i, int64_t start, int64_t stop) noexc
     return 0
 
 
+cdef inline bint fetched(Input* i, int64_t position, uint8_t* to, int64_t n) noexcept nogil:
+    """All n bytes, or not."""
+    cdef int64_t done = 0, got = 1
+    while done < n and got > 0:
+        got = i.medium.fetch(i.medium, position + done, to + done, n - done)
+        if got == REFUSES:
+            i.failed = True
+        done += got if got > 0 else 0
+    return done == n
+
+
+cdef inline void narrow(Input* i, int64_t position, uint8_t* to, int64_t n) noexcept nogil:
+    """n bytes that could not be read at once: what can be read from either end is, by halves."""
+    cdef int64_t low = 0, high = n, middle, stop
+    while high - low > i.medium.grain and not i.failed:          # [0, low) is read, [low, high) holds a bad byte
+        middle = low + (high - low) // 2
+        if fetched(i, position + low, to + low, middle - low):
+            low = middle
+        else:
+            high = middle
+    stop, high = n, low
+    while stop - high > i.medium.grain and not i.failed:         # [stop, n) is read, [high, stop) holds a bad byte
+        middle = high + (stop - high) // 2
+        if fetched(i, position + middle, to + middle, stop - middle):
+            stop = middle
+        else:
+            high = middle
+    memset(to + low, 0, <size_t>(stop - low))
+    note_bad(i, position + low, position + stop)
+
+
 cdef inline void fill(Input* i, int64_t position, uint8_t* to, int64_t n) noexcept nogil:
     """n bytes from `position`; after a failure page by page, unreadable ones as zeros."""
     cdef int64_t done = 0, got, wish
@@ -144,8 +177,7 @@ cdef inline void fill(Input* i, int64_t position, uint8_t* to, int64_t n) noexce
         if not small and wish > PAGE - (position + done) % PAGE:
             small = True
             continue
-        memset(to + done, 0, <size_t>wish)
-        note_bad(i, position + done, position + done + wish)
+        narrow(i, position + done, to + done, wish)
         done += wish
 
 

@@ -7,7 +7,7 @@ from libc.errno cimport EIO
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
 
-from kafkarec._c.input cimport FAILS, Medium, REFUSES, fetch_pread
+from kafkarec._c.input cimport FAILS, Medium, REFUSES, SECTOR, fetch_pread
 
 
 cdef inline int64_t fetch_python(Medium* medium, int64_t position, uint8_t* to, int64_t n) noexcept with gil:
@@ -37,5 +37,6 @@ cdef inline void open_medium(Medium* medium, list reading) noexcept:
     file = reading[0]
     medium.reader = <void*>reading
     medium.worth_skipping, medium.window = file.skip_bytes, file.window_bytes
+    medium.grain = 1 if file.descriptor is None else SECTOR
     medium.descriptor = -1 if file.descriptor is None else file.descriptor
     medium.fetch = fetch_python if file.descriptor is None else fetch_pread
