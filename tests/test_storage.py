@@ -219,6 +219,7 @@ def test_a_data_folder(tmp_path: Path) -> None:
         assert len(folder["txn", 0].segments) == 2
         with pytest.raises(KeyError):
             folder["txn", 1]
+        assert ("txn", 0) in folder and ("txn", 1) not in folder and folder["txn", 0] in folder
         assert folder.folder_file("meta.properties") == b"version=1\n"
         assert folder.folder_file("none") is None
         assert {one.name for one in folder.left_out} == {
@@ -293,6 +294,8 @@ def test_file_objects_and_any_blob(tmp_path: Path) -> None:
 def test_what_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         kafkarec.open(tmp_path / "no.log")
+    with pytest.raises(ValueError, match="partition.metadata holds no records, but the topic's id"):
+        kafkarec.open(CODECS.parent / "partition.metadata")
     with pytest.raises(ValueError, match="offset index and holds no records"):
         kafkarec.open(CODECS.with_suffix(".index"))
     for wrong in ({"start_offset": "1"}, {"end_offset": 2**63}, {"start_timestamp": datetime(2026, 1, 1)}):

@@ -86,6 +86,10 @@ class LogDir(Readable):
     def __len__(self) -> int:
         return len(self._logs)
 
+    def __contains__(self, wanted: object) -> bool:
+        """Whether there is a log of this (topic, partition), or this very Log."""
+        return any((log.topic, log.partition) == wanted or log is wanted for log in self._logs)
+
     def __getitem__(self, wanted: tuple[str, int]) -> Log:
         for log in self._logs:
             if (log.topic, log.partition) == wanted:
