@@ -67,7 +67,7 @@ def _demand_batches(path: str) -> None:
     """A file that by its suffix holds something else is refused, and told what it is."""
     name = path.replace("\\", "/").rpartition("/")[2]
     if name in names.FILES and name != "bootstrap.checkpoint":
-        raise ValueError(f"{path} holds no records, but {names.FILES[name]}")
+        raise ValueError(f"{path} holds no records (what it holds: {names.FILES[name]})")
     for suffix, (_, sentence) in names.SIDECARS.items():
         if path.endswith(suffix):
             raise ValueError(f"{path} is {sentence.partition(':')[0]} and holds no records; name the .log beside it")
