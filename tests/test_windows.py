@@ -201,3 +201,13 @@ def test_files_by_descriptor(tmp_path: Path) -> None:
         found = segment.read(errors="skip")
     assert found.damage[-1].reason == "unreadable"
     assert found.damage[-1].next_position == len(data)
+
+
+def test_the_first_batches_of_a_scan_wait_for_no_more() -> None:
+    data = b"".join(builders.good_batch(1, base_offset=i) for i in range(20_000))
+    medium = Medium(data, 16 << 10)
+    pieces = scan_pieces(request(_file="x"), Source(file=medium))
+    assert 20 < len(next(pieces)) < 200 and medium.fetched < 64 << 10
+    assert sum(len(piece) for piece in pieces) + len(next(scan_pieces(request(), Source(data)))) == 20_000
+    one = next(kafkarec.open(Medium(data, 16 << 10)).batches())
+    assert one.base_offset == 0

@@ -38,6 +38,9 @@ cdef enum Checks:
     PAYLOAD_CHECKS = 2           # only where a payload is read: of the rest nothing but headers is fetched
 
 cdef enum:
+    FIRST_TABLE = 8192           # bytes of BatchRows
+
+cdef enum:
     LZ4 = 3
     ZSTD = 4
 
@@ -82,6 +85,7 @@ cdef struct Engine:
     Buffer rows                  # BatchRow[row_count]
     int64_t row_count
     int64_t chunk_used           # payload bytes in the chunk so far
+    int chunks                   # of this input that were taken
     int64_t decompressed         # bytes of this input's payloads so far
     Expected expected            # sizes of the last chunk
     Search search
@@ -327,13 +331,22 @@ cdef inline void engine_begin_chunk(Engine* e) noexcept nogil:
     columns_measure(&e.columns, &e.expected)
     e.row_count = 0
     e.chunk_used = 0
+    e.chunks += 1
+
+
+cdef inline bint chunk_is_full(const Engine* e) noexcept nogil:
+    """A scan's first tables are small, each twice the one before: who wants some rows waits for no more."""
+    cdef int64_t limit = e.options.chunk_bytes
+    if e.options.payloads == NO_PAYLOADS and e.chunks < 8 and limit < INT64_MAX and limit > FIRST_TABLE << e.chunks:
+        limit = FIRST_TABLE << e.chunks
+    return e.chunk_used >= limit
 
 
 cdef inline int engine_run(Engine* e) noexcept nogil:
     """Steps until somebody else has to act."""
     cdef int status = OK
     while status == OK:
-        if e.chunk_used >= e.options.chunk_bytes:
+        if chunk_is_full(e):
             return CHUNK_FULL
         status = engine_step(e)
     return status

@@ -22,6 +22,7 @@ cdef inline void engine_begin_input(Engine* e, int64_t position) noexcept nogil:
     e.position, e.decompressed, e.reached, e.finished = position, 0, 0, False
     e.good_next = INT64_MIN
     e.first_row = e.row_count
+    e.chunks = 0
     search_begin(&e.search, e.input.length)
 
 
