@@ -294,7 +294,7 @@ def test_file_objects_and_any_blob(tmp_path: Path) -> None:
 def test_what_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         kafkarec.open(tmp_path / "no.log")
-    with pytest.raises(ValueError, match="partition.metadata holds no records .what it holds: the topic's id"):
+    with pytest.raises(ValueError, match=r"partition.metadata holds no records .what it holds: the topic's id"):
         kafkarec.open(CODECS.parent / "partition.metadata")
     with pytest.raises(ValueError, match="offset index and holds no records"):
         kafkarec.open(CODECS.with_suffix(".index"))

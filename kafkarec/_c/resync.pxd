@@ -226,8 +226,8 @@ cdef inline int read_field(Input* source, int64_t* position, bint sized, int64_t
 
 
 cdef inline bint is_records_value(Input* source, int64_t batch, const Run* run) noexcept nogil:
-    """Whether a record's value begins with this candidate and is large enough for it, as the records of the damaged batch
-    go one behind the other."""
+    """Whether a value large enough for this candidate begins with it, as the damaged batch's records go one behind the
+    other."""
     cdef int64_t at = batch + V2_OVERHEAD, end, length = 0, ignored = 0
     while at < run.start:
         if read_field(source, &at, True, &length) != OK or length < LEAST_RECORD:
