@@ -35,7 +35,7 @@ def test_a_sound_log(run: Here, tmp_path: Path) -> None:
     assert (
         lines[0] == "txn-0: saved 149 batches, 293 records, 18016 bytes (offsets 0 to 292) in 2 segments, from 2 files"
     )
-    assert lines[1] == "not read: 13 files besides, listed in the map"
+    assert lines[1] == "not read: 13 names besides, listed in the map"
     assert lines[-2] == f"next: kafkarec verify {tmp_path}/out/txn-0"
 
 
@@ -63,7 +63,7 @@ def test_a_dry_run_writes_nothing(run: Here, damaged: Path, tmp_path: Path) -> N
     for words in ((), ("-o", tmp_path / "out")):
         ran = run("salvage", damaged, "--dry-run", *words)
         assert ran.status == 1
-        assert "orders-0: would be saved 3 batches" in ran.out.decode()
+        assert "orders-0: would save 3 batches" in ran.out.decode()
         assert ran.out.decode().endswith("nothing was written (--dry-run)\n")
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -109,7 +109,7 @@ def test_many_partitions_are_one_screen(run: Here, damaged: Path, tmp_path: Path
     lines = ran.out.decode().splitlines()
     assert ran.status == 1 and len(lines) < 24
     assert lines[0].startswith("orders-0: saved 3 batches")
-    assert any(line == "and 24 partitions more, 0 of them damaged" for line in lines)
+    assert any(line == "and 24 partitions more, 0 of them not whole" for line in lines)
     assert any(line.startswith("in all: 32 batches, ") for line in lines)
 
 

@@ -92,6 +92,8 @@ def _from_source(folder: str, work: Partition) -> list[str]:
                     f"there is no {name}: keep the one in the broker's folder (kafka-topics --describe tells the id)"
                 )
     for source in work.sources:
+        if not source.segments:
+            continue
         first = source.segments[0]
         try:
             data = first.sidecar(producer_snapshot.SUFFIX)

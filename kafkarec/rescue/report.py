@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -12,6 +12,7 @@ from kafkarec._version import __version__
 from kafkarec.storage import names
 
 _MOST = 6  # lines a list
+LOST_AND_FOUND = "lost+found"
 
 REASONS = {
     "conflict_epoch": "another source has these offsets from a later leader (KIP-101)",
@@ -20,6 +21,7 @@ REASONS = {
     "overlap": "its offsets are in the log already",
     "stale_epoch": "its leader epoch is below one that was in force in front of it",
     "outside_of_segment": "its offsets are not within those of its segment",
+    "snapshot_incomplete": "of a KRaft snapshot that is damaged or has no footer: a controller refuses it",
     "offset_out_of_order": "its offsets do not fit between its neighbours'",
 }
 """Why a good batch is set aside."""
@@ -60,8 +62,11 @@ class PartitionReport:
     batches, records, size    what is in its log (records inside of wrapper messages are not counted)
     start_offset, next_offset    of the log
     damage         ranges of the sources that gave no batch: dicts of kafkarec.Damage
+    snapshots      KRaft snapshots beside the log, copied whole
     lost           (first, last) offsets missing where a source is damaged; None: not known where it ends
-    gaps           how many offsets are missing elsewhere: compacted, or never there
+    missing        (first, last) offsets missing in front of a segment though nothing there is damaged: a segment that is
+                   gone, or compaction
+    gaps           how many offsets are missing elsewhere (those of `missing` included): compacted, or never there
     duplicates, duplicate_size    batches that more than one source has
     ends_in_damage the last thing in it is damage: nobody knows how far it went
     tails          (file, position, length, kind) of bytes behind the last batch. kind: "cut" (off while it was written
@@ -73,6 +78,7 @@ class PartitionReport:
     partition: int | None = None
     sources: list[str] = field(default_factory=list)
     files: list[OutputFile] = field(default_factory=list)
+    snapshots: list[OutputFile] = field(default_factory=list)
     batches: int = 0
     records: int = 0
     size: int = 0
@@ -80,6 +86,7 @@ class PartitionReport:
     next_offset: int | None = None
     damage: list[dict[str, Any]] = field(default_factory=list)
     lost: list[tuple[int | None, int | None]] = field(default_factory=list)
+    missing: list[tuple[int, int]] = field(default_factory=list)
     gaps: int = 0
     duplicates: int = 0
     duplicate_size: int = 0
@@ -90,7 +97,7 @@ class PartitionReport:
 
     def add(self, step: PartitionReport) -> None:
         """What a later step found."""
-        for name in ("sources", "files", "damage", "lost", "set_aside", "tails", "problems"):
+        for name in ("sources", "files", "snapshots", "damage", "lost", "missing", "set_aside", "tails", "problems"):
             getattr(self, name).extend(getattr(step, name))
         for name in ("batches", "records", "size", "gaps", "duplicates", "duplicate_size"):
             setattr(self, name, getattr(self, name) + getattr(step, name))
@@ -107,8 +114,10 @@ class PartitionReport:
         known = {name.name for name in fields(cls)}
         report = cls(**{name: value for name, value in data.items() if name in known})
         report.files = [OutputFile(**one) for one in data["files"]]
+        report.snapshots = [OutputFile(**one) for one in data["snapshots"]]
         report.set_aside = [SetAside(**one) for one in data["set_aside"]]
         report.lost = [(one[0], one[1]) for one in data["lost"]]
+        report.missing = [(one[0], one[1]) for one in data["missing"]]
         report.tails = [(one[0], one[1], one[2], one[3]) for one in data["tails"]]
         return report
 
@@ -146,26 +155,31 @@ class SalvageReport:
 
     def lines(self) -> Iterator[str]:
         """One screen: the worst partitions first."""
-        ranked = sorted(self.partitions, key=lambda one: (-len(one.damage), -len(one.set_aside), one.folder))
-        verb = "would be saved" if self.dry_run else "saved"
+        ranked = sorted(self.partitions, key=_rank)
+        verb = "would save" if self.dry_run else "saved"
         for one in ranked[:_MOST]:
             yield from _partition(one, verb)
+            if one.topic is None:
+                yield from self._whose(one)
         if len(ranked) > _MOST:
             rest = ranked[_MOST:]
-            bad = sum(bool(one.damage or one.set_aside) for one in rest)
-            yield f"and {_number(len(rest), 'partition', 'partitions')} more, {bad} of them damaged"
+            bad = sum(bool(one.damage or one.set_aside or one.missing and _tells_missing(one)) for one in rest)
+            yield f"and {_number(len(rest), 'partition', 'partitions')} more, {bad} of them not whole"
         yield from self._left_out()
         yield from self._sum()
         yield from self._next()
 
     def _left_out(self) -> Iterator[str]:
-        """What Kafka's own names say: it may be worth a second look. Foreign files are counted."""
-        known = [(path, why) for path, why in self.left_out if names.explain(os.path.basename(path)).kind != "foreign"]
+        """What Kafka's own names say, and what fsck found: it may be worth a second look. Foreign files are counted."""
+        known = [(path, why) for path, why in self.left_out if _worth_a_look(path)]
         for path, why in known[:_MOST]:
             yield f"not read: {path}: {why}"
-        more = len(self.left_out) - min(len(known), _MOST)
+        small = [os.path.basename(path) for path, _ in self.left_out if _kind(path) == "file"]
+        if small:
+            yield f"not copied: {', '.join(small)}: the data folder's own small files, for the broker to keep or to make"
+        more = len(self.left_out) - min(len(known), _MOST) - len(small)
         if more:
-            yield f"not read: {_number(more, 'file', 'files')} besides, listed in the map"
+            yield f"not read: {_number(more, 'name', 'names')} besides, listed in the map"
 
     def _sum(self) -> Iterator[str]:
         if len(self.partitions) > 1:
@@ -179,11 +193,13 @@ class SalvageReport:
             return
         out = shlex.quote(self.out)
         yield f"the whole map of what was copied and what is lost: {out}/salvage.json"
-        first = next((one.folder for one in self.partitions if one.batches), None)
-        if first is None:
+        saved = [one for one in self.partitions if one.batches]
+        if not saved:
             return
+        # What the user looks for: a topic of their own, a damaged one if there is any.
+        first = min(saved, key=lambda one: ((one.topic or "").startswith("__"), *_rank(one))).folder
         folder = f"{out}/{shlex.quote(first)}"
-        damage = next(iter(self.damage), None)
+        damage = next((damage for one in sorted(self.partitions, key=_rank) for damage in one.damage), None)
         if damage is not None:
             place = f"{shlex.quote(str(damage['file']))} --at {damage['position']}"
             yield f"what the first damaged place looks like: kafkarec explain {place}"
@@ -199,18 +215,59 @@ class SalvageReport:
             yield f"      kafkarec cat {folder} -o records.jsonl    (a folder that a broker starts on: --as-partition)"
 
 
+    def _whose(self, one: PartitionReport) -> Iterator[str]:
+        """A file whose name tells nothing: where its offsets are missing it may belong."""
+        if one.start_offset is None or one.next_offset is None:
+            return
+        for other in self.partitions:
+            for first, last in (*other.missing, *other.lost):
+                low, high = (0 if first is None else first), (one.next_offset if last is None else last)
+                if other.topic is not None and low <= one.start_offset and one.next_offset - 1 <= high:
+                    yield (
+                        f"  its offsets are missing in {other.folder}: if they are from there, salvage both with "
+                        f"--topic {other.topic} --partition {other.partition}, and they are put in"
+                    )
+                    return
+        yield "  its name does not tell whose it is: --topic and --partition do, and join it with their folder"
+
+
+def _rank(one: PartitionReport) -> tuple[int, int, int, str]:
+    """The worst first: by offsets that are gone, then bytes, then batches set aside."""
+    offsets = sum(last - (first or 0) + 1 for first, last in one.lost if last is not None)
+    offsets += sum(last - first + 1 for first, last in one.missing) if _tells_missing(one) else 0
+    return -offsets, -sum(int(damage["length"]) for damage in one.damage), -len(one.set_aside), one.folder
+
+
+def _tells_missing(one: PartitionReport) -> bool:
+    """Whether what is missing between segments is worth a line: with gaps inside of segments, too, it is compaction."""
+    return one.gaps <= sum(last - first + 1 for first, last in one.missing)
+
+
+def _worth_a_look(path: str) -> bool:
+    return os.path.basename(path) == LOST_AND_FOUND or _kind(path) not in ("foreign", "file")
+
+
+def _kind(path: str) -> str:
+    return names.explain(os.path.basename(path)).kind
+
+
 def _partition(one: PartitionReport, verb: str) -> Iterator[str]:
     offsets = "no offset" if one.next_offset is None else f"offsets {one.start_offset} to {one.next_offset - 1}"
     files, sources = _number(len(one.files), "segment", "segments"), _number(len(one.sources), "file", "files")
+    if one.snapshots:
+        files += " and " + _number(len(one.snapshots), "KRaft snapshot", "KRaft snapshots")
     what = f"{_number(one.batches, 'batch', 'batches')}, {_number(one.records, 'record', 'records')}, {one.size} bytes"
     yield f"{one.folder}: {verb} {what} ({offsets}) in {files}, from {sources}"
     if one.damage:
         size = sum(int(damage["length"]) for damage in one.damage)
         yield f"  lost: {size} bytes in {_number(len(one.damage), 'place', 'places')}; {_offsets(one.lost)}"
         for damage in one.damage[:_MOST]:
-            yield f"    {damage['file']}, byte {damage['position']}, {damage['length']} bytes [{damage['reason']}]"
+            yield f"    {damage['file']}, byte {damage['position']}, {damage['length']} bytes [{damage['reason']}]{_zeros(damage)}"
         if len(one.damage) > _MOST:
-            yield f"    and {len(one.damage) - _MOST} places more"
+            yield f"    and {_number(len(one.damage) - _MOST, 'place', 'places')} more"
+    if one.missing and _tells_missing(one):
+        spans = _spans(one.missing)
+        yield f"  missing: offsets {spans}: in no source, between two segments (a segment that is gone, or compaction)"
     for reason in sorted({aside.reason for aside in one.set_aside}):
         those = [aside for aside in one.set_aside if aside.reason == reason]
         size, count = sum(aside.size for aside in those), sum(aside.batches for aside in those)
@@ -231,6 +288,15 @@ def _partition(one: PartitionReport, verb: str) -> Iterator[str]:
 def _offsets(lost: list[tuple[int | None, int | None]]) -> str:
     if not lost:
         return "no offset is missing there"
+    return f"offsets {_spans(lost)} (at most: compaction leaves gaps as well)"
+
+
+def _zeros(damage: dict[str, Any]) -> str:
+    """The word for it at 3 a.m.: a page that was never written, or that the disk lost."""
+    return ": zeros" if damage["reason"] == "size_too_small" and str(damage["detail"]).endswith("found 0") else ""
+
+
+def _spans(lost: Sequence[tuple[int | None, int | None]]) -> str:
     told = []
     for first, last in lost[:_MOST]:
         if first is None:
@@ -239,8 +305,8 @@ def _offsets(lost: list[tuple[int | None, int | None]]) -> str:
             told.append(f"from {first} on, if there were any")
         else:
             told.append(str(first) if first == last else f"{first} to {last}")
-    more = f" and {len(lost) - _MOST} ranges more" if len(lost) > _MOST else ""
-    return f"offsets {', '.join(told)}{more} (at most: compaction leaves gaps as well)"
+    more = f" and {_number(len(lost) - _MOST, 'range', 'ranges')} more" if len(lost) > _MOST else ""
+    return ", ".join(told) + more
 
 
 def _number(count: int, one: str, many: str) -> str:

@@ -11,7 +11,7 @@ from kafkarec._version import __version__
 from kafkarec.faults import Damage
 from kafkarec.storage import Log, LogDir, Segment
 
-from . import finishing, rows
+from . import finishing, rows, snapshots
 from .copying import write_file
 from .journal import REPORT, Journal
 from .merge import merge
@@ -111,7 +111,7 @@ def _identity(partitions: list[Partition], *options: Any) -> dict[str, Any]:
     files = []
     for work in partitions:
         for source in work.sources:
-            for segment in source.segments:
+            for segment in (*source.segments, *source.snapshots):
                 try:
                     found = os.stat(segment.path)
                     files.append([work.folder, os.path.realpath(segment.path), found.st_size, found.st_mtime_ns])
@@ -136,7 +136,21 @@ class _Run:
                 self._step(work, whole, str(step), journal, only=step)
         else:
             self._step(work, whole, "all", journal)
+        for name, copies in snapshots.of(work).items():
+            self._snapshot(whole, name, copies, journal)
         self._finish(work, whole, journal)
+
+    def _snapshot(
+        self, whole: PartitionReport, name: str, copies: list[tuple[int, Segment]], journal: Journal | None
+    ) -> None:
+        done = journal.done.get((whole.folder, name)) if journal else None
+        if done is None:
+            part = PartitionReport(whole.folder, ends_in_damage=whole.ends_in_damage)
+            snapshots.salvage(None if journal is None else self._report.out, copies, self._cap, part)
+            done = part.to_dict()
+            if journal is not None:
+                journal.add(whole.folder, name, done)
+        whole.add(PartitionReport.of(done))
 
     def _new(self, work: Partition, folder: str | None = None) -> PartitionReport:
         whole = PartitionReport(folder or work.folder, work.topic, work.partition)
@@ -263,7 +277,7 @@ def _explain_runs(part: PartitionReport, count: int) -> None:
 
 def _start(work: Partition) -> int | None:
     """Where the log begins, by the names of its first segments."""
-    bases = [source.segments[0].base_offset for source in work.sources if not source.loose]
+    bases = [source.segments[0].base_offset for source in work.sources if source.segments and not source.loose]
     known = [base for base in bases if base is not None]
     return min(known) if known and len(known) == len(work.sources) else None
 

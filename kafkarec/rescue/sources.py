@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ from kafkarec import storage
 from kafkarec.storage import Log, LogDir, Segment, names
 
 from .places import Refused
+from .report import LOST_AND_FOUND
 
 # What the medium answers when it has lost something. Everything else (no permission, a network that is away) is no
 # damage: it ends the run, and can be mended.
@@ -26,12 +28,13 @@ MEDIUM = {errno.EIO, errno.EUCLEAN, errno.EBADMSG, errno.ENXIO, errno.ENODATA}
 
 @dataclass
 class Source:
-    """Segments of one replica, in order; loose: one file whose order nobody vouches for."""
+    """Segments of one replica, in order; loose: one file whose order nobody vouches for. snapshots: a KRaft log's."""
 
     path: str
     segments: list[Segment]
     loose: bool = False
     log: Log | None = None
+    snapshots: list[Segment] = field(default_factory=list)
 
 
 @dataclass
@@ -45,7 +48,7 @@ class Partition:
 
     @property
     def size(self) -> int:
-        return sum(segment.size for source in self.sources for segment in source.segments)
+        return sum(segment.size for source in self.sources for segment in (*source.segments, *source.snapshots))
 
     @property
     def in_steps(self) -> bool:
@@ -68,11 +71,13 @@ def find(given: Iterable[Any], topic: str | None = None, partition: int | None =
     for one in given:
         for opened in _open(one, left_out):
             if isinstance(opened, Log | LogDir):
-                left_out += [(os.path.join(opened.path, name), why) for name, why in opened.left_out]
+                left_out += [(os.path.join(opened.path, name), _why(opened, name, why)) for name, why in opened.left_out]
+            if isinstance(opened, LogDir):
+                left_out += _small_files(opened.path)
             for log in storage.logs(opened):
                 if log is not opened and isinstance(opened, LogDir):
                     left_out += [(os.path.join(log.path, name), why) for name, why in log.left_out]
-                if log.segments:
+                if log.segments or log.checkpoints:
                     _add(by_key, log, isinstance(opened, Segment), topic, partition)
     partitions = list(by_key.values())
     if not partitions:
@@ -82,6 +87,36 @@ def find(given: Iterable[Any], topic: str | None = None, partition: int | None =
             segment.followed = True
     _name(partitions)
     return Found(partitions, left_out)
+
+
+def _small_files(folder: str) -> list[tuple[str, str]]:
+    """What a data folder has besides its partitions: to be named, not copied."""
+    try:
+        found = sorted(os.listdir(folder))
+    except OSError:  # a URL, or several folders together
+        return []
+    told = ((os.path.join(folder, name), names.explain(name)) for name in found)
+    return [
+        (path, f"not copied: {what.sentence}") for path, what in told if what.kind == "file" and os.path.isfile(path)
+    ]
+
+
+def _why(opened: Log | LogDir, name: str, why: str) -> str:
+    """Why something is not read. What fsck found without a name may be the very segment that is missing elsewhere."""
+    path = os.path.join(opened.path, name)
+    if name != LOST_AND_FOUND or not os.path.isdir(path):
+        return why
+    try:
+        count = len(os.listdir(path))
+    except OSError as error:
+        return f"cannot be read: {(error.strerror or str(error)).lower()}"
+    if not count:
+        return "empty: fsck found nothing"
+    return (
+        f"holds {count} {'file' if count == 1 else 'files'} that fsck found without a name: "
+        f"kafkarec verify {shlex.quote(path)}/* says what they are; salvage takes them beside their partition's "
+        "folder with --topic and --partition"
+    )
 
 
 def _open(one: Any, left_out: list[tuple[str, str]]) -> list[Segment | Log | LogDir]:
@@ -120,6 +155,7 @@ def _add(by_key: dict[Any, Partition], log: Log, alone: bool, topic: str | None,
         into.topic, into.partition = named_topic, named_partition
     for source in into.sources:
         if source.path == own and not loose:
+            source.snapshots = source.snapshots or list(log.checkpoints)
             have = {segment.path for segment in source.segments}
             new = [segment for segment in log.segments if segment.path not in have]
             bases = {segment.base_offset for segment in source.segments}
@@ -128,7 +164,7 @@ def _add(by_key: dict[Any, Partition], log: Log, alone: bool, topic: str | None,
             source.segments += new
             source.segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
             return
-    into.sources.append(Source(own, list(log.segments), loose, None if alone else log))
+    into.sources.append(Source(own, list(log.segments), loose, None if alone else log, list(log.checkpoints)))
 
 
 def _name(partitions: list[Partition]) -> None:

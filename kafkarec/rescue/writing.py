@@ -73,6 +73,9 @@ class Writer:
                 report.lost.append(choice.gap)
             else:
                 report.gaps += choice.gap[1] - choice.gap[0] + 1
+                at = bisect_right(self._borders, row.base)
+                if at and choice.gap[0] < self._borders[at - 1]:  # a segment is named by its first offset
+                    report.missing.append((choice.gap[0], self._borders[at - 1] - 1))
         elif row.damaged and report.next_offset is None and report.start_offset is None and row.base > 0:
             report.lost.append((None, row.base - 1))
         if report.start_offset is None:
