@@ -1,6 +1,6 @@
 """Files of a gigabyte and more: `python benchmarks/files.py [folder]` (needs 3.2 GB there; default: a temporary one).
 
-    header scan of 1 GiB of 16 KiB batches   by pread, by a fresh memory map, by one with its pages in place, from memory
+    header scan of 1 GiB of 16 KiB batches   by pread, by a fresh memory map, by one with its pages in place, memory
     a 2 GiB segment of all codecs streamed   seconds, records, the peak of anonymous memory
 
 Both files are made of real batches with base offsets patched, and read once before they are timed: warm page cache.
