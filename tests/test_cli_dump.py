@@ -175,7 +175,17 @@ def test_decoder_classes(run: Here, tmp_path: Path) -> None:
 def test_a_limit_names_its_option(run: Here, tmp_path: Path) -> None:
     path = log(tmp_path, builders.batch(builders.records(1, value=bytes(1 << 20)), codec="zstd"))
     done = run("dump", path, "--deep-iteration", "--max-decompressed-bytes", "64k")
-    assert (done.status, "max_decompressed_bytes" in done.complaint) == (1, True)
+    assert (done.status, "max_decompressed_bytes" in done.complaint) == (3, True)
+    assert "Kafka's tool" not in done.complaint  # which has no such limit
+
+
+def test_an_encoded_object_of_tiered_storage_is_refused_in_one_sentence(run: Here, tmp_path: Path) -> None:
+    path = tmp_path / f"{STEM}-l6HxJp0_TBmXt3aU2bq5Yg.log"
+    path.write_bytes(bytes.fromhex("28b52ffd2000010000") + bytes(range(256)))
+    done = run("dump", path)
+    assert (done.status, done.out.decode()) == (3, f"Dumping {path}\n")
+    assert "a tiered-storage object" in done.complaint
+    assert "scan" not in done.complaint and "Kafka's tool" not in done.complaint
 
 
 def test_into_a_file(run: Here, tmp_path: Path) -> None:

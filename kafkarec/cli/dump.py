@@ -19,7 +19,7 @@ from kafkarec.storage.folders import LocalFolder, RemoteFolder
 from . import inputs, options, output, table
 from .options import CouldNot
 from .output import Sink
-from .trouble import say
+from .trouble import COULD_NOT, exit_status, say
 
 DESCRIPTION = """Prints logs, snapshots and indexes exactly as Kafka 4.3's kafka-dump-log does, and takes its options.
 Nothing is written or changed (Kafka's tool cuts an .index that does not end with a whole entry)."""
@@ -30,7 +30,8 @@ EXAMPLES = """examples:
   kafkarec dump --offsets-decoder __consumer_offsets-7       all segments of a folder
 
 Exit status, as Kafka's: 0 when everything could be printed (damage may be in the text: isvalid: false, "invalid
-bytes at the end"), 1 when not. kafkarec verify exits 1 for any damage."""
+bytes at the end"), 1 when not; 3 for what only kafkarec refuses: a limit, a missing library, an encoded object of
+tiered storage. kafkarec verify exits 1 for any damage."""
 
 FAILED = 1
 WRONG_USE = 1  # as Kafka's tool
@@ -139,6 +140,10 @@ def _print(paths: list[str], wanted: Options, sink: Sink) -> int:
     except KafkaRecordError as error:
         sink.flush()
         place = "" if error.file else f"{last}: "
+        status = exit_status(error.reason or "")
+        if status == COULD_NOT:
+            say(f"{place}{error}")
+            return status
         say(f"{place}{error}; Kafka's tool ends here, too. To read on: {_next(last)}")
         return FAILED
     except OSError as error:
