@@ -8,7 +8,9 @@ back from the disk, so a byte that went astray on its way is found here.
 from __future__ import annotations
 
 import errno
+import json
 import os
+from collections.abc import Callable
 
 from kafkarec import lineage, storage
 from kafkarec.errors import CorruptRecordError, KafkaRecordError
@@ -22,6 +24,7 @@ from .places import sync_folder
 from .report import PartitionReport
 from .sources import Partition, Source
 
+_QUORUM_STATE = "quorum-state"  # of the metadata log: for whom this node voted (KIP-595)
 _INDEXES = (".index", ".timeindex", ".txnindex")
 
 
@@ -50,6 +53,13 @@ def finish(out: str, work: Partition, report: PartitionReport, as_partition: boo
     return problems
 
 
+def _read_quorum_state(data: bytes) -> None:
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        raise CorruptRecordError(f"{_QUORUM_STATE} is no JSON", reason="checkpoint_invalid") from None
+
+
 def _beside(source: Source, name: str) -> bytes | None:
     """A file of the folder that single segments were taken from."""
     return LocalFolder(source.path).read(name) if os.path.isdir(source.path) else None
@@ -71,7 +81,11 @@ def _agrees(folder: str, data: bytes) -> None:
 def _from_source(folder: str, work: Partition) -> list[str]:
     """What the batches do not tell: the topic id, epochs without records, producers in front of the log's start."""
     problems: list[str] = []
-    readers = {partition_metadata.NAME: partition_metadata.read, epochs.NAME: epochs.read}
+    readers: dict[str, Callable[[bytes], object]] = {
+        partition_metadata.NAME: partition_metadata.read,
+        epochs.NAME: epochs.read,
+        _QUORUM_STATE: _read_quorum_state,
+    }
     for name, read in readers.items():
         for source in work.sources:
             try:

@@ -64,8 +64,8 @@ class PartitionReport:
     damage         ranges of the sources that gave no batch: dicts of kafkarec.Damage
     snapshots      KRaft snapshots beside the log, copied whole
     lost           (first, last) offsets missing where a source is damaged; None: not known where it ends
-    missing        (first, last) offsets missing in front of a segment though nothing there is damaged: a segment that is
-                   gone, or compaction
+    missing        (first, last) offsets missing in front of a segment though nothing there is damaged: a segment is
+                   gone, or compaction was here
     gaps           how many offsets are missing elsewhere (those of `missing` included): compacted, or never there
     duplicates, duplicate_size    batches that more than one source has
     ends_in_damage the last thing in it is damage: nobody knows how far it went
@@ -163,7 +163,7 @@ class SalvageReport:
                 yield from self._whose(one)
         if len(ranked) > _MOST:
             rest = ranked[_MOST:]
-            bad = sum(bool(one.damage or one.set_aside or one.missing and _tells_missing(one)) for one in rest)
+            bad = sum(bool(one.damage or one.set_aside or (one.missing and _tells_missing(one))) for one in rest)
             yield f"and {_number(len(rest), 'partition', 'partitions')} more, {bad} of them not whole"
         yield from self._left_out()
         yield from self._sum()
@@ -176,7 +176,7 @@ class SalvageReport:
             yield f"not read: {path}: {why}"
         small = [os.path.basename(path) for path, _ in self.left_out if _kind(path) == "file"]
         if small:
-            yield f"not copied: {', '.join(small)}: the data folder's own small files, for the broker to keep or to make"
+            yield f"not copied: {', '.join(small)}: the data folder's own small files; a broker keeps or makes them"
         more = len(self.left_out) - min(len(known), _MOST) - len(small)
         if more:
             yield f"not read: {_number(more, 'name', 'names')} besides, listed in the map"
@@ -205,15 +205,15 @@ class SalvageReport:
             yield f"what the first damaged place looks like: kafkarec explain {place}"
         yield f"next: kafkarec verify {folder if len(self.partitions) == 1 else out}"
         if self.as_partition:
+            keep = "partition.metadata" + (" and quorum-state" if first.startswith("__cluster_metadata") else "")
             yield (
                 f"      then, with the broker stopped: put {folder} in the place of its folder {first}, but keep the "
-                "partition.metadata there; delete recovery-point-offset-checkpoint, replication-offset-checkpoint, "
+                f"{keep} there; delete recovery-point-offset-checkpoint, replication-offset-checkpoint, "
                 "log-start-offset-checkpoint and .kafka_cleanshutdown in its data folder, so that it recovers the log; "
                 "give the files to its user; mind retention.ms, old records are deleted at once"
             )
         else:
             yield f"      kafkarec cat {folder} -o records.jsonl    (a folder that a broker starts on: --as-partition)"
-
 
     def _whose(self, one: PartitionReport) -> Iterator[str]:
         """A file whose name tells nothing: where its offsets are missing it may belong."""
@@ -262,7 +262,8 @@ def _partition(one: PartitionReport, verb: str) -> Iterator[str]:
         size = sum(int(damage["length"]) for damage in one.damage)
         yield f"  lost: {size} bytes in {_number(len(one.damage), 'place', 'places')}; {_offsets(one.lost)}"
         for damage in one.damage[:_MOST]:
-            yield f"    {damage['file']}, byte {damage['position']}, {damage['length']} bytes [{damage['reason']}]{_zeros(damage)}"
+            reason = f"[{damage['reason']}]{_zeros(damage)}"
+            yield f"    {damage['file']}, byte {damage['position']}, {damage['length']} bytes {reason}"
         if len(one.damage) > _MOST:
             yield f"    and {_number(len(one.damage) - _MOST, 'place', 'places')} more"
     if one.missing and _tells_missing(one):

@@ -71,7 +71,9 @@ def find(given: Iterable[Any], topic: str | None = None, partition: int | None =
     for one in given:
         for opened in _open(one, left_out):
             if isinstance(opened, Log | LogDir):
-                left_out += [(os.path.join(opened.path, name), _why(opened, name, why)) for name, why in opened.left_out]
+                left_out += [
+                    (os.path.join(opened.path, name), _why(opened, name, why)) for name, why in opened.left_out
+                ]
             if isinstance(opened, LogDir):
                 left_out += _small_files(opened.path)
             for log in storage.logs(opened):
