@@ -49,9 +49,9 @@ def test_damage_is_one_screen_with_the_next_command(run: Here, damaged: Path) ->
     ran = run("verify", damaged)
     lines = ran.out.decode().splitlines()
     assert ran.status == 1 and ran.err == "" and len(lines) <= 40
-    assert lines[0] == "DAMAGED: 1 place, 136 B lost, offsets 5 to 9 lost"
+    assert lines[0] == "DAMAGED: 1 place, 136 B lost, at most 20 offsets (15 in gaps)"
     table = [line.split() for line in lines if line.startswith(("orders-0 ", "gap-0 ", "odd-0 ", "fine-"))]
-    assert [row[:2] for row in table[:3]] == [["orders-0", "DAMAGED"], ["gap-0", "error"], ["odd-0", "anomaly"]]
+    assert [row[:2] for row in table[:3]] == [["gap-0", "error"], ["orders-0", "DAMAGED"], ["odd-0", "anomaly"]]
     assert "and 23 more, all ok: --all prints them" in lines
     assert any("bytes 136 to 271: offsets 5 to 9 lost; crc_mismatch" in line for line in lines)
     assert f"next: kafkarec salvage {damaged}/orders-0 -o rescued/orders-0" in lines
@@ -77,7 +77,9 @@ def test_exit_status(run: Here, damaged: Path, tmp_path: Path) -> None:
         ((SEGMENTS / "txn-0" / f"{30:020}.index",), 2, "name the .log beside it"),
         ((), 2, "PATH"),
         ((damaged, "--threads", "0"), 2, "1 to 256"),
-        ((damaged, "--frobnicate"), 2, "--frobnicate"),
+        ((damaged, "--frobnicate"), 2, "unrecognized arguments: --frobnicate (see kafkarec verify --help)"),
+        ((damaged, "--thread", "2"), 2, "did you mean --threads? (see kafkarec verify --help)"),
+        ((damaged, "--format", "pdf"), 2, "(see kafkarec verify --help)"),
     ):
         ran = run("verify", *words)
         assert (ran.status, ran.out) == (status, b"") and told in ran.complaint
@@ -90,14 +92,16 @@ def test_several_paths_and_standard_input(run: Here, damaged: Path) -> None:
     assert ran.status == 1 and b"orders-0" in ran.out and b"fine-3" in ran.out
     piped = own_process("verify", "-", stdin=good(0) + BAD)
     assert piped.status == 1 and b"bytes 136 to 271" in piped.out and not piped.err
+    assert b"\nstandard input: 272 B in 1 file" in piped.out
 
 
 def test_json_is_the_whole_report(run: Here, damaged: Path) -> None:
     ran = run("verify", damaged, "--format", "json", "--sequences")
     told = json.loads(ran.out)
     assert ran.status == 1 and told["state"] == "damaged" and not told["ok"]
-    assert [one["state"] for one in told["partitions"]][:3] == ["damaged", "error", "anomaly"]
-    first = told["partitions"][0]
+    assert [one["state"] for one in told["partitions"]][:3] == ["error", "damaged", "anomaly"]
+    assert [one["lost_offsets"] for one in told["partitions"]][:3] == [15, 5, 0]  # worst first
+    first = told["partitions"][1]
     assert (first["topic"], first["partition"], first["lost_offsets"]) == ("orders", 0, 5)
     assert first["files"][0]["ranges"] == [["good", 0, 136], ["damaged", 136, 136], ["good", 272, 136]]
     assert first["gaps"][0]["why"] == "lost"

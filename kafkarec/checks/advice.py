@@ -28,9 +28,12 @@ def next_steps(report: Report) -> list[str]:
         again = f"kafkarec verify --max-decompressed-bytes 1g {_quoted(report.path)}"
         steps.append(f"{again}   (payloads above the limit were not read)")
     damaged = [one for one in report.partitions if one.places and one.total("batches")]
-    steps += _several(damaged, lambda one: f"kafkarec salvage {_quoted(one.path)} -o {_quoted(_target(one))}")
+    salvage = _salvage(report, damaged)
+    steps += salvage
+    steps += _found_elsewhere(report)
     rest = [one for one in report.partitions if one not in damaged]
-    steps += _several([one for one in rest if _is_of_indexes(one, ERROR)], _reindex)
+    anew = len(salvage) == 1 < len(damaged)  # all partitions are copied, with new indexes
+    steps += _several([] if anew else [one for one in rest if _is_of_indexes(one, ERROR)], _reindex)
     steps += _several(
         [one for one in rest if _kinds(one) & _COMPARE],
         lambda one: f"kafkarec diff {_quoted(one.path)} REPLICA   (the same partition from another broker)",
@@ -41,6 +44,37 @@ def next_steps(report: Report) -> list[str]:
     )
     if not steps:
         steps += _explained(report)
+    return steps
+
+
+def _salvage(report: Report, damaged: list[PartitionReport]) -> list[str]:
+    """One command for all of them, where they lie in one data folder."""
+    folder = report.path.rstrip("/")
+    if len(damaged) > 1 and all(os.path.dirname(one.path.rstrip("/")) == folder for one in damaged):
+        told = f"{len(damaged)} partitions are damaged; the others are copied as they are"
+        return [f"kafkarec salvage {_quoted(folder)} -o rescued   ({told})"]
+    return _several(damaged, lambda one: f"kafkarec salvage {_quoted(one.path)} -o {_quoted(_target(one))}")
+
+
+def _found_elsewhere(report: Report) -> list[str]:
+    """Batches that lie outside of the logs: what is missing in one of them, or what says more of itself."""
+    if report.state not in ("damaged", ERROR) and report.files:
+        return []
+    strays = [(str(one.file), one.offset) for one in report.findings if one.kind == "batches_left_out"]
+    steps, told = [], set()
+    for path, base in strays[:_MOST]:
+        for one in report.partitions:
+            if one.topic and one.partition is not None and any(first == base for first, _ in one.missing):
+                target = _quoted(os.path.join("merged", os.path.basename(one.name)))
+                steps.append(
+                    f"kafkarec salvage {_quoted(one.path)} {_quoted(path)} --topic {_quoted(one.topic)} "
+                    f"--partition {one.partition} -o {target}   ({one.name} lacks offset {base}, where this begins)"
+                )
+                told.add(path)
+    rest = [path for path, _ in strays if path not in told]
+    if rest:
+        more = f"   (and {len(rest) - _MOST} more)" if len(rest) > _MOST else ""
+        steps.append(f"kafkarec verify {' '.join(map(_quoted, rest[:_MOST]))}{more}")
     return steps
 
 

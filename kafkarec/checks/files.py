@@ -7,14 +7,14 @@ That equation is tested for every file, and so is that no two batches overlap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol
 
 from ..faults import Damage
 from ..records import RecordColumns
-from . import headers, payloads, records
+from . import headers, markers, payloads, records
 from .epochs import EpochTrack
 from .notes import Notebook, Place
 from .offsets import OffsetTrack
@@ -24,6 +24,9 @@ from .rows import Rows
 
 MOST_DAMAGE = 50_000
 _BLOCK = 1 << 20
+_PAGE = 4096
+_LOOKED_AT = 1000
+_FEWEST_ZEROS = 17  # up to the magic: no batch begins so
 
 Progress = Callable[[int], None]
 
@@ -56,6 +59,8 @@ class FileFacts:
     unreadable_bytes: int = 0
     unread: int = 0
     transactional: bool = False
+    last_batch: tuple[int, int] | None = None
+    zeros: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def is_log(self) -> bool:
@@ -97,6 +102,7 @@ class FileFacts:
             ranges=self._ranges(),
             damage=tuple(self.damage),
             damage_left_out=self.damage_left_out,
+            zeros=tuple(self.zeros),
             findings=tuple(self.notes),
         )
 
@@ -185,6 +191,7 @@ def _sum_up(facts: FileFacts, rows: Rows) -> None:
     facts.batches += len(rows)
     facts.records += sum(1 if count is None else count for count in rows["record_count"])
     facts.transactional = facts.transactional or any(rows["is_transactional"])
+    facts.last_batch = rows["position"][-1], rows["size_in_bytes"][-1]
 
 
 def _judge(facts: FileFacts, segment: Any) -> None:
@@ -197,15 +204,23 @@ def _judge(facts: FileFacts, segment: Any) -> None:
         facts.unread = max(size - told, 0)
         facts.unreadable_bytes += facts.unread
     if not size and "unreadable_file" not in notes:
-        notes.add("empty_file", "no bytes")
+        notes.add("snapshot_incomplete" if markers.is_snapshot(facts.name) else "empty_file", "no bytes")
     if facts.damage and not facts.batches:
         notes.add("no_log", f"no batch in the whole file{_looks_like(segment)}")
+    facts.zeros = list(_zeros(segment, facts.damage[:_LOOKED_AT]))
     if facts.remaining:
         at = size - facts.remaining
         facts.preallocated = _is_zero(segment, at, facts.remaining)
         kind = "preallocated" if facts.preallocated else "cut_tail"
         what = "zeros behind the last batch" if facts.preallocated else "bytes of a batch that was cut"
-        notes.add(kind, f"{facts.remaining} {what}", Place(at, facts.offsets.next))
+        detail = f"{facts.remaining} {what}"
+        if markers.is_snapshot(facts.name):
+            notes.add("snapshot_incomplete", f"{detail}, and nothing is ever appended to such a file", Place(at))
+        else:
+            notes.add(kind, detail, Place(at, facts.offsets.next))
+    elif markers.is_snapshot(facts.name) and facts.last_batch and not _has_footer(segment, *facts.last_batch):
+        place = Place(facts.last_batch[0])
+        notes.add("snapshot_incomplete", "the last record is no SNAPSHOT_FOOTER: the end is missing", place)
     first, base = facts.offsets.first, facts.begin
     if facts.is_log and first is not None and first < base:
         notes.add("offset_below_file_name", f"offset {first} in a file of base offset {base}", Place(offset=first))
@@ -228,6 +243,31 @@ def _looks_like(segment: Any) -> str:
     except OSError:
         return ""
     return next((f"; it looks like {what}" for start, what in _OTHERS.items() if head.startswith(start)), "")
+
+
+def _has_footer(segment: Any, position: int, size: int) -> bool:
+    try:
+        return markers.ends_with_footer(segment.raw(position, size))
+    except OSError:
+        return True  # told as what it is
+
+
+def _zeros(segment: Any, damage: Iterable[Damage]) -> Iterator[tuple[int, int]]:
+    """(position, length) of the zeros that damage begins with: a page that was never written, or wiped."""
+    for one in damage:
+        if one.reason == "unreadable":
+            continue
+        at, left = one.position, one.length
+        try:
+            while left > 0 and (block := bytes(segment.raw(at, min(left, _PAGE if at == one.position else _BLOCK)))):
+                zeros = len(block) - len(block.lstrip(b"\0"))
+                at, left = at + zeros, left - zeros
+                if zeros < len(block):
+                    break
+        except OSError:
+            continue
+        if at - one.position >= _FEWEST_ZEROS:
+            yield one.position, at - one.position
 
 
 def _is_zero(segment: Any, position: int, length: int) -> bool:

@@ -14,10 +14,10 @@ from ..errors import REASONS
 from ..faults import Damage
 from . import advice
 from .kinds import ERROR, KINDS, SEVERITIES
-from .notes import Finding
+from .notes import Finding, counted
 from .page_style import STYLE
 from .report import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, FileReport, PartitionReport, Range, Report
-from .text import amount, lost_in_short, offsets, sides, verdict
+from .text import amount, lost_in_short, offsets, sides, verdict, zeros_of
 
 _WIDTH = 1000
 _LEAST = 3
@@ -49,7 +49,7 @@ def render(report: Report) -> Iterator[str]:
     for number, one in enumerate(shown[:_MOST_SECTIONS]):
         yield from _section(one, number)
     if len(shown) > _MOST_SECTIONS:
-        yield f"<p>{len(shown) - _MOST_SECTIONS} more partitions with findings are in --format json.</p>\n"
+        yield f"<p>{_more(len(shown) - _MOST_SECTIONS, 'partition')} with findings: in --format json.</p>\n"
     if report.own_findings:
         yield "<section><h2>Around them</h2>\n"
         yield from _findings(report.own_findings)
@@ -85,7 +85,7 @@ def _overview(partitions: Sequence[PartitionReport]) -> Iterator[str]:
             amount(one.total("size")),
             one.total("records"),
             one.places or "",
-            one.total("damaged_bytes") + one.total("unreadable_bytes") or "",
+            one.lost_bytes or "",
             lost_in_short(one),
         )
         cells = "".join(f"<td class=n>{_text(number)}</td>" for number in numbers)
@@ -94,7 +94,7 @@ def _overview(partitions: Sequence[PartitionReport]) -> Iterator[str]:
         yield f"<td class=map>{strip}</td>{cells}</tr>\n"
     yield "</tbody></table></div>\n"
     if len(partitions) > _MOST_ROWS:
-        yield f"<p>{len(partitions) - _MOST_ROWS} more, none of them worse.</p>\n"
+        yield f"<p>{len(partitions) - _MOST_ROWS} more, and none of them is worse.</p>\n"
     yield "</section>\n"
 
 
@@ -118,7 +118,7 @@ def _section(one: PartitionReport, number: int) -> Iterator[str]:
         if file.damage:
             yield from _damage(file)
     if len(one.files) > _MOST_ROWS:
-        yield f"<p>{len(one.files) - _MOST_ROWS} more files.</p>\n"
+        yield f"<p>{_more(len(one.files) - _MOST_ROWS, 'file')}.</p>\n"
     yield from _findings(one.findings)
     yield "</section>\n"
 
@@ -127,7 +127,7 @@ def _sums(file: FileReport) -> str:
     span = "no offsets"
     if file.first_offset is not None and file.next_offset is not None:
         span = f"offsets {file.first_offset} to {file.next_offset - 1}"
-    return f"{amount(file.size)}, {file.batches} good batches, {file.records} records, {span}"
+    return f"{amount(file.size)}, {counted(file.batches, 'good batch')}, {counted(file.records, 'record')}, {span}"
 
 
 def _strip(ranges: Sequence[Range], size: int) -> str:
@@ -165,16 +165,20 @@ def _damage(file: FileReport) -> Iterator[str]:
     yield f"<div class='wide'><table><thead><tr>{titles}</tr></thead><tbody>\n"
     for one in file.damage[:_MOST_ROWS]:
         yield f"<tr><td class=n>{one.position}</td><td class=n>{one.length}</td><td>{_text(offsets(one))}</td>"
-        yield f"<td><code>{_text(one.reason)}</code></td><td>{_text(_said(one))}</td></tr>\n"
+        yield f"<td><code>{_text(one.reason)}</code></td><td>{_text(_said(one, file))}</td></tr>\n"
     yield "</tbody></table></div>\n"
     if file.places > _MOST_ROWS:
-        yield f"<p>{file.places - _MOST_ROWS} more places.</p>\n"
+        yield f"<p>{_more(file.places - _MOST_ROWS, 'place')}.</p>\n"
 
 
-def _said(one: Damage) -> str:
-    """The reason's sentence and both sides; the place stands in the row already."""
-    told = sides(one)
+def _said(one: Damage, file: FileReport) -> str:
+    """The reason's sentence and both sides; the place stands in the row already. Zeros are called zeros."""
+    told = zeros_of(one, file) or sides(one)
     return f"{REASONS[one.reason].sentence}: {told}" if told else REASONS[one.reason].sentence
+
+
+def _more(count: int, what: str) -> str:
+    return f"{count} more {counted(count, what).partition(' ')[2]}"
 
 
 def _findings(findings: Sequence[Finding]) -> Iterator[str]:
@@ -191,4 +195,4 @@ def _findings(findings: Sequence[Finding]) -> Iterator[str]:
         yield f"<td>{_text(one.detail)} <code>{one.kind}</code></td><td>{_text(KINDS[one.kind].advice)}</td></tr>\n"
     yield "</tbody></table></div>\n"
     if len(ordered) > _MOST_ROWS:
-        yield f"<p>{len(ordered) - _MOST_ROWS} more findings.</p>\n"
+        yield f"<p>{_more(len(ordered) - _MOST_ROWS, 'finding')}.</p>\n"

@@ -51,6 +51,7 @@ KINDS: dict[str, Kind] = {
         # files
         unreadable_file=("the file cannot be opened or read", "copy the disk with ddrescue, then verify the copy"),
         unreadable_folder=("a folder cannot be listed: nothing of it was verified", "look at its rights, and the disk"),
+        snapshot_incomplete=("a KRaft snapshot does not end with its footer", "take another snapshot, or a voter's"),
         duplicate_segment=("two files hold the same base offset", "keep one of them"),
         # epochs
         epoch_goes_back=("the partition leader epoch goes down", "compare with a replica: kafkarec diff"),
@@ -108,9 +109,10 @@ KINDS: dict[str, Kind] = {
         no_log=("a file without any batch", "kafkarec ls shows what is what"),
         empty_file=("the file is empty", "nothing, if the log was just rolled"),
         file_left_out=("left out, on purpose", "nothing"),
+        batches_left_out=("record batches lie where no broker looks for them", "name the file itself"),
         offsets_compacted=("offsets are missing as in any compacted log", "nothing"),
         gaps_explained=("offset gaps, by what explains them", "nothing"),
-        records_not_walked=("records were not walked byte by byte", "kafkarec verify --deep does"),
+        records_not_walked=("records were not searched for what Kafka reads in silence", "kafkarec verify --deep"),
     ),
     # indexes, snapshots and checkpoints: each may be an error, an anomaly or a note
     **{_BESIDE.get(check, check): Kind(ERROR, f"does not hold: {holds}", _REINDEX) for check, holds in CHECKS.items()},

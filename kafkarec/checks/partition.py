@@ -23,8 +23,9 @@ from .report import PartitionReport
 _ALWAYS_COMPACTED = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
-def put_together(log: Any, facts: LogFacts, cleaned: bool | None) -> PartitionReport:
-    """`facts`: of all segments, in order. `cleaned`: what the data folder knows of the cleaner, None: nothing."""
+def put_together(log: Any, facts: LogFacts, cleaned: bool | None, known_end: int = 0) -> PartitionReport:
+    """`facts`: of all segments, in order. `cleaned`: what the data folder knows of the cleaner, None: nothing.
+    `known_end`: the log went up to here once, by the data folder's checkpoints."""
     notes, files = Notebook(), facts.files
     in_order = [one for one in files if one.is_log]
     _name_the_ends(in_order)
@@ -46,6 +47,8 @@ def put_together(log: Any, facts: LogFacts, cleaned: bool | None) -> PartitionRe
     notes.take(facts.beside, COMPARED if any(one.damage for one in files) else ())
     if any(one.transactional for one in files) and all(map(sidefiles.is_local, log.segments)):
         sidefiles.check_transactions(log, notes)
+    lost = [] if compacted else between
+    holes = [one.offsets for one in files if one.is_log] if compacted is False else []
     return PartitionReport(
         path=str(log.path),
         topic=log.topic,
@@ -53,7 +56,19 @@ def put_together(log: Any, facts: LogFacts, cleaned: bool | None) -> PartitionRe
         files=tuple(one.report() for one in files),
         own_findings=tuple(notes),
         gaps=tuple(explained),
+        missing=tuple(
+            sorted((gap.first, gap.last) for gaps_of in (lost, *(one.gaps for one in holes)) for gap in gaps_of)
+        ),
+        missing_offsets=sum(gap.length for gap in lost) + sum(one.gap_offsets for one in holes),
+        beyond_end=_beyond(in_order, known_end),
     )
+
+
+def _beyond(files: Sequence[FileFacts], known_end: int) -> int:
+    """How many offsets are above the highest that is there, or is told by damage."""
+    ends = [one.offsets.next or one.begin for one in files]
+    ends += [damage.lost_to + 1 for one in files for damage in one.damage if damage.lost_to is not None]
+    return max(known_end - max(ends), 0) if ends else 0
 
 
 def _explained(

@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .. import control
 from ..codecs import CodecError, decompress
 from ..codecs.oddities import oddities
-from ..control import ControlRecordType
-from ..errors import KafkaRecordError
-from ..reader import decode
-from . import messages, records
+from . import markers, messages, records
 from .headers import HEADER_BYTES
 from .notes import Notebook, Place
 from .rows import Rows
@@ -61,6 +57,7 @@ def check(rows: Rows, raw: Raw, wishes: Wishes, notes: Notebook) -> None:
     counts, controls = rows["record_count"], rows["is_control"]
     if not (wishes.deep or any(codecs) or any(controls) or 0 in counts or min(magics) < 2):
         return
+    controls_here: list[tuple[memoryview, Place]] = []
     columns = zip(rows["position"], rows["size_in_bytes"], codecs, magics, counts, controls, strict=True)
     for row, (position, size, codec, magic, count, is_control) in enumerate(columns):
         empty = magic == 2 and size == HEADER_BYTES
@@ -78,7 +75,8 @@ def check(rows: Rows, raw: Raw, wishes: Wishes, notes: Notebook) -> None:
         else:
             _modern(batch, codec, count, wishes, notes, place)
         if is_control and count:
-            _control(batch, notes, place)
+            controls_here.append((batch, place))
+    markers.check(controls_here, notes)
 
 
 def _modern(
@@ -126,22 +124,3 @@ def _legacy(
     except CodecError:
         return
     messages.check_inner(content, magic, notes, place)
-
-
-def _control(batch: memoryview, notes: Notebook, place: Place) -> None:
-    """What a read_committed consumer and a KRaft controller must be able to read."""
-    try:
-        found = decode(batch, columns=["offset", "key", "value"], control=True, check_crcs=False)
-    except KafkaRecordError:
-        return
-    for record in found:
-        here = place._replace(offset=record.offset)
-        try:
-            parsed = control.parse(record.key, record.value)
-        except KafkaRecordError as error:
-            notes.add("control_record_unreadable", str(error), here)
-            continue
-        if isinstance(parsed, control.UnknownControlRecord):
-            notes.add("control_type_unknown", f"control record type {parsed.type_id}", here)
-        elif parsed.version > (parsed.type is ControlRecordType.LEADER_CHANGE):
-            notes.add("control_version_newer", f"{parsed.type.name} in version {parsed.version}", here)

@@ -39,6 +39,7 @@ class FileReport:
     size, good_bytes, damaged_bytes, unreadable_bytes, remaining: int   bytes; remaining is a cut tail or preallocated
     batches, records: int       good batches; records as their batches declare them (an outer message of magic 0, 1: 1)
     first_offset, next_offset   of the good batches, None where there is none
+    zeros                       (position, length) of the zeros that a damaged range begins with
     """
 
     path: str
@@ -56,6 +57,7 @@ class FileReport:
     ranges: tuple[Range, ...] = ()
     damage: tuple[Damage, ...] = ()
     damage_left_out: int = 0
+    zeros: tuple[tuple[int, int], ...] = ()
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -78,6 +80,7 @@ class FileReport:
             "state": self.state,
             "ranges": [[one.state, one.position, one.length] for one in self.ranges],
             "damage": [one._asdict() for one in self.damage],
+            "zeros": [list(one) for one in self.zeros],
             "findings": [one.to_dict() for one in self.findings],
         }
 
@@ -87,6 +90,10 @@ class PartitionReport:
     """One log. `own_findings` hold between its files; `findings` has those of its files too.
 
     gaps: with sequences=True each gap in the offsets, and what explains it (`.why`)
+    missing: (first, last) offsets that are gone with all bytes of theirs: segments that are not there, holes in a log
+        that was never cleaned, the first 1000 of each file
+    missing_offsets: how many these are in all
+    beyond_end: so many offsets above the log's end were there once, as the data folder's checkpoints say
     """
 
     path: str
@@ -95,6 +102,9 @@ class PartitionReport:
     files: tuple[FileReport, ...] = ()
     own_findings: tuple[Finding, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    missing: tuple[tuple[int, int], ...] = ()
+    missing_offsets: int = 0
+    beyond_end: int = 0
 
     @property
     def name(self) -> str:
@@ -120,9 +130,16 @@ class PartitionReport:
 
     @property
     def lost_offsets(self) -> int:
-        """At most so many offsets are lost to damage, as far as the offsets around it tell; see `lost_at_an_end`."""
+        """At most so many offsets are lost: to damage, as far as the offsets around it tell (see `lost_at_an_end`),
+        in `missing`, and above the log's end."""
         spans = {(one.lost_from, one.lost_to) for one in self.damage}  # ranges in a row share theirs
-        return sum(max(last - first + 1, 0) for first, last in spans if first is not None and last is not None)
+        known = sum(max(last - first + 1, 0) for first, last in spans if first is not None and last is not None)
+        return known + self.missing_offsets + self.beyond_end
+
+    @property
+    def lost_bytes(self) -> int:
+        """Bytes that are there and give no batch: damaged and unreadable ones."""
+        return self.total("damaged_bytes") + self.total("unreadable_bytes")
 
     @property
     def lost_at_an_end(self) -> bool:
@@ -141,6 +158,8 @@ class PartitionReport:
             "state": self.state,
             "lost_offsets": self.lost_offsets,
             "lost_at_an_end": self.lost_at_an_end,
+            "missing_offsets": self.missing_offsets,
+            "beyond_end": self.beyond_end,
             "files": [file.to_dict() for file in self.files],
             "findings": [one.to_dict() for one in self.own_findings],
             "gaps": [asdict(gap) for gap in self.gaps],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -67,10 +67,16 @@ def verify(
             threads or (1 if local else REMOTE_THREADS), processes if local and sizes >= WORTH_A_FORK else 1
         )
         facts = examine_all(logs, wishes, sequences, workers, progress)
-        partitions = [_put_together(x, log, one) for log, one in zip(logs, facts, strict=True)]
+        ends = sidefiles.known_ends(x) if isinstance(x, LogDir) else {}
+        partitions = [_put_together(x, log, one, ends) for log, one in zip(logs, facts, strict=True)]
         own = _around(x, wishes, partitions)
-    partitions.sort(key=lambda one: (STATES.index(one.state), -one.places, one.name))
+    partitions.sort(key=_worst_first)
     return Report(str(x.path), tuple(partitions), own, time.monotonic() - begin)
+
+
+def _worst_first(one: PartitionReport) -> tuple[int, int, int, int, str]:
+    """By what is lost: offsets, then bytes."""
+    return -one.lost_offsets, -one.lost_bytes, STATES.index(one.state), -one.places, one.name
 
 
 def _size(segment: Any) -> int:
@@ -80,19 +86,23 @@ def _size(segment: Any) -> int:
         return 0
 
 
-def _put_together(x: Any, log: Any, facts: LogFacts) -> PartitionReport:
+def _put_together(x: Any, log: Any, facts: LogFacts, ends: Mapping[tuple[str, int], int]) -> PartitionReport:
     offsets = partition.cleaner_offsets(x if isinstance(x, LogDir) else os.path.dirname(os.path.abspath(log.path)))
     cleaned = None
     if offsets is not None and log.topic is not None:
         cleaned = (log.topic, log.partition) in offsets
-    return partition.put_together(log, facts, cleaned)
+    return partition.put_together(log, facts, cleaned, ends.get((log.topic, log.partition), 0))
 
 
 def _around(x: Any, wishes: Wishes, partitions: Sequence[PartitionReport]) -> tuple[Finding, ...]:
     """What holds for the whole."""
     notes = Notebook()
     if not wishes.deep and partitions:
-        notes.add("records_not_walked", "records were not walked byte by byte (more than 32 MiB)")
+        notes.add(
+            "records_not_walked",
+            "all is checked but what Kafka reads in silence within a record (varints longer than need be, unused "
+            "bits): it takes longer, and there are more than 32 MiB; --deep looks for that, too",
+        )
     if isinstance(x, LogDir):
         sidefiles.check_folder(x, partitions, notes)
     return tuple(notes)

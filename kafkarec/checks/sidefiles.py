@@ -8,14 +8,21 @@ from typing import Any, NamedTuple
 
 from ..errors import KafkaRecordError
 from ..indexes import check as index_check
-from ..indexes import txn_index
+from ..indexes import offset_checkpoints, txn_index
 from ..storage.folders import LocalFolder
+from . import strays
 from .kinds import ANOMALY, ERROR, NOTE, kind_of
 from .notes import Notebook, Place
 from .report import PartitionReport
 
 _SEVERITIES = {index_check.ERROR: ERROR, index_check.WARNING: ANOMALY, index_check.NOTE: NOTE}
 _LISTED = 20
+# How names.explain begins where a name is none of Kafka's.
+_FOREIGN = ("no partition folder", "not a name that Kafka gives")
+# These say how far a log went once; log-start-offset-checkpoint may rightly be ahead of it.
+_TELL_THE_END = (
+    "replication-offset-checkpoint", "recovery-point-offset-checkpoint", "cleaner-offset-checkpoint",
+)  # fmt: skip
 
 
 def check_log(log: Any) -> Notebook:
@@ -32,10 +39,18 @@ def check_log(log: Any) -> Notebook:
 
 
 def _left_out(folder: Any, notes: Notebook) -> None:
-    """What was no part of it; a folder that rights or the disk keep from us is worse than that."""
+    """What was no part of it; a folder that rights or the disk keep from us is worse than that. Batches in what Kafka
+    gave no name, such as fsck's lost+found, may be the segment that is missing elsewhere."""
     for one in folder.left_out:
-        kind = "unreadable_folder" if one.why.startswith("cannot be listed") else "file_left_out"
-        notes.add(kind, f"{one.name}: {one.why}")
+        found = strays.look(os.path.join(str(folder.path), one.name)) if one.why.startswith(_FOREIGN) else ()
+        told = False
+        for path, base in found:
+            detail = f"holds record batches, from offset {base} on, and was left out"
+            notes.add("batches_left_out", detail, Place(offset=base), file=path)
+            told = True
+        if not told:
+            kind = "unreadable_folder" if one.why.startswith("cannot be listed") else "file_left_out"
+            notes.add(kind, f"{one.name}: {one.why}")
 
 
 class _Reach(NamedTuple):
@@ -73,6 +88,20 @@ def check_folder(folder: Any, partitions: Iterable[PartitionReport], notes: Note
         notes.add("sidefiles_unchecked", f"the folder's own files could not be compared: {error}")
 
 
+def known_ends(folder: Any) -> dict[tuple[str, int], int]:
+    """How far each log went once, by the checkpoints of a data folder: the highest offset that one of them names."""
+    ends: dict[tuple[str, int], int] = {}
+    for name in _TELL_THE_END:
+        try:
+            data = folder.folder_file(name)
+            offsets = {} if data is None else offset_checkpoints.read(data)
+        except (OSError, KafkaRecordError):
+            continue  # check_folder tells it
+        for place, offset in offsets.items():
+            ends[place.topic, place.partition] = max(offset, ends.get((place.topic, place.partition), 0))
+    return ends
+
+
 def is_local(segment: Any) -> bool:
     """Whether reading it again costs next to nothing."""
     return isinstance(segment._folder, LocalFolder)
@@ -91,13 +120,15 @@ def _take(findings: Iterable[index_check.Finding], folder: str, notes: Notebook)
 
 def check_transactions(log: Any, notes: Notebook) -> None:
     """Those that hang. The log may be a copy of a moment: an open one alone is nothing to tell."""
+    from ..cli.txntext import lasting
+
     try:
         hanging = log.transactions().hanging
     except (OSError, KafkaRecordError) as error:
         notes.add("sidefiles_unchecked", f"the log's transactions could not be followed: {error}")
         return
     for txn in hanging[:_LISTED]:
-        age = "" if txn.duration_ms is None else f", open for {txn.duration_ms / 60_000:.0f} minutes of the log's time"
+        age = "" if txn.duration_ms is None else f", open for {lasting(txn.duration_ms)} of the log's time"
         detail = f"producer {txn.producer_id} epoch {txn.producer_epoch} since offset {txn.first_offset}{age}"
         notes.add("transaction_hanging", detail, Place(offset=txn.first_offset))
     if len(hanging) > _LISTED:

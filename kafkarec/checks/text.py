@@ -12,7 +12,7 @@ from ..cli.table import render as laid_out
 from ..cli.table import safe
 from ..faults import Damage
 from . import advice
-from .kinds import ANOMALY, ERROR, NOTE
+from .kinds import ANOMALY, ERROR, NOTE, SEVERITIES
 from .notes import Finding, counted
 from .report import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, FileReport, PartitionReport, Report
 
@@ -45,8 +45,8 @@ def render(report: Report, everything: bool = False) -> str:
     for one in shown[: room.in_detail]:
         parts.append("\n".join(_detail(one, lines, everything or len(report.partitions) == 1)) + "\n")
     if len(shown) > room.in_detail:
-        parts.append(f"and {len(shown) - room.in_detail} more partitions with findings: --all prints them\n")
-    own = [line for one in report.own_findings for line in _finding(one)]
+        parts.append(f"and {_more(len(shown) - room.in_detail, 'partition', ' with findings')}\n")
+    own = [line for one in sorted(report.own_findings, key=_by_severity) for line in _finding(one)]
     if own:
         parts.append("\n".join(own[: room.lines]) + "\n")
     parts.append(_next(report))
@@ -60,9 +60,9 @@ def verdict(report: Report) -> str:
         sums += f" of {len(report.partitions)} partitions"
     held = f"{counted(report.total('batches'), 'good batch')}, {counted(report.total('records'), 'record')}"
     speed = f" ({report.total('size') / report.seconds / 1e6:.0f} MB/s)" if report.seconds > 0.5 else ""
-    told = f"{safe(report.path)}: {sums}, {held}, read in {report.seconds:.1f} s{speed}"
+    told = f"{_named(report)}: {sums}, {held}, read in {report.seconds:.1f} s{speed}"
     if not report.files:
-        return f"NOTHING TO VERIFY: {safe(report.path)} holds no segment"
+        return f"NOTHING TO VERIFY: {_named(report)} holds no segment"
     if report.state == "damaged":
         bad = report.total("damaged_bytes") + report.total("unreadable_bytes")
         places = sum(one.places for one in report.partitions)
@@ -72,6 +72,8 @@ def verdict(report: Report) -> str:
         head = f"COULD NOT READ ALL: {missed}; the rest is not damaged"
     elif report.state == ERROR:
         head = f"NOT RIGHT: every batch can be read, but there {_there(_count(report.findings, ERROR), 'error')}"
+        lost = sum(one.lost_offsets for one in report.partitions)
+        head += f"; {counted(lost, 'offset')} lost{_apart(report.partitions)}" if lost else ""
     elif report.state == ANOMALY:
         head = f"NOT DAMAGED, with {counted(_count(report.findings, ANOMALY), 'oddity')} that Kafka reads in silence"
     elif not report.total("batches"):
@@ -81,15 +83,29 @@ def verdict(report: Report) -> str:
     return f"{head}\n{told}"
 
 
+def _named(report: Report) -> str:
+    return "standard input" if report.path == "-" else safe(report.path)
+
+
 def _all_lost(partitions: Sequence[PartitionReport]) -> str:
     spans = {(one.file, one.lost_from, one.lost_to): one for partition in partitions for one in partition.damage}
-    if len(spans) == 1:
+    apart = _apart(partitions)
+    if len(spans) == 1 and not apart:
         return offsets(*spans.values())
     known = sum(one.lost_offsets for one in partitions)
     open_end = any(one.lost_at_an_end for one in partitions)
     if not known and open_end:
         return "how many offsets is not known"
-    return f"at most {counted(known, 'offset')}" + (", and those at a log's end" if open_end else "")
+    return f"at most {counted(known, 'offset')}{apart}" + (", and those at a log's end" if open_end else "")
+
+
+def _apart(partitions: Sequence[PartitionReport]) -> str:
+    """Of the offsets lost, those without a damaged byte."""
+    missing = sum(one.missing_offsets for one in partitions)
+    beyond = sum(one.beyond_end for one in partitions)
+    parts = [f"{missing} in gaps"] if missing else []
+    parts += [f"{beyond} above a log's end"] if beyond else []
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _count(findings: Sequence[Finding], severity: str) -> int:
@@ -112,7 +128,7 @@ def _table(partitions: Sequence[PartitionReport], most: int) -> str:
         ("bytes", [amount(one.total("size")) for one in shown]),
         ("records", [str(one.total("records")) for one in shown]),
         ("places", [str(one.places or "-") for one in shown]),
-        ("bytes lost", [str(one.total("damaged_bytes") + one.total("unreadable_bytes") or "-") for one in shown]),
+        ("bytes lost", [str(one.lost_bytes or "-") for one in shown]),
         ("offsets lost", [lost(one) for one in shown]),
         ("errors", [findings(one, ERROR) for one in shown]),
         ("anomalies", [findings(one, ANOMALY) for one in shown]),
@@ -121,7 +137,8 @@ def _table(partitions: Sequence[PartitionReport], most: int) -> str:
     text = laid_out(columns)
     if rest:
         bad = sum(one.state != "ok" for one in rest)
-        text += f"and {len(rest)} more, {f'{bad} of them not ok' if bad else 'all ok'}: --all prints them\n"
+        how = (f"{bad} of them not ok" if len(rest) > 1 else "not ok") if bad else "all ok" if len(rest) > 1 else "ok"
+        text += f"and {len(rest)} more, {how}: --all prints {_them(len(rest))}\n"
     return text
 
 
@@ -132,14 +149,13 @@ def _detail(one: PartitionReport, most: int, notes: bool) -> list[str]:
     for file in files[: max(most // 6, 1)]:
         lines += ["", *_damage(file, max(most // max(min(len(files), 2), 1) - 3, 2))]
     if len(files) > max(most // 6, 1):
-        lines.append(f"  and {len(files) - max(most // 6, 1)} more damaged files: --all prints them")
-    order = {ERROR: 0, ANOMALY: 1, NOTE: 2}
-    found = sorted((f for f in one.findings if notes or f.severity != NOTE), key=lambda f: order[f.severity])
+        lines.append(f"  and {_more(len(files) - max(most // 6, 1), 'damaged file')}")
+    found = sorted((f for f in one.findings if notes or f.severity != NOTE), key=_by_severity)
     told = [line for finding in _merged(found) for line in _finding(finding)]
     if told:
         lines += ["", *told[:most]]
     if len(told) > most:
-        lines.append(f"  and {len(told) - most} more findings: --all prints them")
+        lines.append(f"  and {_more(len(told) - most, 'finding')}")
     lines += _gaps(one, most)
     return [*head, *lines] if lines else []
 
@@ -151,7 +167,7 @@ def _gaps(one: PartitionReport, most: int) -> list[str]:
         span = f"offset {gap.first}" if gap.length == 1 else f"offsets {gap.first} to {gap.last}"
         lines.append(f"  gap      {span}: {gap.why}")
     if len(one.gaps) > most:
-        lines.append(f"  and {len(one.gaps) - most} more gaps: --all prints them")
+        lines.append(f"  and {_more(len(one.gaps) - most, 'gap')}")
     return ["", *lines] if lines else []
 
 
@@ -178,11 +194,11 @@ def _damage(file: FileReport, most: int) -> list[str]:
         first, last = group[0], group[-1]
         end = last.position + last.length - 1
         span = f"byte {end}" if end == first.position else f"bytes {first.position} to {end}"
-        why = _why(first) + (f", and {len(group) - 1} more up to there" if len(group) > 1 else "")
+        why = _why(first, file) + (f", and {len(group) - 1} more up to there" if len(group) > 1 else "")
         lines.append(safe(f"    {span}: {offsets(first)}; {why}"))
         told += len(group)
     if file.places > told:
-        lines.append(f"    and {file.places - told} more places: --all prints them")
+        lines.append(f"    and {_more(file.places - told, 'place')}")
     return lines
 
 
@@ -198,10 +214,22 @@ def _in_a_row(damage: Sequence[Damage]) -> Iterator[list[Damage]]:
         yield group
 
 
-def _why(one: Damage) -> str:
+def _why(one: Damage, file: FileReport) -> str:
     """The reason, and both sides of what does not fit; the line has the place already."""
+    zeros = zeros_of(one, file)
+    if zeros:
+        return f"{zeros} [{one.reason}]"
     told = sides(one)
     return f"{one.reason}: {told}" if told else one.reason
+
+
+def zeros_of(one: Damage, file: FileReport) -> str:
+    """What is to be said of the zeros that a damage begins with: a page that was never written, or wiped. Or nothing:
+    it begins otherwise."""
+    zeros = dict(file.zeros).get(one.position, 0)
+    if not zeros:
+        return ""
+    return "all of it is zeros" if zeros == one.length else f"zeros, for {zeros} bytes"
 
 
 def sides(one: Damage) -> str:
@@ -209,8 +237,13 @@ def sides(one: Damage) -> str:
     return one.detail.partition(f" at byte {one.position}")[2].partition(": ")[2]
 
 
+def _by_severity(one: Finding) -> int:
+    return SEVERITIES.index(one.severity)
+
+
 def _finding(one: Finding) -> list[str]:
-    file = "" if one.file is None else f"{one.file.rsplit('/', 1)[-1]}"
+    parts = 2 if one.kind == "batches_left_out" else 1  # lost+found/#12345
+    file = "" if one.file is None else "/".join(one.file.split("/")[-parts:])
     place = " at byte " + str(one.position) if one.position is not None else ""
     where = f"{file}{place}: " if file or place else ""
     times = f" ({one.count} places)" if one.count > 1 else ""
@@ -265,10 +298,19 @@ def amount(count: int) -> str:
 
 def lost_in_short(one: PartitionReport) -> str:
     """How many offsets a partition has lost, at most: `45`, or `45+` where some more were at an end; empty: none."""
-    if not one.places:
-        return ""
-    return f"{one.lost_offsets}+" if one.lost_at_an_end else str(one.lost_offsets)
+    if one.lost_at_an_end:
+        return f"{one.lost_offsets}+"
+    return str(one.lost_offsets) if one.places or one.lost_offsets else ""
 
 
 def _there(count: int, what: str) -> str:
     return f"{'is' if count == 1 else 'are'} {counted(count, what)}"
+
+
+def _more(count: int, what: str, behind: str = "") -> str:
+    """`1 more place: --all prints it`, `2 more places: --all prints them`."""
+    return f"{count} more {counted(count, what).partition(' ')[2]}{behind}: --all prints {_them(count)}"
+
+
+def _them(count: int) -> str:
+    return "it" if count == 1 else "them"

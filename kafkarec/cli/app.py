@@ -11,6 +11,7 @@ import argparse
 import difflib
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -51,10 +52,22 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line and where help is, instead of printing the usage of everything."""
 
     wrong_use = WRONG_USE
+    chosen: _Parser | None = None  # the verb's
 
     def error(self, message: str) -> NoReturn:
-        say(f"{message} (see {self.prog} --help)")
+        verb = self.chosen or self
+        head, _, words = message.partition("unrecognized arguments: ")
+        if not head and words:
+            message += verb.meant(words)
+        say(f"{message} (see {verb.prog} --help)")
         sys.exit(self.wrong_use)
+
+    def meant(self, words: str) -> str:
+        """The option that comes nearest to the first word that is none."""
+        word = words.split()[0].partition("=")[0]
+        known = [option for option in self._option_string_actions if option.startswith("--")]
+        near = difflib.get_close_matches(word, known, 1, 0.7) if word.startswith("--") else []
+        return f"; did you mean {near[0]}?" if near else ""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -70,6 +83,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (BrokenPipeError, ClosedPipe):
         return _leave(FINE)
     except KeyboardInterrupt:
+        if argv is None:  # the program ends: a second Ctrl-C must not break into the interpreter's own ending
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         return _leave(INTERRUPTED)
     except Exception as error:
         if debug:
@@ -170,6 +185,7 @@ def _parser(verb: str | None) -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         module.add_arguments(one)
+        parser.chosen = one
         parser.wrong_use = one.wrong_use = getattr(module, "WRONG_USE", WRONG_USE)
         # main() takes it out of the words before: it holds in any place, and for what fails here already.
         one.add_argument("--debug", action="store_true", help="a traceback where an error ends the run")

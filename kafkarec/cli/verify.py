@@ -101,6 +101,8 @@ def _opened(args: argparse.Namespace) -> Any:
     paths = args.paths
     if len(paths) > 1 or paths == [inputs.STANDARD_INPUT]:
         logs = inputs.find(paths, args.topic, args.partition)
+        if paths == [inputs.STANDARD_INPUT]:
+            logs[0].path = inputs.STANDARD_INPUT
         return logs[0] if len(logs) == 1 else LogDir(", ".join(paths), logs)
     try:
         return storage.open(paths[0], topic=args.topic, partition=args.partition)
