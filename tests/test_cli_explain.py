@@ -126,6 +126,19 @@ def test_zeros_are_told(run: Here, tmp_path: Path) -> None:
     assert "4096 zero bytes and no batch" in headline(ran)
 
 
+def test_a_page_of_zeros_over_a_batchs_beginning(run: Here, tmp_path: Path) -> None:
+    """It would read like a message of magic 0 at offset 0."""
+    data = (TXN / "00000000000000000030.log").read_bytes()
+    path = tmp_path / "x.log"
+    path.write_bytes(bytes(70) + data[70:])
+    ran = run("explain", path)
+    assert ran.status == 1
+    assert "zero bytes where a batch should begin, and " in headline(ran)
+    text = ran.out.decode()
+    assert "sectors that were never written, or lost" in text and "what is left of what stood here" in text
+    assert "magic" not in text and "message" not in text
+
+
 def test_a_medium_that_fails(run: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     """What stands in front of the bad sector is explained."""
     path = TXN / "00000000000000000030.log"

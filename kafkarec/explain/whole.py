@@ -33,8 +33,10 @@ def explain(
     size, fault = _extent(view)
     view = view[:size]
     pen = Pen(view)
-    if not size or (size >= _PREFIX and not any(view)):
-        return _zeros(pen, position)
+    zeros = _leading_zeros(view)
+    # Offset, size, checksum and magic of 0: no writer makes that, though it reads like a message of magic 0.
+    if not size or zeros >= min(size, _UP_TO_MAGIC) >= _PREFIX:
+        return _zeros(pen, position, zeros)
     sections = _walk(pen, fault, max_decompressed_bytes, records)
     faults = tuple(sorted(pen.faults, key=lambda found: (found.section, found.position)))
     found = Explanation(position, size, "", (Section("batch", view, tuple(pen.spans)), *sections), faults)
@@ -56,14 +58,31 @@ def _extent(view: memoryview) -> tuple[int, Broken | None]:
     return claimed + _PREFIX, None
 
 
-def _zeros(pen: Pen, position: int) -> Explanation:
+def _leading_zeros(view: memoryview) -> int:
+    piece = 1 << 16
+    for start in range(0, len(view), piece):
+        data = bytes(view[start : start + piece])
+        if any(data):
+            return start + len(data) - len(data.lstrip(b"\0"))
+    return len(view)
+
+
+def _zeros(pen: Pen, position: int, zeros: int) -> Explanation:
     size = pen.left
     if not size:
         return Explanation(position, 0, "nothing: the bytes end here", (Section("batch", pen.data, ()),))
-    note = "room that was made in advance and never written (preallocated), or sectors that were lost"
-    pen.unread(pen.stop, "zeros", note, Broken("size_too_small", _LEAST_SIZE, 0))
+    whole = zeros == size
+    note = "sectors that were never written, or lost"
+    if whole:
+        note = "room that was made in advance and never written (preallocated), or sectors that were lost"
+    pen.unread(zeros, "zeros", note, Broken("size_too_small", _LEAST_SIZE, 0))
+    headline = f"{words.plural(size, 'zero byte', 'zero bytes')} and no batch"
+    if not whole:
+        pen.unread(pen.stop, "rest", "what is left of what stood here")
+        behind = words.plural(size - zeros, "byte", "bytes")
+        headline = f"{words.plural(zeros, 'zero byte', 'zero bytes')} where a batch should begin, and {behind} behind"
     section = Section("batch", pen.data, tuple(pen.spans))
-    return Explanation(position, size, f"{size} zero bytes and no batch", (section,), tuple(pen.faults))
+    return Explanation(position, size, headline, (section,), tuple(pen.faults))
 
 
 def _walk(pen: Pen, fault: Broken | None, cap: int, records: int | None) -> list[Section]:
