@@ -166,6 +166,15 @@ def test_a_transaction_index_that_misses_an_abort(tmp_path: Path) -> None:
     assert "transaction_missing" in kinds(verified(folder), "error")
 
 
+def test_no_transaction_index_at_all_is_one_finding(tmp_path: Path) -> None:
+    folder = copied(tmp_path, "txn-0")
+    whole = verified(folder)
+    (folder / f"{30:020}.txnindex").unlink()
+    [finding] = [one for one in verified(folder).findings if one.kind == "transaction_missing"]
+    assert whole.ok and finding.count == 1 and finding.severity == "error"
+    assert "is not there, and " in finding.detail and "aborted here: the first of producer" in finding.detail
+
+
 def test_a_hanging_transaction_is_told(tmp_path: Path) -> None:
     txn = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
     hour = 3_600_000
@@ -173,6 +182,7 @@ def test_a_hanging_transaction_is_told(tmp_path: Path) -> None:
     report = verified(made(tmp_path, {0: batches}))
     [finding] = report.findings
     assert (finding.kind, finding.offset, finding.severity) == ("transaction_hanging", 0, "anomaly")
+    assert "open for 1 h of the log's time" in finding.detail
     assert report.exit_status() == 0 and report.exit_status(strict=True) == 1
     assert "kafkarec txn" in str(report)
     young = made(tmp_path, {0: [good(0, **txn), good(5)]}, "young-0")

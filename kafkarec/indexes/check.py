@@ -37,11 +37,11 @@ T = TypeVar("T")
 _LOST = "kafkarec reindex makes a new one"
 # what is missing, beside what it should be, what a broker does then (LogSegment.sanityCheck)
 _MISSING = (
-    (offset_index.SUFFIX, time_index.SUFFIX, "a broker recovers the whole segment at its start to make it"),
+    (offset_index.SUFFIX, time_index.SUFFIX, "a broker that starts on this folder recovers the whole segment"),
     (
         time_index.SUFFIX,
         offset_index.SUFFIX,
-        "a broker makes an empty one, and searches by time read the whole segment",
+        "a broker that starts on this folder makes an empty one: searches by time read all",
     ),
 )
 
@@ -151,8 +151,7 @@ class _Segment:
         for suffix, other, then in _MISSING:
             if there[other] and not there[suffix]:
                 findings.add(WARNING, "index_missing", stem(self.base) + suffix, f"is not there: {then}; {_LOST}")
-        if any(there.values()) and not there[txn_index.SUFFIX]:
-            self._aborted = ()
+        self._no_transactions = any(there.values()) and not there[txn_index.SUFFIX]
         self._name = stem(self.base)
         self._offsets = None if offsets is None else OffsetCheck(offsets, self._name + offset_index.SUFFIX, findings)
         self._times = None if times is None else TimeCheck(times, self._name + time_index.SUFFIX, findings)
@@ -196,7 +195,9 @@ class _Segment:
         if self._times is not None:
             self._times.finish(self._followed and not self._live, ahead)
         progress.cleaned = progress.cleaned or bool(self._damage)
-        if self._aborted is not None:
+        if self._no_transactions:
+            self._transactions.not_there()
+        elif self._aborted is not None:
             complete = progress.complete and not progress.cleaned
             self._transactions.finish(self._aborted, complete, bool(self._damage))
 

@@ -39,6 +39,18 @@ class TransactionCheck:
                 if marker is not None and marker.aborted:
                     self._abort_markers.add((producer_id, base))
 
+    def not_there(self) -> None:
+        """There is no .txnindex, which is right where nothing was aborted."""
+        if self._expected:
+            one = next(iter(self._expected.values()))
+            count = "1 transaction was" if len(self._expected) == 1 else f"{len(self._expected)} transactions were"
+            self._findings.add(
+                ERROR, "transaction_missing", self._file,
+                f"is not there, and {count} aborted here: the first of producer {one.producer_id}, offsets "
+                f"{one.first_offset} to {one.last_offset}; without it consumers with read_committed are shown their "
+                "records; kafkarec reindex makes a new one", expected=len(self._expected),
+            )  # fmt: skip
+
     def finish(self, entries: Iterable[txn_index.AbortedTransaction], complete: bool, damaged: bool) -> None:
         """complete: all batches from the log's first one on were seen; damaged: some of this segment's are lost."""
         missing = dict(self._expected)
