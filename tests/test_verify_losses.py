@@ -127,6 +127,17 @@ def test_the_missing_segment_in_lost_and_found(tmp_path: Path) -> None:
     assert f"next: kafkarec verify '{found}/#12345' '{found}/#12347'" in str(alone)
 
 
+def test_a_full_lost_and_found_is_counted(tmp_path: Path) -> None:
+    made(tmp_path, {0: [good(0)[:-1] + b"\xff", good(5)]})
+    found = tmp_path / "lost+found"
+    found.mkdir()
+    for number in range(40):
+        (found / f"#{number:02}").write_bytes(good(number))
+    text = str(verified(tmp_path))
+    assert "and 26 more findings: --all prints them\n" in text and "(and 37 more)" in text
+    assert len(text.splitlines()) < 45
+
+
 def test_a_copy_put_aside_is_told_and_asks_for_nothing(tmp_path: Path) -> None:
     folder = made(tmp_path, {0: [good(0)]})
     shutil.copy(folder / f"{0:020}.log", folder / "before-the-crash")

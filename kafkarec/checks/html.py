@@ -17,7 +17,7 @@ from .kinds import ERROR, KINDS, SEVERITIES
 from .notes import Finding, counted
 from .page_style import STYLE
 from .report import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, FileReport, PartitionReport, Range, Report
-from .text import amount, lost_in_short, offsets, sides, verdict, zeros_of
+from .text import amount, lost_in_short, name_of, offsets, sides, verdict, zeros_of
 
 _WIDTH = 1000
 _LEAST = 3
@@ -189,9 +189,8 @@ def _findings(findings: Sequence[Finding]) -> Iterator[str]:
     yield "<th class=n>offset</th><th class=n>places</th><th>what</th><th>what to do</th></tr></thead><tbody>\n"
     for one in ordered[:_MOST_ROWS]:
         state = "error" if one.severity == ERROR else one.severity
-        file = "" if one.file is None else one.file.rsplit("/", 1)[-1]
         place = "".join(f"<td class=n>{'' if n is None else n}</td>" for n in (one.position, one.offset, one.count))
-        yield f'<tr><td><b class="{state}">{state}</b></td><td>{_text(file)}</td>{place}'
+        yield f'<tr><td><b class="{state}">{state}</b></td><td>{_text(name_of(one))}</td>{place}'
         yield f"<td>{_text(one.detail)} <code>{one.kind}</code></td><td>{_text(KINDS[one.kind].advice)}</td></tr>\n"
     yield "</tbody></table></div>\n"
     if len(ordered) > _MOST_ROWS:

@@ -48,7 +48,8 @@ def render(report: Report, everything: bool = False) -> str:
         parts.append(f"and {_more(len(shown) - room.in_detail, 'partition', ' with findings')}\n")
     own = [line for one in sorted(report.own_findings, key=_by_severity) for line in _finding(one)]
     if own:
-        parts.append("\n".join(own[: room.lines]) + "\n")
+        rest = [f"  and {_more(len(own) - room.lines, 'finding')}"] if len(own) > room.lines else []
+        parts.append("\n".join(own[: room.lines] + rest) + "\n")
     parts.append(_next(report))
     return "\n".join(part for part in parts if part.strip())
 
@@ -237,13 +238,18 @@ def sides(one: Damage) -> str:
     return one.detail.partition(f" at byte {one.position}")[2].partition(": ")[2]
 
 
+def name_of(one: Finding) -> str:
+    """The file of a finding as its folder calls it; empty: it is about no file alone."""
+    parts = 2 if one.kind == "batches_left_out" else 1  # lost+found/#12345
+    return "" if one.file is None else "/".join(one.file.split("/")[-parts:])
+
+
 def _by_severity(one: Finding) -> int:
     return SEVERITIES.index(one.severity)
 
 
 def _finding(one: Finding) -> list[str]:
-    parts = 2 if one.kind == "batches_left_out" else 1  # lost+found/#12345
-    file = "" if one.file is None else "/".join(one.file.split("/")[-parts:])
+    file = name_of(one)
     place = " at byte " + str(one.position) if one.position is not None else ""
     where = f"{file}{place}: " if file or place else ""
     times = f" ({one.count} places)" if one.count > 1 else ""
