@@ -21,20 +21,16 @@ from kafkarec.storage.folders import LocalFolder
 
 from .copying import write_file
 from .places import sync_folder
-from .report import PartitionReport
 from .sources import Partition, Source
 
 _QUORUM_STATE = "quorum-state"  # of the metadata log: for whom this node voted (KIP-595)
 _INDEXES = (".index", ".timeindex", ".txnindex")
 
 
-def finish(out: str, work: Partition, report: PartitionReport, as_partition: bool) -> list[str]:
+def finish(folder: str, as_partition: bool) -> list[str]:
     """Writes the small files of a partition; returns sentences about what they cannot say. OSError (EIO) when the new
     log is not what was copied."""
-    folder = os.path.join(out, work.folder)
     problems: list[str] = []
-    if as_partition:
-        problems += _from_source(folder, work)
     opened = storage.open(folder)
     assert isinstance(opened, Log)
     with opened as log:
@@ -78,8 +74,8 @@ def _agrees(folder: str, data: bytes) -> None:
         raise CorruptRecordError(wrong, reason="checkpoint_invalid")
 
 
-def _from_source(folder: str, work: Partition) -> list[str]:
-    """What the batches do not tell: the topic id, epochs without records, producers in front of the log's start."""
+def from_source(folder: str, work: Partition) -> list[str]:
+    """Writes what the batches do not tell: topic id, epochs without records, producers in front of the log's start."""
     problems: list[str] = []
     readers: dict[str, Callable[[bytes], object]] = {
         partition_metadata.NAME: partition_metadata.read,

@@ -21,6 +21,7 @@ REASONS = {
     "overlap": "its offsets are in the log already",
     "stale_epoch": "its leader epoch is below one that was in force in front of it",
     "outside_of_segment": "its offsets are not within those of its segment",
+    "transaction_open": "plain, while a transaction of its producer is open: a broker does not start on that (KIP-98)",
     "snapshot_incomplete": "of a KRaft snapshot that is damaged or has no footer: a controller refuses it",
     "offset_out_of_order": "its offsets do not fit between its neighbours'",
 }

@@ -11,7 +11,7 @@ from kafkarec._version import __version__
 from kafkarec.faults import Damage
 from kafkarec.storage import Log, LogDir, Segment
 
-from . import finishing, rows, snapshots
+from . import finishing, rows, snapshots, startable
 from .copying import write_file
 from .journal import REPORT, Journal
 from .merge import merge
@@ -22,7 +22,7 @@ from .sources import Partition, find
 from .writing import Progress, Writer
 
 _ROLL_LOOSE, _NO_ROLL = 1 << 30, 2**31 - 1
-_INDEXED = "indexes"
+_INDEXED, _STARTABLE = "indexes", "startable"
 
 
 def salvage(
@@ -162,13 +162,28 @@ class _Run:
             whole.lost.append((whole.next_offset, None))
         if journal is None or not whole.files:
             return
+        if self._report.as_partition:
+            self._make_startable(work, whole, journal)
         done = journal.done.get((whole.folder, _INDEXED))
         if done is None:
-            named = Partition(whole.folder, work.topic, work.partition, work.sources)
-            problems = finishing.finish(self._report.out, named, whole, self._report.as_partition)
+            problems = finishing.finish(os.path.join(self._report.out, whole.folder), self._report.as_partition)
             done = {"problems": problems}
             journal.add(whole.folder, _INDEXED, done)
         whole.problems += done["problems"]
+
+    def _make_startable(self, work: Partition, whole: PartitionReport, journal: Journal) -> None:
+        """What a broker needs and the batches do not tell; what it would fail on is taken out."""
+        out = self._report.out
+        done = journal.done.get((whole.folder, _STARTABLE))
+        if done is None:
+            folder = os.path.join(out, whole.folder)
+            problems = finishing.from_source(folder, work)
+            found = startable.find(folder)
+            startable.keep(out, whole.folder, found)
+            done = {"problems": problems, "batches": [list(one) for one in found]}
+            journal.add(whole.folder, _STARTABLE, done)
+        whole.problems += done["problems"]
+        startable.take_out(out, whole, [startable.Plain(*one) for one in done["batches"]])
 
     def _step(
         self, work: Partition, whole: PartitionReport, step: str, journal: Journal | None, only: int | None = None
