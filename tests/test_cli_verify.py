@@ -178,6 +178,15 @@ def test_the_page_has_a_map_the_tables_and_the_next_command(run: Here, damaged: 
     assert "NOT DAMAGED" in parsed(tmp_path / "fine.html").text
 
 
+def test_the_page_shows_the_bad_file_among_many(run: Here, tmp_path: Path) -> None:
+    segments = {5 * i: [good(5 * i)] for i in range(300)}
+    segments[1490] = [good(1490)[:-1] + b"\xff"]
+    run("verify", made(tmp_path, segments), "--html", tmp_path / "page.html")
+    page = parsed(tmp_path / "page.html")
+    assert f"{1490:020}.log" in page.text and f"{5:020}.log" not in page.text
+    assert "299 more files, with nothing to tell of." in page.text
+
+
 def test_a_page_of_ten_thousand_damages_stays_small(run: Here, tmp_path: Path) -> None:
     folder = made(tmp_path, {0: [good(10 * i) + good(10 * i + 5)[:-1] + b"\xff" for i in range(10_000)]})
     ran = run("verify", folder, "--html", tmp_path / "page.html")

@@ -24,6 +24,7 @@ _LEAST = 3
 _MOST_RANGES = 400
 _MOST_ROWS = 200
 _MOST_SECTIONS = 100
+_FEW_FILES = 12
 _STATES = (GOOD, DAMAGED, UNREADABLE, PREALLOCATED, TAIL)
 _HEAD = """<!doctype html>
 <html lang="en">
@@ -110,15 +111,18 @@ def _joined(files: Iterable[FileReport]) -> Iterator[Range]:
 def _section(one: PartitionReport, number: int) -> Iterator[str]:
     yield f'<section id="p{number}"><h2>{_text(one.name)} <b class="{one.state}">{one.state}</b></h2>\n'
     yield f"<p class=path>{_text(one.path)}</p>\n"
-    for file in one.files[:_MOST_ROWS]:
+    told = one.files if len(one.files) <= _FEW_FILES else [file for file in one.files if file.places or file.findings]
+    shown = sorted(told, key=lambda file: not file.places)[:_MOST_ROWS] if len(told) > _MOST_ROWS else told
+    for file in shown:
         yield f"<h3>{_text(file.name)} <small>{_text(_sums(file))}</small></h3>\n"
         yield f"<div class=file>{_strip(file.ranges, file.size)}</div>\n"
         if file.size:
             yield f"<p class=scale><span>0</span><span>{file.size}</span></p>\n"
         if file.damage:
             yield from _damage(file)
-    if len(one.files) > _MOST_ROWS:
-        yield f"<p>{_more(len(one.files) - _MOST_ROWS, 'file')}.</p>\n"
+    if len(one.files) > len(shown):
+        none = "" if len(told) > _MOST_ROWS else ", with nothing to tell of"
+        yield f"<p>{_more(len(one.files) - len(shown), 'file')}{none}.</p>\n"
     yield from _findings(one.findings)
     yield "</section>\n"
 
