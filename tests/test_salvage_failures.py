@@ -284,7 +284,11 @@ def test_a_folder_that_cannot_be_listed(source: Path, tmp_path: Path, monkeypatc
     monkeypatch.setattr(os, "scandir", scandir)
     report = salvage(source, tmp_path / "out")
     assert [one.folder for one in report.partitions] == ["other-1"]
-    assert (str(source / "orders-0"), "cannot be read: input/output error") in report.left_out
+    assert (str(source / "orders-0"), "cannot be listed: input/output error") in report.left_out
+    assert not report.ok and "not read: " + str(source / "orders-0") in str(report)
+    shutil.rmtree(source / "other-1")
+    with pytest.raises(OSError, match="cannot be listed: input/output error"):
+        salvage(source, tmp_path / "none")
 
 
 @pytest.mark.parametrize("broken", [(), ("_copy_file_range",), ("_copy_file_range", "_sendfile")])

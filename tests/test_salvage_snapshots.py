@@ -130,9 +130,12 @@ def test_a_missing_segment_is_named_and_where_it_may_be(run: Here, tmp_path: Pat
     found.parent.mkdir()
     (folder / f"{20:020}.log").rename(found)
     (disk / "meta.properties").write_text("version=1\n")
+    gone = disk / f"gone-3.{'0' * 32}-delete"
+    gone.mkdir()
     text = run("salvage", disk, "--dry-run").out.decode()
     assert "missing: offsets 20 to 39: in no source, between two segments" in text
     assert f"not read: {disk}/lost+found: holds 1 file that fsck found without a name: kafkarec verify " in text
+    assert f"not read: {gone}: a partition that was deleted" in text
     assert "not copied: meta.properties: the data folder's own small files" in text
     text = run("salvage", folder, found, "-o", tmp_path / "two").out.decode()
     assert "unnamed-0: saved 2 batches" in text

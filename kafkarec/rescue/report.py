@@ -13,6 +13,7 @@ from kafkarec.storage import names
 
 _MOST = 6  # lines a list
 LOST_AND_FOUND = "lost+found"
+UNREAD = "cannot be "  # how `left_out` begins where the medium or rights kept something from us
 
 REASONS = {
     "conflict_epoch": "another source has these offsets from a later leader (KIP-101)",
@@ -137,8 +138,10 @@ class SalvageReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was damaged and nothing set aside."""
-        return not any(one.damage or one.set_aside for one in self.partitions)
+        """Whether nothing was damaged, nothing set aside, and every folder could be looked into."""
+        return not any(one.damage or one.set_aside for one in self.partitions) and not any(
+            why.startswith(UNREAD) for _, why in self.left_out
+        )
 
     @property
     def damage(self) -> list[dict[str, Any]]:
@@ -172,7 +175,7 @@ class SalvageReport:
 
     def _left_out(self) -> Iterator[str]:
         """What Kafka's own names say, and what fsck found: it may be worth a second look. Foreign files are counted."""
-        known = [(path, why) for path, why in self.left_out if _worth_a_look(path)]
+        known = [(path, why) for path, why in self.left_out if _worth_a_look(path, why)]
         for path, why in known[:_MOST]:
             yield f"not read: {path}: {why}"
         small = [os.path.basename(path) for path, _ in self.left_out if _kind(path) == "file"]
@@ -244,8 +247,11 @@ def _tells_missing(one: PartitionReport) -> bool:
     return one.gaps <= sum(last - first + 1 for first, last in one.missing)
 
 
-def _worth_a_look(path: str) -> bool:
-    return os.path.basename(path) == LOST_AND_FOUND or _kind(path) not in ("foreign", "file")
+def _worth_a_look(path: str, why: str) -> bool:
+    """What holds, or may hold, records: a deleted partition's folder, a .deleted segment, what could not be read."""
+    name = os.path.basename(path)
+    known = name == LOST_AND_FOUND or names.folder(name) is not None or _kind(path) not in ("foreign", "file")
+    return known or why.startswith(UNREAD)
 
 
 def _kind(path: str) -> str:

@@ -19,7 +19,7 @@ from kafkarec import storage
 from kafkarec.storage import Log, LogDir, Segment, names
 
 from .places import Refused
-from .report import LOST_AND_FOUND
+from .report import LOST_AND_FOUND, UNREAD
 
 # What the medium answers when it has lost something. Everything else (no permission, a network that is away) is no
 # damage: it ends the run, and can be mended.
@@ -82,6 +82,9 @@ def find(given: Iterable[Any], topic: str | None = None, partition: int | None =
                 if log.segments or log.checkpoints:
                     _add(by_key, log, isinstance(opened, Segment), topic, partition)
     partitions = list(by_key.values())
+    unread = next((one for one in left_out if one[1].startswith(UNREAD)), None)
+    if not partitions and unread:
+        raise OSError(errno.EIO, unread[1], unread[0])
     if not partitions:
         raise Refused("there is nothing to salvage: no .log file was found; name files themselves to have them read")
     for source in (source for one in partitions for source in one.sources if not source.loose):
