@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -300,8 +301,14 @@ def read_markers(batches: Sequence[bytes]) -> list[Marker | None]:
     return markers
 
 
+# Of many markers nearly all have the same few bytes. What is kept is small whatever a file holds.
+_SMALL = 32
+_parsed = lru_cache(maxsize=4096)(control.parse)
+
+
 def _marker(timestamp: int | None, key: bytes | None, value: bytes | None) -> Marker | None:
-    record = control.parse(key, value)
+    small = key is not None and value is not None and len(key) + len(value) <= _SMALL
+    record = _parsed(key, value) if small else control.parse(key, value)
     if not isinstance(record, control.EndTxnMarker):
         return None
     return Marker(_ENDS[record.type], record.coordinator_epoch, _number(timestamp))
