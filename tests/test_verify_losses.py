@@ -127,6 +127,11 @@ def test_the_missing_segment_in_lost_and_found(tmp_path: Path) -> None:
     assert f"next: kafkarec verify '{found}/#12345' '{found}/#12347'" in str(alone)
 
 
+def test_a_controllers_own_folder_holds_no_strays() -> None:
+    assert "metadata-root" in [path.name for path in SEGMENTS.iterdir()]
+    assert not [one for one in verified(SEGMENTS).findings if one.kind == "batches_left_out"]
+
+
 def test_a_full_lost_and_found_is_counted(tmp_path: Path) -> None:
     made(tmp_path, {0: [good(0)[:-1] + b"\xff", good(5)]})
     found = tmp_path / "lost+found"

@@ -1,6 +1,7 @@
 """Files that Kafka gave no name and that hold record batches all the same: fsck's lost+found/#12345, a copy put aside.
 
 They are looked at by their first header alone, and on a local disk only: it is a hint, `kafkarec verify FILE` tells.
+A bootstrap.checkpoint is none of them: Kafka named it.
 
     magic 2      base offset int64 | length int32 | partition leader epoch int32 | magic int8 | crc | attributes int16
                  | last offset delta int32 | ...
@@ -13,6 +14,8 @@ import os
 import stat
 from collections.abc import Iterator
 from struct import Struct
+
+from ..storage import names
 
 _MODERN = Struct(">qiibIhi")
 _LEAST = {0: 14, 1: 22, 2: 49}
@@ -30,7 +33,7 @@ def look(path: str) -> Iterator[tuple[str, int]]:
         return
     for name in inside[:_MOST_FILES]:
         file = os.path.join(path, name) if name else path
-        base = _first_offset(file)
+        base = None if os.path.basename(file) in names.FILES else _first_offset(file)
         if base is not None:
             yield file, base
 
