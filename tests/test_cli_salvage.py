@@ -75,6 +75,10 @@ def test_standard_input(tmp_path: Path) -> None:
     assert ran.status == 1, ran.err
     assert (tmp_path / "out" / "txn-0" / f"{30:020}.log").read_bytes() == data
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    text = ran.out.decode()
+    assert "    standard input, byte 0, 99 bytes [" in text and "stdin" not in text
+    told = json.loads((tmp_path / "out" / "salvage.json").read_text())
+    assert told["partitions"][0]["sources"] == ["standard input"]
 
 
 def test_any_name(run: Here, tmp_path: Path) -> None:

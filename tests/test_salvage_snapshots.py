@@ -136,7 +136,7 @@ def test_a_missing_segment_is_named_and_where_it_may_be(run: Here, tmp_path: Pat
     assert "missing: offsets 20 to 39: in no source, between two segments" in text
     assert f"not read: {disk}/lost+found: holds 1 file that fsck found without a name: kafkarec verify " in text
     assert f"not read: {gone}: a partition that was deleted" in text
-    assert "not copied: meta.properties: the data folder's own small files" in text
+    assert "not copied: meta.properties: the data folder's own small files, which hold no topic's records" in text
     text = run("salvage", folder, found, "-o", tmp_path / "two").out.decode()
     assert "unnamed-0: saved 2 batches" in text
     assert "its offsets are missing in orders-0: if they are from there, salvage both with --topic orders" in text

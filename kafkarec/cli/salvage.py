@@ -14,6 +14,8 @@ from contextlib import contextmanager
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.rescue import NoRoom, SalvageReport, salvage
+from kafkarec.rescue.copying import write_file
+from kafkarec.rescue.journal import REPORT
 
 from . import inputs, options
 from .options import CouldNot, WrongUse
@@ -33,6 +35,7 @@ EXAMPLES = """examples:
 exit status: 0 all of it is saved, 1 something is damaged or set aside (the rest is saved), 2 wrong use, 3 could not"""
 
 _BETWEEN = 0.2  # seconds
+_STDIN = "standard input"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
     out = args.output or os.path.join(tempfile.gettempdir(), "kafkarec-dry-run")
     try:
         with spooled(args.sources, out, args.dry_run) as sources, progress_line() as progress:
+            spool = next((path for path, told in zip(sources, args.sources, strict=True) if path != told), None)
             report = salvage(
                 sources, out, as_partition=args.as_partition, dry_run=args.dry_run, topic=args.topic,
                 partition=args.partition, check_free_space=not args.ignore_space,
@@ -75,7 +79,9 @@ def run(args: argparse.Namespace) -> int:
         raise WrongUse(str(error)) from error
     except OSError as error:
         raise CouldNot(_failed(error, out)) from error
-    _print(report, args.format)
+    if spool is not None and not args.dry_run:
+        _name_standard_input(os.path.join(out, REPORT), spool)
+    _print(report, args.format, spool)
     return FINE if report.ok else DAMAGED
 
 
@@ -106,13 +112,26 @@ def _failed(error: OSError, out: str) -> str:
     return text
 
 
-def _print(report: SalvageReport, form: str) -> None:
+def _print(report: SalvageReport, form: str, spool: str | None) -> None:
+    """spool: the file that standard input was written to, and that is gone by now."""
+
+    def told(line: str) -> str:
+        return line.replace(spool, _STDIN) if spool else line
+
     if form == "json":
-        print(json.dumps(report.to_dict()))
+        print(told(json.dumps(report.to_dict())))
         return
     for line in report.lines():
-        print(safe(line))
+        if spool is None or f"kafkarec explain {spool}" not in line:
+            print(safe(told(line)))
     sys.stdout.flush()
+
+
+def _name_standard_input(path: str, spool: str) -> None:
+    """The map names standard input, not a file that is gone."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    write_file(os.path.dirname(path), REPORT, text.replace(spool, _STDIN).encode())
 
 
 @contextmanager

@@ -180,7 +180,7 @@ class SalvageReport:
             yield f"not read: {path}: {why}"
         small = [os.path.basename(path) for path, _ in self.left_out if _kind(path) == "file"]
         if small:
-            yield f"not copied: {', '.join(small)}: the data folder's own small files; a broker keeps or makes them"
+            yield f"not copied: {', '.join(small)}: the data folder's own small files, which hold no topic's records"
         more = len(self.left_out) - min(len(known), _MOST) - len(small)
         if more:
             yield f"not read: {_number(more, 'name', 'names')} besides, listed in the map"
@@ -214,7 +214,9 @@ class SalvageReport:
                 f"      then, with the broker stopped: put {folder} in the place of its folder {first}, but keep the "
                 f"{keep} there; delete recovery-point-offset-checkpoint, replication-offset-checkpoint, "
                 "log-start-offset-checkpoint and .kafka_cleanshutdown in its data folder, so that it recovers the log; "
-                "give the files to its user; mind retention.ms, old records are deleted at once"
+                "give the files to its user"
+                + ("; and so for the others" if len(saved) > 1 else "")
+                + "; mind retention.ms, old records are deleted at once"
             )
         else:
             yield f"      kafkarec cat {folder} -o records.jsonl    (a folder that a broker starts on: --as-partition)"
