@@ -44,11 +44,13 @@ def salvage(
     out: a folder that is empty or does not exist, and is neither in nor under a source; or that of an unfinished run of
         the same salvage, which then goes on
     as_partition: make folders that a broker starts on: leader epochs, producer snapshots, topic id; batches that a
-        broker would truncate (a stale leader epoch) are set aside
+        broker would truncate (a stale leader epoch) or fail on (plain ones in an open transaction) are set aside
     dry_run: read everything and write nothing
     topic, partition: whose the files are, where names do not tell
     max_decompressed_bytes: cap per compressed payload; a batch above it is set aside
     progress: called with (path, position) as the copying goes on
+
+    KRaft snapshots beside a metadata log are copied when they are whole; of others the good batches are set aside.
 
     Nothing is ever written to a source. A file counts as done when it is on the disk (fsync), and a run that is killed,
     or whose disk is full, goes on where it was when it is started again. Writes `salvage.json`, the report as JSON.
