@@ -228,6 +228,28 @@ def test_a_spoiled_batch_that_holds_later_looking_batches_is_skipped_whole() -> 
     assert [record.offset for record in kafkarec.decode(data, errors="skip")] == [0]
 
 
+def test_many_damaged_lengths_lose_no_other_batch() -> None:
+    """Every third batch claims a byte too many; every third a flipped bit of its length: headers that look written and
+    claim up to the whole file must not use up the work that the search is allowed."""
+    one = builders.good_batch(1, base_offset=0)
+    size = len(one) - 12
+    for spoil_size in (lambda i: size + 1, lambda i: size ^ 1 << i * 7 % 31):
+        sizes = [spoil_size(i) if i % 3 == 0 else size for i in range(3000)]
+        data = b"".join(i.to_bytes(8, "big") + n.to_bytes(4, "big") + one[12:] for i, n in enumerate(sizes))
+        found = kafkarec.decode(data, errors="skip")
+        assert [record.offset for record in found] == [i for i in range(3000) if i % 3]
+        assert len(found.damage) == 1000
+
+
+def test_a_claim_that_ends_a_byte_before_the_end_is_none() -> None:
+    pieces = [builders.good_batch(2, base_offset=2 * i) for i in range(5)]
+    left = len(b"".join(pieces[2:]))
+    for rest in (1, 5, 9):
+        pieces[2] = builders.patched(pieces[2], 8, (left - 12 - rest).to_bytes(4, "big"))
+        found = kafkarec.decode(b"".join(pieces), errors="skip")
+        assert [record.offset for record in found] == [0, 1, 2, 3, 6, 7, 8, 9]
+
+
 def test_damage_tells_where_what_and_which_offsets() -> None:
     good = [builders.good_batch(5, base_offset=base) for base in (10, 15, 20)]
     middle = good[1][:70] + b"\xff" + good[1][71:]

@@ -7,9 +7,10 @@
    batches in a row are followed claim by claim, as long as their offsets go up, until one checks out.
 2. Else byte by byte, always with CRC. A candidate whose base offset is below the last good next offset (a batch inside
    of a value, most likely) counts only when a batch checks out behind it too. None counts whose base offset is far
-   above its neighbours': no checksum covers a base offset, and a cut may have left half of one. And none counts that
-   has its length in front of it, as a record has it of its value: then the whole value is passed over. One that nothing
-   follows waits for the next ones: when the log goes on below it, it was in a value too, behind some prefix.
+   above its neighbours': no checksum covers a base offset, and a cut may have left half of one. None counts that is
+   a value: a run of batches that breaks off with its length in front of it, as a record has it of its value, or one to
+   which the damaged batch's own records lead. Other runs that break off wait for the next ones: when the log goes on
+   below them, they were in a value too, behind some prefix.
 
 Before its CRC is computed a candidate must look like what somebody writes, or be followed by another frame: in a
 gigabyte of compressed bytes every 300th place holds a size and a magic by chance.
@@ -32,8 +33,11 @@ from kafkarec._c.varint cimport VARINT_BYTES, VARLONG_BYTES, read_varlong, unzig
 cdef enum:
     LEAST_RECORD = 7
     CRC_BUDGET = 8               # bytes of CRC work per byte of input
+    LARGE = 1 << 14
+    ODD_BUDGET = 2               # of which so many are for odd candidates: they must not use up the others' share
     MOST_WITNESSES = 4           # lone candidates in a row that are compared before the first of them is believed
     MOST_LOOKED_AHEAD = 1 << 22  # bytes in which they are looked for; no value of records reaches further
+    REMEMBERED = 256             # candidates whose checksum need not be computed again by the next search
     MOST_HOPS = 1024             # batches of a run that are followed by their frames
     MOST_CLAIMS = 64             # damaged batches in a row that are followed by their claims
 
@@ -48,6 +52,8 @@ cdef extern from * nogil:
 
 cdef struct Search:
     int64_t crc_left             # bytes of CRC work that are left
+    int64_t odd_left             # of these for candidates that do not look written: most of them are none
+    int64_t[REMEMBERED] seen     # places whose checksum was computed, plus 1, in slots by place; < 0 where it failed
     int64_t barren_from          # no batch begins in [barren_from, barren_to)
     int64_t barren_to
     int64_t good_next            # next offset of the last good batch, INT64_MIN before the first
@@ -59,25 +65,16 @@ cdef struct Run:                  # a candidate and what follows it without a ga
     int64_t last_start           # of the run's last batch
     int64_t end
     int64_t base
-    int64_t last                 # the candidate's last offset: of what follows no checksum was looked at
+    int64_t last                 # last offset of the candidate, or of the one behind it: only their CRCs are known
 
 
 cdef inline void search_begin(Search* search, int64_t length) noexcept nogil:
-    search.crc_left = length * CRC_BUDGET + 4096
+    search.crc_left = length * (CRC_BUDGET - ODD_BUDGET) + 4096
+    search.odd_left = length * ODD_BUDGET
     search.barren_from = 0
     search.barren_to = 0
     search.good_next = INT64_MIN
-
-
-cdef inline bint checks_out(Input* source, int64_t position, Search* search, BatchRow* row) noexcept nogil:
-    """A whole batch begins here and its checksum holds."""
-    cdef Fault fault
-    if read_batch(source, position, TO_LOOK, row, &fault) != OK:
-        return False
-    if row.size_in_bytes > search.crc_left:
-        return False
-    search.crc_left -= row.size_in_bytes
-    return check_crc(source, row, &fault) == OK
+    memset(search.seen, 0, sizeof(search.seen))
 
 
 cdef inline bint ends_at(const Input* source, int64_t position) noexcept nogil:
@@ -122,6 +119,27 @@ cdef inline bint frame_behind(Input* source, int64_t position) noexcept nogil:
         return left == 0
     p = peek(source, position, left if left < UP_TO_MAGIC else UP_TO_MAGIC)
     return p != NULL and frame(p, left, position, &size, &fault) == OK
+
+
+cdef inline bint checks_out(Input* source, int64_t position, Search* search, BatchRow* row) noexcept nogil:
+    """A whole batch begins here and its checksum holds. Odd ones, and large ones that no frame follows (a header with a
+    forged length looks written, too), have a budget of their own."""
+    cdef Fault fault
+    cdef int64_t* known = &search.seen[(position ^ position >> 6) % REMEMBERED]
+    cdef int64_t* left = &search.crc_left
+    if read_batch(source, position, TO_LOOK, row, &fault) != OK:
+        return False
+    if known[0] == position + 1 or known[0] == -position - 1:
+        return known[0] > 0
+    if not looks_written(source, row) or (
+        row.size_in_bytes > LARGE and not frame_behind(source, position + row.size_in_bytes)
+    ):
+        left = &search.odd_left
+    if row.size_in_bytes > left[0]:
+        return False
+    left[0] -= row.size_in_bytes
+    known[0] = position + 1 if check_crc(source, row, &fault) == OK else -position - 1
+    return known[0] > 0
 
 
 cdef inline bint far_above(int64_t offset, int64_t other) noexcept nogil:
@@ -177,6 +195,8 @@ cdef inline int acceptable(Input* source, int64_t position, Search* search, Run*
             return NO
     if not followed and row.base_offset < search.good_next:
         return NO
+    if followed and behind.last_offset > run.last:
+        run.last = behind.last_offset
     return FOLLOWED if leads_on(source, run) else LONE
 
 
@@ -256,7 +276,7 @@ cdef inline bint claims_lead_on(Input* source, int64_t position, int64_t offset,
     cdef int verdict, _hop
     for _hop in range(MOST_CLAIMS):
         if ends_at(source, position):
-            return True
+            return position == source.length
         if read_batch(source, position, TO_LOOK, &row, &fault) != OK:
             return False
         verdict = acceptable(source, position, search, &run)
@@ -309,7 +329,8 @@ cdef inline int64_t search_on(Input* source, int64_t position, Search* search) n
         if value == 0 and (position == passed or is_records_value(source, start - 1, &run)):
             value = run.first_end
         if value > 0:
-            passed = position = value
+            passed = value if value < run.end else -1            # else the value is over
+            position = value
             continue
         if lone.start >= 0 and (run.base <= lone.last or lone.base < search.good_next <= run.base):
             lone.start = -1              # the log goes on below it, or came back from below: it was in a value
