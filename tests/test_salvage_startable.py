@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
+from itertools import pairwise
 from pathlib import Path
 
 import builders
 import pytest
-from jvm_oracle import Oracle
+from jvm_oracle import Oracle, count
 from salvaging import run_in_child
 from test_diff import batch, log
 from test_salvage_oracle import loads
@@ -138,6 +140,33 @@ def test_a_broker_starts_on_it(kafka: Oracle, source: Path, tmp_path: Path) -> N
     (one,) = salvage(source, tmp_path / "out", as_partition=True).partitions
     assert one.next_offset is not None
     loads(kafka, tmp_path / "out" / "orders-0", tmp_path / "work", one.next_offset)
+
+
+def test_random_transactions_with_damage(kafka: Oracle, tmp_path: Path) -> None:
+    """Producers that write both ways, markers among them, and a few batches hit: a broker starts on what is saved."""
+    taken = 0
+    for seed in range(count(20)):
+        random_ = random.Random(seed)
+        parts, base = [], random_.choice((0, 0, 40))
+        for _ in range(random_.randrange(5, 40)):
+            producer, size = random_.randrange(1, 4), random_.randrange(1, 4)
+            ended = random_.random() < 0.3
+            parts.append(
+                marker(base, producer) if ended
+                else produced(base, size, transactional=random_.random() < 0.6, producer_id=producer)
+            )  # fmt: skip
+            if random_.random() < 0.2:
+                parts[-1] = parts[-1][:50] + bytes([parts[-1][50] ^ 1]) + parts[-1][51:]
+            base += 1 if ended else size
+        cuts = sorted(random_.sample(range(1, len(parts)), random_.randrange(3)))
+        segments = [parts[low:high] for low, high in pairwise([0, *cuts, len(parts)])]
+        source = log(tmp_path / f"in{seed}" / "orders-0", *segments)
+        (one,) = salvage(source, tmp_path / f"out{seed}", as_partition=True).partitions
+        if one.batches:
+            assert one.next_offset is not None
+            loads(kafka, tmp_path / f"out{seed}" / "orders-0", tmp_path / f"work{seed}", one.next_offset)
+        taken += sum(aside.reason == "transaction_open" for aside in one.set_aside)
+    assert taken
 
 
 def test_and_not_on_what_it_was(kafka: Oracle, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
