@@ -249,11 +249,15 @@ cdef inline bint is_records_value(Input* source, int64_t batch, const Run* run) 
     """Whether a value large enough for this candidate begins with it, as the damaged batch's records go one behind the
     other."""
     cdef int64_t at = batch + V2_OVERHEAD, end, length = 0, ignored = 0
+    cdef const uint8_t* p
     while at < run.start:
-        if read_field(source, &at, True, &length) != OK or length < LEAST_RECORD:
+        if read_field(source, &at, True, &length) != OK or length < LEAST_RECORD or at >= source.length:
             return False
         end = at + length
-        at += 1                                          # attributes
+        p = peek(source, at, 1)
+        if p == NULL or p[0] != 0:                       # attributes, which nobody sets: these are no records
+            return False
+        at += 1
         if read_field(source, &at, False, &ignored) != OK or read_field(source, &at, True, &ignored) != OK:
             return False
         if read_field(source, &at, True, &length) != OK or length > end - at:
@@ -333,7 +337,9 @@ cdef inline int64_t search_on(Input* source, int64_t position, Search* search) n
             position = value
             continue
         if lone.start >= 0 and (run.base <= lone.last or lone.base < search.good_next <= run.base):
-            lone.start = -1              # the log goes on below it, or came back from below: it was in a value
+            position = lone.first_end    # the log goes on below it, or came back from below: it was in a value
+            lone.start = -1              # what followed it is judged by itself
+            continue
         if lone.start < 0 and verdict == LONE:
             lone, witnesses = run, 0
         elif verdict == FOLLOWED or witnesses == MOST_WITNESSES:
