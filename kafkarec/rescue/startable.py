@@ -137,9 +137,10 @@ def take_out(out: str, report: PartitionReport, found: list[Plain]) -> None:
             counts.records -= sum(one.records for one in those)
             counts.size -= sum(one.size for one in those)
     if found:
-        ends = [file.last_offset for file in report.files if file.last_offset is not None]
+        named = [int(file.name.partition(".")[0]) for file in report.files]  # an empty segment's name is the log's end
         begins = [file.first_offset for file in report.files if file.first_offset is not None]
-        report.start_offset, report.next_offset = min(begins, default=None), max(ends, default=-1) + 1 or None
+        ends = [file.last_offset + 1 for file in report.files if file.last_offset is not None]
+        report.start_offset, report.next_offset = min(begins or named), max(*named, *ends)
         for producer_id, first in sorted({(one.producer_id, one.first) for one in found}):
             report.problems.append(
                 f"the end of the transaction of producer {producer_id} from offset {first} on is not here, and it "
