@@ -336,7 +336,9 @@ cdef inline int64_t search_on(Input* source, int64_t position, Search* search) n
             passed = value if value < run.end else -1            # else the value is over
             position = value
             continue
-        if lone.start >= 0 and (run.base <= lone.last or lone.base < search.good_next <= run.base):
+        if lone.start >= 0 and run.base >= search.good_next and run.base >= 0 and (
+            run.base <= lone.last or lone.base < search.good_next
+        ):
             position = lone.first_end    # the log goes on below it, or came back from below: it was in a value
             lone.start = -1              # what followed it is judged by itself
             continue
