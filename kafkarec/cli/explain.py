@@ -130,7 +130,8 @@ def storage_of(path: str) -> Iterator[list[Any]]:
     with opened:
         logs = storage.logs(opened)
         if len(logs) != 1:
-            raise WrongUse(f"{path} holds {len(logs)} partitions; name one of their folders")
+            what = f"{len(logs)} partitions; name one of their folders" if logs else "no partition; name a file in it"
+            raise WrongUse(f"{path} holds {what}")
         if not logs[0].segments:
             raise CouldNot(f"{path}: a folder without .log files")
         yield logs

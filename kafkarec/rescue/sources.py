@@ -86,7 +86,11 @@ def find(given: Iterable[Any], topic: str | None = None, partition: int | None =
     if not partitions and unread:
         raise OSError(errno.EIO, unread[1], unread[0])
     if not partitions:
-        raise Refused("there is nothing to salvage: no .log file was found; name files themselves to have them read")
+        folder = os.path.dirname(left_out[0][0]) if left_out else ""
+        such = f", such as {shlex.quote(folder)}/*" if folder else ""
+        raise Refused(
+            f"there is nothing to salvage: no .log file was found; name files themselves to have them read{such}"
+        )
     for source in (source for one in partitions for source in one.sources if not source.loose):
         for segment in source.segments[:-1]:  # a cut at the end is a loss there, also where files are named one by one
             segment.followed = True
