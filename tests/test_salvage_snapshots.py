@@ -140,6 +140,8 @@ def test_a_missing_segment_is_named_and_where_it_may_be(run: Here, tmp_path: Pat
     text = run("salvage", folder, found, "-o", tmp_path / "two").out.decode()
     assert "unnamed-0: saved 2 batches" in text
     assert "its offsets are missing in orders-0: if they are from there, salvage both with --topic orders" in text
+    assert run("salvage", found.parent, "--dry-run").complaint.endswith(f"such as {found.parent}/*")
+    assert run("explain", found.parent).complaint.endswith("holds no partition; name a file in it")
     merged = salvage([folder, found], tmp_path / "one", topic="orders", partition=0)
     assert merged.partitions[0].missing == [] and merged.partitions[0].records == 60
     made = sorted((tmp_path / "one" / "orders-0").glob("*.log"))
