@@ -163,8 +163,10 @@ cdef inline bint leads_on(Input* source, Run* run) noexcept nogil:
     cdef const uint8_t* p
     cdef int status, _hop
     for _hop in range(MOST_HOPS):
-        if ends_at(source, run.end) or run.end > stop:
+        if run.end == source.length or run.end > stop:
             return True
+        if ends_at(source, run.end):             # the rest of a record, or of the next batch: nothing tells
+            return False
         status = read_batch(source, run.end, TO_LOOK, &row, &fault)
         if status == CUT:                        # the tail, when it is the next batch's beginning
             return fault.base_offset > run.last and not far_above(fault.base_offset, run.last)
@@ -245,30 +247,30 @@ cdef inline int read_field(Input* source, int64_t* position, bint sized, int64_t
     return status
 
 
-cdef inline bint is_records_value(Input* source, int64_t batch, const Run* run) noexcept nogil:
-    """Whether a value large enough for this candidate begins with it, as the damaged batch's records go one behind the
-    other."""
+cdef inline int64_t records_value_end(Input* source, int64_t batch, const Run* run) noexcept nogil:
+    """Where the value ends that begins with this candidate, as the damaged batch's records go one behind the other; 0:
+    none begins here, or it is too small."""
     cdef int64_t at = batch + V2_OVERHEAD, end, length = 0, ignored = 0
     cdef const uint8_t* p
     while at < run.start:
         if read_field(source, &at, True, &length) != OK or length < LEAST_RECORD or at >= source.length:
-            return False
+            return 0
         end = at + length
         p = peek(source, at, 1)
         if p == NULL or p[0] != 0:                       # attributes, which nobody sets: these are no records
-            return False
+            return 0
         at += 1
         if read_field(source, &at, False, &ignored) != OK or read_field(source, &at, True, &ignored) != OK:
-            return False
+            return 0
         if read_field(source, &at, True, &length) != OK or length > end - at:
-            return False
+            return 0
         at += length if length > 0 else 0                # the key
         if read_field(source, &at, True, &length) != OK or length > end - at:
-            return False
+            return 0
         if at == run.start:
-            return length >= run.first_end - run.start
+            return at + length if at + length >= run.first_end else 0
         at = end
-    return False
+    return 0
 
 
 cdef inline bint claims_lead_on(Input* source, int64_t position, int64_t offset,
@@ -299,6 +301,7 @@ cdef inline int64_t search_on(Input* source, int64_t position, Search* search) n
     cdef int64_t length = source.length
     cdef int64_t readable, value
     cdef int64_t passed = -1             # the end of the last batch that was in a value
+    cdef int64_t within = -1             # the end of that value
     cdef Run run
     cdef Run lone
     cdef int witnesses = 0
@@ -330,10 +333,12 @@ cdef inline int64_t search_on(Input* source, int64_t position, Search* search) n
             position += 1
             continue
         value = value_end(source, &run, search) if verdict == LONE else 0
-        if value == 0 and (position == passed or is_records_value(source, start - 1, &run)):
-            value = run.first_end
+        if value == 0:
+            if position != passed or run.first_end > within:
+                within = records_value_end(source, start - 1, &run)
+            if within > 0:
+                value = passed = run.first_end
         if value > 0:
-            passed = value if value < run.end else -1            # else the value is over
             position = value
             continue
         if lone.start >= 0 and run.base >= search.good_next and run.base >= 0 and (
