@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kafkarec
-from kafkarec.cli import columns, jsonlines, table
+from kafkarec import plaintext
+from kafkarec.cli import columns, jsonlines
 from kafkarec.table import Table
 
 SHOWN = ["offset", "timestamp", "timestamp_type", "key", "value", "headers", "is_control", "compression", "producer_id"]
@@ -223,7 +224,7 @@ def test_columns_made_elsewhere() -> None:
 
 
 def test_a_table_lines_up_and_hides_control_characters() -> None:
-    text = table.render([("n", ["1", "22", "-"]), ("name", ["a\x1b[2J", "b", "c\nd"])])
+    text = plaintext.render([("n", ["1", "22", "-"]), ("name", ["a\x1b[2J", "b", "c\nd"])])
     assert text == " n  name\n 1  a\ufffd[2J\n22  b\n -  c\ufffdd\n"
 
 
@@ -239,4 +240,4 @@ def test_a_table_lines_up_and_hides_control_characters() -> None:
     ],
 )
 def test_moments(ms: int | None, shown: str) -> None:
-    assert table.moment(ms) == shown
+    assert plaintext.moment(ms) == shown

@@ -34,7 +34,7 @@ ROOMS = {
     "diff": Room(1, 4, "replicas compared", ("diff",)),
     "explain": Room(1, 5, "a batch byte by byte"),
     "messages": Room(2, 0, "internal topics"),
-    "cli.table": Room(2, 1, "plain text tables"),
+    "plaintext": Room(2, 1, "tables for eyes", ("plaintext",)),
     "storage": Room(2, 2, "files, folders, URLs", ("remote", "remotefaults")),
     "indexes.rebuild": Room(2, 3, "checked and made anew", ("producers", "lineage")),
     "reader": Room(3, 2.5, "decode, stream, scan", ("reader", "lists", "passes", "log")),
@@ -48,7 +48,7 @@ ROOMS = {
     "_c": Room(8, 1.5, "the engine: C over C"),
 }
 # parts of a folder that are rooms of their own: they stand on another level than the rest
-PARTS = {"cli.table": ("table",), "indexes.rebuild": ("rebuild", "check", "walk", "interval", "finding")}
+PARTS = {"indexes.rebuild": ("rebuild", "check", "walk", "interval", "finding")}
 _W, _H, _GAP_X, _GAP_Y, _LEFT, _TOP = 156, 54, 22, 44, 24, 74
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-from ..cli.table import safe
 from ..errors import REASONS
 from ..faults import Damage
+from ..plaintext import safe
 from . import advice
 from .kinds import ERROR, KINDS, SEVERITIES
 from .notes import Finding, counted

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..cli.table import render as laid_out
-from ..cli.table import safe
 from ..faults import Damage
+from ..plaintext import render as laid_out
+from ..plaintext import safe
 from . import advice
 from .kinds import ANOMALY, ERROR, NOTE, SEVERITIES
 from .notes import Finding, counted

@@ -11,10 +11,10 @@ from typing import Any
 from kafkarec.diff import Difference, Extent, Replica, compare
 from kafkarec.errors import KafkaRecordError
 from kafkarec.lineage import Truncation
+from kafkarec.plaintext import safe
 
 from . import options, output
 from .options import CouldNot, WrongUse
-from .table import safe
 from .trouble import DAMAGED, FINE
 
 DESCRIPTION = """Compares two replicas of a partition record by record: where they part, by leader epoch and CRC,

@@ -11,9 +11,9 @@ from typing import Any
 
 import kafkarec
 from kafkarec import _core
+from kafkarec.plaintext import safe
 
 from . import options, output
-from .table import safe
 from .trouble import COULD_NOT, FINE
 
 DESCRIPTION = """Prints versions, codecs with their libraries, the way CRC-32C is computed, the build, and

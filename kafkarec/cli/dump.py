@@ -9,14 +9,14 @@ import shlex
 import sys
 from collections.abc import Callable
 
-from kafkarec import dump, remote
+from kafkarec import dump, plaintext, remote
 from kafkarec.dump import decoders
 from kafkarec.dump.tool import ClosableSource, Options
 from kafkarec.errors import KafkaRecordError
 from kafkarec.storage import names
 from kafkarec.storage.folders import LocalFolder, RemoteFolder
 
-from . import inputs, options, output, table
+from . import inputs, options, output
 from .options import CouldNot
 from .output import Sink
 from .trouble import COULD_NOT, exit_status, say
@@ -171,7 +171,7 @@ def _for_terminals(sink: Sink) -> Callable[[str], None]:
     """A record must not move the cursor or change the colours of a terminal; a pipe or a file gets its bytes."""
 
     def write(text: str) -> None:
-        sink.write("\n".join(table.safe(line) for line in text.split("\n")).encode("utf-8", "replace"))
+        sink.write("\n".join(plaintext.safe(line) for line in text.split("\n")).encode("utf-8", "replace"))
 
     return write
 
@@ -184,7 +184,7 @@ def _complain(sink: Sink) -> Callable[[str], None]:
         if line.startswith("note: "):
             say(line)
         elif sys.stderr is not None:
-            print("\n".join(table.safe(part) for part in line.split("\n")), file=sys.stderr)
+            print("\n".join(plaintext.safe(part) for part in line.split("\n")), file=sys.stderr)
 
     return complain
 

@@ -10,8 +10,7 @@ from itertools import zip_longest
 from typing import Any
 
 from kafkarec.explain import Explanation, Fault, Section, Span
-
-from .table import safe
+from kafkarec.plaintext import safe
 
 _WIDTH = 8  # bytes a line
 _LINES = 4  # lines a field, unless everything is asked for

@@ -9,10 +9,9 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kafkarec import plaintext
 from kafkarec.checks.text import amount
 from kafkarec.storage import LeftOut, Log, LogDir, Segment, names
-
-from . import table
 
 if TYPE_CHECKING:
     from .ls import Row
@@ -28,7 +27,7 @@ def as_text(path: str, opened: Segment | Log | LogDir, rows: Iterable[Row], full
     values = [_values(row) for row in found]
     yield _title(path, opened, values)
     if found:
-        yield table.render(_columns(found, values, full))
+        yield plaintext.render(_columns(found, values, full))
     yield from _paragraphs("not read", [("", sentence) for row in found for sentence in row.refused])
     left_out = _left_out(opened)
     yield from _paragraphs("left out", _grouped([one for one in left_out if not _is_folder(one)]))
@@ -125,9 +124,9 @@ def _columns(rows: Sequence[Row], values: Sequence[dict[str, Any]], full: bool) 
         ("bytes", [str(one["size"]) for one in values]),
         ("first", [_number(one["first_offset"]) for one in values]),
         ("next", [_number(one["next_offset"]) for one in values]),
-        ("earliest", [table.moment(one["first_timestamp"]) for one in values]),
-        ("latest", [table.moment(one["max_timestamp"]) for one in values]),
-        ("codecs" if full else "codecs (sampled)", [", ".join(one["codecs"]) or table.NOTHING for one in values]),
+        ("earliest", [plaintext.moment(one["first_timestamp"]) for one in values]),
+        ("latest", [plaintext.moment(one["max_timestamp"]) for one in values]),
+        ("codecs" if full else "codecs (sampled)", [", ".join(one["codecs"]) or plaintext.NOTHING for one in values]),
         ("notes", ["; ".join(one["notes"]) for one in values]),
     ]
     if full:
@@ -153,7 +152,7 @@ def _name(row: Row, rows: Sequence[Row]) -> str:
 
 
 def _number(value: int | None) -> str:
-    return table.NOTHING if value is None else str(value)
+    return plaintext.NOTHING if value is None else str(value)
 
 
 def _title(path: str, opened: Segment | Log | LogDir, values: Sequence[dict[str, Any]]) -> str:
@@ -168,7 +167,7 @@ def _title(path: str, opened: Segment | Log | LogDir, values: Sequence[dict[str,
             said.append(_count(len(opened.segments), "segment"))
             said += [_count(len(opened.checkpoints), "KRaft snapshot")] if opened.checkpoints else []
     said.append(amount(sum(one["size"] for one in values)))
-    return table.safe(f"{path}: {', '.join(said)}") + "\n"
+    return plaintext.safe(f"{path}: {', '.join(said)}") + "\n"
 
 
 def _count(number: int, what: str) -> str:
@@ -211,10 +210,10 @@ def _paragraphs(title: str, items: Sequence[tuple[str, str]]) -> Iterator[str]:
         yield f"{title}:\n"
     for name, sentence in items:
         if name:
-            yield table.safe(f"  {name}") + "\n"
+            yield plaintext.safe(f"  {name}") + "\n"
         indent = "    " if name else "  "
         filled = textwrap.fill(
-            table.safe(sentence), _WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False,
+            plaintext.safe(sentence), _WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False,
             break_long_words=False,
         )  # fmt: skip
         yield filled + "\n"
@@ -225,5 +224,5 @@ def _where_else(path: str, folders: Sequence[str]) -> Iterator[str]:
     if folders:
         shown = ", ".join(folders[:_FOLDERS_SHOWN]) + (" ..." if len(folders) > _FOLDERS_SHOWN else "")
         first = quoted(f"{path.rstrip('/')}/{folders[0]}")
-        yield table.safe(f"; folders: {shown}; look into one: kafkarec ls {first}")
+        yield plaintext.safe(f"; folders: {shown}; look into one: kafkarec ls {first}")
     yield "\n"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from kafkarec import remote
+from kafkarec import plaintext, remote
 from kafkarec.errors import KafkaRecordError
 from kafkarec.indexes import epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.indexes.interval import NOTHING_FITS, Fit
@@ -18,7 +18,7 @@ from kafkarec.indexes.rebuild import DEFAULT_INTERVAL
 from kafkarec.indexes.rebuild_log import LogLike, Rebuilt, rebuild_log
 from kafkarec.storage import Log, names
 
-from . import inputs, table
+from . import inputs
 from .options import CouldNot, WrongUse
 from .trouble import DAMAGED, FINE, say
 
@@ -341,7 +341,7 @@ class TextReport:
     def end(self) -> None:
         rows, self._rows = self._rows, []
         if self._several and all(made.compared == EQUAL for made in rows):
-            self._out.line(f"{table.safe(self._titles[-1])}: all {len(rows)} files are equal to the old ones\n")
+            self._out.line(f"{plaintext.safe(self._titles[-1])}: all {len(rows)} files are equal to the old ones\n")
             return
         columns = [
             ("file", [made.name for made in rows]),
@@ -349,12 +349,14 @@ class TextReport:
             ("bytes", [str(made.size) for made in rows]),
             ("compared", [_remark(made) for made in rows]),
         ]
-        self._out.line(f"{table.safe(self._titles[-1])}\n{table.render(columns)}")
+        self._out.line(f"{plaintext.safe(self._titles[-1])}\n{plaintext.render(columns)}")
 
     def finish(self, interval: int) -> None:
         made = sum(self._counts.values()) - self._counts[DROPPED]
         told = ", ".join(f"{count} {name}" for name, count in self._counts.items() if count)
-        where = "nothing is written (--dry-run)" if self._folder is None else f"written to {table.safe(self._folder)}"
+        where = "nothing is written (--dry-run)"
+        if self._folder is not None:
+            where = f"written to {plaintext.safe(self._folder)}"
         self._out.line(f"{made} file{'' if made == 1 else 's'} ({told}), {where}")
         if self._folder is not None and self._counts[EQUAL] < made:
             source = f"{shlex.quote(self._folder)}/*"

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kafkarec.errors import KafkaRecordError
+from kafkarec.plaintext import safe
 from kafkarec.rescue import NoRoom, SalvageReport, salvage
 from kafkarec.rescue.copying import write_file
 from kafkarec.rescue.journal import REPORT
 
 from . import inputs, options
 from .options import CouldNot, WrongUse
-from .table import safe
 from .trouble import DAMAGED, FINE
 
 DESCRIPTION = """Copies every good batch of a damaged log to a new one, byte for byte, with new indexes, and maps

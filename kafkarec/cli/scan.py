@@ -7,11 +7,12 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
+from kafkarec import plaintext
 from kafkarec.records import BatchTable
 from kafkarec.schema import BATCH_FIELDS
 from kafkarec.storage import Segment
 
-from . import inputs, jsonlines, options, output, table
+from . import inputs, jsonlines, options, output
 from .catwriters import constants
 from .columns import windows
 from .output import Sink
@@ -138,7 +139,7 @@ class TextWriter:
             return
         if self._several and self._names is None and self._source is not piece.source:
             self._source = piece.source
-            self._sink.write(f"{table.safe(piece.source.path)}\n".encode())
+            self._sink.write(f"{plaintext.safe(piece.source.path)}\n".encode())
         rows = _values(piece)
         for row in rows:
             self._batches += 1
@@ -146,11 +147,11 @@ class TextWriter:
             self._records += row["record_count"] or 0
             self._uncounted += row["record_count"] is None
         if self._names is None:
-            columns = [(title, [show(row) for row in rows]) for title, show in table.BATCH_COLUMNS]
+            columns = [(title, [show(row) for row in rows]) for title, show in plaintext.BATCH_COLUMNS]
         else:
             rows = [row | constants(piece.source) for row in rows]
-            columns = [(name, [table.plain(name, row[name]) for row in rows]) for name in self._names]
-        self._sink.write(table.render(columns).encode())
+            columns = [(name, [plaintext.plain(name, row[name]) for row in rows]) for name in self._names]
+        self._sink.write(plaintext.render(columns).encode())
         self._sink.flush()
 
     def finish(self) -> None:

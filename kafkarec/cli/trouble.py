@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kafkarec.errors import REASONS, LimitExceededError, MissingCodecError
+from kafkarec.plaintext import safe
 from kafkarec.storage import Segment
-
-from .table import safe
 
 FINE, DAMAGED, WRONG_USE, COULD_NOT, INTERRUPTED = 0, 1, 2, 3, 130
 

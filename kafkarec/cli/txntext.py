@@ -8,10 +8,9 @@ from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from kafkarec.plaintext import NOTHING, moment, safe
+from kafkarec.plaintext import render as laid_out
 from kafkarec.transactions import STATES, Spread, Transaction
-
-from .table import NOTHING, moment, safe
-from .table import render as laid_out
 
 if TYPE_CHECKING:
     from .txn import Partition

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kafkarec import checks, storage
+from kafkarec import checks, plaintext, storage
 from kafkarec.checks import html, text
 from kafkarec.checks.parallel import Tick
 from kafkarec.checks.run import DEFAULT_LIMIT
 from kafkarec.storage import LogDir
 
-from . import inputs, options, output, table
+from . import inputs, options, output
 from .options import CouldNot, WrongUse
 from .trouble import COULD_NOT
 
@@ -136,7 +136,7 @@ def _progress() -> Iterator[Tick | None]:
             speed = total / (now - begin) / 1e6
             name = path.rsplit("/", 1)[-1][-40:]
             line = f"{text.amount(total)} read, {speed:.0f} MB/s, {name} {100 * read // max(size, 1)} %"
-            sys.stderr.write(f"\r\x1b[K{table.safe(line)}")
+            sys.stderr.write(f"\r\x1b[K{plaintext.safe(line)}")
             sys.stderr.flush()
 
     try:
