@@ -10,6 +10,7 @@ from typing import Any
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 NOTHING = "-"
+_DURATIONS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 
 
 def render(columns: Sequence[tuple[str, Sequence[str]]]) -> str:
@@ -26,6 +27,21 @@ def render(columns: Sequence[tuple[str, Sequence[str]]]) -> str:
 def safe(text: str) -> str:
     """One line, without what moves a terminal's cursor or cannot be encoded (file names may hold any)."""
     return _CONTROL.sub("\ufffd", text)
+
+
+def lasting(ms: int) -> str:
+    """The two largest units of a duration."""
+    if ms < 0:
+        return f"-{lasting(-ms)}"
+    for at, (unit, size) in enumerate(_DURATIONS):
+        if ms < size:
+            continue
+        if unit == "s":
+            return f"{ms / 1000:.3g} s" if ms < 10_000 else f"{ms // 1000} s"
+        smaller, below = _DURATIONS[at + 1]
+        rest = ms % size // below
+        return f"{ms // size} {unit} {rest} {smaller}" if rest else f"{ms // size} {unit}"
+    return f"{ms} ms"
 
 
 def moment(ms: int | None) -> str:

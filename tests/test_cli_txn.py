@@ -13,7 +13,7 @@ from command import SEGMENTS, Here, own_process
 from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event
 
 from kafkarec.cli.txn import duration
-from kafkarec.cli.txntext import lasting
+from kafkarec.plaintext import lasting
 
 NOW = builders.NOW
 HOUR = 3_600_000

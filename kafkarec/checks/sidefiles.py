@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ..errors import KafkaRecordError
 from ..indexes import check as index_check
 from ..indexes import offset_checkpoints, txn_index
+from ..plaintext import lasting
 from ..storage.folders import LocalFolder
 from . import strays
 from .kinds import ANOMALY, ERROR, NOTE, kind_of
@@ -120,8 +121,6 @@ def _take(findings: Iterable[index_check.Finding], folder: str, notes: Notebook)
 
 def check_transactions(log: Any, notes: Notebook) -> None:
     """Those that hang. The log may be a copy of a moment: an open one alone is nothing to tell."""
-    from ..cli.txntext import lasting
-
     try:
         hanging = log.transactions().hanging
     except (OSError, KafkaRecordError) as error:

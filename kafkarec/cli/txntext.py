@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kafkarec.plaintext import NOTHING, moment, safe
+from kafkarec.plaintext import NOTHING, lasting, moment, safe
 from kafkarec.plaintext import render as laid_out
 from kafkarec.transactions import STATES, Spread, Transaction
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _MOST_ROWS, _MOST_IN_DETAIL, _MOST_NOTES = 20, 3, 5
 _WORST_FIRST = ("hanging", "open", "aborted", "committed")
 _TOOL = "kafka-transactions.sh --bootstrap-server HOST:9092"
-_STEPS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 
 
 def render(found: Sequence[Partition], states: Sequence[str], hanging_after: timedelta, everything: bool) -> str:
@@ -176,21 +175,6 @@ def commands(topic: str | None, partition: int | None, txn: Transaction) -> list
         (f"end the one of offset {txn.first_offset}", f"{_TOOL} abort {place} --start-offset {txn.first_offset}"),
         (f"the same for brokers before 3.0 ({txn.first_offset})", f"{_TOOL} abort {place} {by_producer}"),
     ]
-
-
-def lasting(ms: int) -> str:
-    """The two largest units of a duration."""
-    if ms < 0:
-        return f"-{lasting(-ms)}"
-    for at, (unit, size) in enumerate(_STEPS):
-        if ms < size:
-            continue
-        if unit == "s":
-            return f"{ms / 1000:.3g} s" if ms < 10_000 else f"{ms // 1000} s"
-        smaller, below = _STEPS[at + 1]
-        rest = ms % size // below
-        return f"{ms // size} {unit} {rest} {smaller}" if rest else f"{ms // size} {unit}"
-    return f"{ms} ms"
 
 
 def counted(number: int, one: str) -> str:
