@@ -109,6 +109,17 @@ def test_pyspark_only_in_spark_udfs() -> None:
     assert offenders(files("kafkarec"), {"spark_udfs", "tests", "tools"}) == []
 
 
+def test_nothing_below_the_verbs_imports_them() -> None:
+    below = [path for path in files("kafkarec") if "cli" not in path.parts and path.name != "__main__.py"]
+    found = [
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in below
+        for module, _ in imports(path)
+        if "cli" in module.split(".")
+    ]
+    assert len(below) > 100 and found == []
+
+
 def test_spark_udfs_uses_public_names_only() -> None:
     found = []
     for path in files("spark_udfs"):
