@@ -52,6 +52,7 @@ class Fsspec:
 
         if scheme in S3:
             options = {**options, "config_kwargs": {**_plain_requests(), **options.get("config_kwargs", {})}}
+            _forget_other_settings(fsspec)
         self._fs, _ = fsspec.core.url_to_fs(url, use_listings_cache=False, **options)
         settings = {**getattr(self._fs, "client_kwargs", {}), **options}
         self.endpoint = settings.get("endpoint_url") or _endpoint_outside(scheme)
@@ -94,6 +95,19 @@ class Fsspec:
 
     def _path(self, url: str) -> str:
         return str(self._fs._strip_protocol(url))
+
+
+_settings: dict[str, str] = {}
+
+
+def _forget_other_settings(fsspec: Any) -> None:
+    """fsspec keeps a filesystem for the next one who asks with the same options; who has set other credentials, or
+    another endpoint, in the environment since then asks for another one."""
+    now = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    if now != _settings:
+        fsspec.get_filesystem_class("s3").clear_instance_cache()
+        _settings.clear()
+        _settings.update(now)
 
 
 def _plain_requests() -> dict[str, Any]:
