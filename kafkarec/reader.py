@@ -11,7 +11,7 @@ from ._core import Source
 from .enums import Isolation
 from .passes import as_columns, read_part, read_pieces, scan_pieces
 from .records import BatchTable, RecordBatch, RecordColumns
-from .request import Request, request
+from .request import Request, demand_known, request
 
 
 def _isolated(
@@ -116,6 +116,7 @@ def batches(data: Any, *, errors: str = "raise", _file: object = None, **wishes:
 
     Takes decode's options for the records; control records are included unless control=False is said.
     """
+    demand_known(wishes)
     asked = request(**{"control": True, **wishes}, errors=errors, _file=_file)
     return _batches(data, asked)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from inspect import signature
 from typing import Any, NamedTuple
 
 from ._core import Decoder, Layout
@@ -59,6 +60,13 @@ def _layout(columns: tuple[str, ...] | None, timestamp_unit: str, binary_header_
     return Layout(record_schema(columns, timestamp_unit), binary_header_keys)
 
 
+def demand_known(wishes: dict[str, Any]) -> None:
+    """TypeError, as Python's own, for an option that nobody has."""
+    unknown = sorted(wishes.keys() - _OPTIONS)
+    if unknown:
+        raise TypeError(f"no such option: {', '.join(unknown)}; there are {', '.join(sorted(_OPTIONS))}")
+
+
 def request(
     *,
     columns: Iterable[str] | None = None,
@@ -95,3 +103,6 @@ def request(
     skip = _choice("errors", errors, ("raise", "skip")) == "skip"
     named = {"file": _file, "topic": _topic, "partition": _partition, "followed": _followed}
     return Request(wanted, options, skip, named)
+
+
+_OPTIONS = {name for name in signature(request).parameters if not name.startswith("_")}

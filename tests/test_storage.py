@@ -301,6 +301,9 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
     for wrong in ({"start_offset": "1"}, {"end_offset": 2**63}, {"start_timestamp": datetime(2026, 1, 1)}):
         with pytest.raises(ValueError):
             segment_of(CODECS).read(**wrong)
+    for verb in ("read", "stream", "batches"):
+        with pytest.raises(TypeError, match="no such option: colour; there are check_crcs, columns"):
+            getattr(segment_of(CODECS), verb)(colour="red")
     with pytest.raises(ValueError, match="batch_bytes"):
         segment_of(CODECS).stream(batch_bytes=0)
     with pytest.raises(ValueError, match="no column 'colour'"):

@@ -16,7 +16,7 @@ from .. import transactions
 from ..enums import Isolation
 from ..passes import Part, as_columns, joined
 from ..records import BatchTable, RecordBatch, RecordColumns
-from ..request import CHUNK_BYTES, Request, request
+from ..request import CHUNK_BYTES, Request, demand_known, request
 from ..schema import DEFAULT_RECORD_COLUMNS
 from .ranges import Range
 
@@ -75,6 +75,7 @@ class Readable:
             yield _Reading(asked._replace(options=chosen), _within(group, wanted), stable)
 
     def _asked(self, wishes: dict[str, Any], **more: Any) -> Request:
+        demand_known(wishes)
         if wishes.get("columns") is None and self._default_columns:
             wishes = {**wishes, "columns": self._default_columns}
         return request(**wishes, **more)
@@ -184,10 +185,9 @@ class Readable:
 
     def batches(self, *, errors: str = "raise", **wishes: Any) -> Iterator[RecordBatch]:
         """The batches one by one; see kafkarec.batches. Bytes are read when they are asked for."""
+        demand_known(wishes)
         asked = request(**{"control": True, **wishes}, errors=errors)
-        for group in self.groups():
-            for segment in group:
-                yield from segment.record_batches(asked)
+        return (batch for group in self.groups() for segment in group for batch in segment.record_batches(asked))
 
     def transactions(self, *, hanging_after: timedelta = transactions.HANGING_AFTER) -> Any:
         """All transactions of the log, from headers and markers: a transactions.TransactionListing."""
