@@ -44,6 +44,17 @@ def lasting(ms: int) -> str:
     return f"{ms} ms"
 
 
+def lost_offsets(first: int | None, last: int | None) -> str:
+    """Which offsets a damage may have cost; None at the ends of an input, where nothing tells."""
+    if first is None:
+        return "offsets not known" if last is None else f"offsets up to {last}"
+    if last is None:
+        return f"offsets from {first} on"
+    if last < first:
+        return "no offset"
+    return f"offset {first}" if first == last else f"offsets {first} to {last}"
+
+
 def moment(ms: int | None) -> str:
     """ISO 8601 in UTC; the number itself where the calendar ends."""
     if ms is None:

@@ -376,15 +376,14 @@ cdef inline int64_t damage_end(Input* source, const Fault* fault, Search* search
 
 cdef inline bint only_zeros(Input* source, int64_t position) noexcept nogil:
     """Nothing but zeros from here to the end, all of them read."""
-    cdef int64_t n, i
+    cdef int64_t n
     cdef const uint8_t* p
     while position < source.length:
         n = piece(source, source.length - position)
         p = reach(source, position, n)
         if p == NULL or (source.bad_count > 0 and bad_until(source, position, position + n) > 0):
             return False
-        for i in range(n):
-            if p[i] != 0:
-                return False
+        if not all_zeros(p, n):
+            return False
         position += n
     return True

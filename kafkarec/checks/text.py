@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..faults import Damage
+from ..plaintext import lost_offsets, safe
 from ..plaintext import render as laid_out
-from ..plaintext import safe
 from . import advice
 from .kinds import ANOMALY, ERROR, NOTE, SEVERITIES
 from .notes import Finding, counted
@@ -258,14 +258,8 @@ def _finding(one: Finding) -> list[str]:
 
 def offsets(one: Damage) -> str:
     """Which offsets a damage may have cost."""
-    first, last = one.lost_from, one.lost_to
-    if first is None:
-        return "offsets not known" if last is None else f"offsets up to {last} lost"
-    if last is None:
-        return f"offsets from {first} on lost"
-    if last < first:
-        return "no offset lost"
-    return f"offset {first} lost" if first == last else f"offsets {first} to {last} lost"
+    words = lost_offsets(one.lost_from, one.lost_to)
+    return words if one.lost_from is one.lost_to is None else f"{words} lost"
 
 
 def drawn(file: FileReport, width: int = MAP_WIDTH) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kafkarec.errors import REASONS, LimitExceededError, MissingCodecError
-from kafkarec.plaintext import safe
+from kafkarec.plaintext import lost_offsets, safe
 from kafkarec.storage import Segment
 
 FINE, DAMAGED, WRONG_USE, COULD_NOT, INTERRUPTED = 0, 1, 2, 3, 130
@@ -84,7 +84,7 @@ class Troubles:
         if self.found > _LINES_AT_MOST:
             return
         behind = damage.next_position is not None and damage.next_position < segment.size
-        line = f"{damage.detail}; lost: {damage.length} bytes, {_offsets(damage)}; "
+        line = f"{damage.detail}; lost: {damage.length} bytes, {lost_offsets(damage.lost_from, damage.lost_to)}; "
         line += f"next good batch at byte {damage.next_position}" if behind else "no good batch behind"
         if damage.length == segment.size:
             line += _looks_like(segment)
@@ -113,18 +113,6 @@ class Troubles:
         if self.stop_at_first and way:
             line += f". Everything in front of it is written; go on with: {command(self.argv, *way)}"
         say(line)
-
-
-def _offsets(damage: Damage) -> str:
-    """`lost_from` and `lost_to` are None at the ends of the input, where nothing tells."""
-    first, last = damage.lost_from, damage.lost_to
-    if first is None:
-        return "offsets not known" if last is None else f"offsets up to {last}"
-    if last is None:
-        return f"offsets from {first} on"
-    if last < first:
-        return "no offset"
-    return f"offset {first}" if first == last else f"offsets {first} to {last}"
 
 
 # What people hand over that is no log as it is: how it begins, what to do with it.

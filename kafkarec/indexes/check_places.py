@@ -20,6 +20,15 @@ _AHEAD = " (the log was cut, or copied before its index; a broker mends it when 
 InDamage = Callable[[int], bool]
 
 
+def _add(
+    findings: Findings, file: str, severity: str, check: str, number: int, expected: str | None, found: str, what: str
+) -> None:
+    """A finding about one entry of an index."""
+    findings.add(
+        severity, check, file, f"entry {number} ({found}) {what}", entry=number, expected=expected, found=found
+    )
+
+
 class OffsetCheck:
     """Feed it every batch, then `finish`."""
 
@@ -52,15 +61,7 @@ class OffsetCheck:
 
     def _add(self, severity: str, check: str, number: int, expected: str | None, entry: OffsetEntry, what: str) -> None:
         found = f"offset {entry.offset} at byte {entry.position}"
-        self._findings.add(
-            severity,
-            check,
-            self._file,
-            f"entry {number} ({found}) {what}",
-            entry=number,
-            expected=expected,
-            found=found,
-        )
+        _add(self._findings, self._file, severity, check, number, expected, found, what)
 
     def see(self, position: int, size: int, base: int | None, last: int, in_damage: InDamage) -> None:
         """The next batch; base None: a wrapper of magic 0 or 1, which does not say. in_damage: whether a byte of the
@@ -172,15 +173,7 @@ class TimeCheck:
 
     def _add(self, severity: str, check: str, number: int, expected: str, entry: TimeEntry, what: str) -> None:
         found = f"timestamp {entry.timestamp} at offset {entry.offset}"
-        self._findings.add(
-            severity,
-            check,
-            self._file,
-            f"entry {number} ({found}) {what}",
-            entry=number,
-            expected=expected,
-            found=found,
-        )
+        _add(self._findings, self._file, severity, check, number, expected, found, what)
 
     def see(self, base: int | None, last: int, max_timestamp: int | None) -> None:
         """The next batch."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -83,11 +83,9 @@ def _remote(url: str, options: dict[str, Any], topic: str | None, partition: int
 
 
 def _opened(
-    folder: Folder, name: str | None, size: int | None, topic: str | None, partition: int | None, mapped: bool
-) -> Opened:
-    """A file of a folder, or with no name the folder itself."""
-    if name is None:
-        return open_folder(folder, topic, partition, mapped)
+    folder: Folder, name: str, size: int | None, topic: str | None, partition: int | None, mapped: bool
+) -> Segment:
+    """A file of a folder."""
     path = folder.join(name)
     place = names.place(os.path.abspath(path) if isinstance(folder, LocalFolder) else path)
     return Segment(
@@ -148,14 +146,11 @@ def _several(opened: Iterable[Opened], topic: str | None, partition: int | None)
         else:
             listed += logs(one)
     for group in by_partition.values():
-        group.sort(key=_order)
+        group.sort(key=lambda segment: (segment.base_offset or 0, segment.path))
         for segment in group:
             segment.topic, segment.partition = topic or segment.topic, _first(partition, segment.partition)
         listed.append(Log(group[0].path, group, topic=group[0].topic, partition=group[0].partition))
     return listed[0] if len(listed) == 1 else LogDir(", ".join(sorted(log.path for log in listed)), listed)
-
-
-_order: Callable[[Segment], tuple[int, str]] = lambda segment: (segment.base_offset or 0, segment.path)  # noqa: E731
 
 
 def _first(told: int | None, found: int | None) -> int | None:

@@ -74,11 +74,11 @@ class Readable:
                 stable = hidden.last_stable_offset
             yield _Reading(asked._replace(options=chosen), _within(group, wanted), stable)
 
-    def _asked(self, wishes: dict[str, Any], **more: Any) -> Request:
+    def _asked(self, wishes: dict[str, Any]) -> Request:
         demand_known(wishes)
         if wishes.get("columns") is None and self._default_columns:
             wishes = {**wishes, "columns": self._default_columns}
-        return request(**wishes, **more)
+        return request(**wishes)
 
     def read(
         self,

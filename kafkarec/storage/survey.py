@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any
 
+from ..indexes.offset_index import OffsetIndex
+from ..indexes.time_index import TimeIndex
 from ..passes import scan_pieces
 from ..records import BatchTable
 from ..request import request
@@ -26,7 +28,6 @@ from .wrapped import Unpacked
 
 _HEAD = 64
 _TAILS = (64 << 10, 1 << 20, 16 << 20)
-_OFFSET_ENTRY, _TIME_ENTRY = Struct(">ii"), Struct(">qi")
 _FRAME = Struct(">8xi")
 _FRAME_END = 12
 
@@ -116,7 +117,7 @@ def start_behind(segment: Segment, timestamp: int) -> int | None:
     By the last entries of both indexes and the batches from there on: the time index counts only where one of those
     holds the offset that it names and has that timestamp for its latest. A few KiB, where indexes have megabytes.
     """
-    latest = _last_entry(segment, ".timeindex", _TIME_ENTRY)
+    latest = _last_entry(segment, ".timeindex", TimeIndex.layout)
     if latest is None or latest[0] >= timestamp or segment.base_offset is None:
         return None
     source = segment.open_source()
@@ -190,7 +191,7 @@ def _back(segment: Segment, source: ByteSource, found: Survey) -> None:
             break
     else:
         found.notes.append("the last batch was not found, --full reads all headers")
-    latest = _last_entry(segment, ".timeindex", _TIME_ENTRY)
+    latest = _last_entry(segment, ".timeindex", TimeIndex.layout)
     if latest is not None and found.next_offset is not None and latest[0] >= 0:
         found.max_timestamp = _most(found.max_timestamp, latest[0])
 
@@ -205,7 +206,7 @@ def _tail(found: Survey, remaining: int, zeros: bool) -> None:
 
 def _last_index_position(segment: Segment, size: int) -> int | None:
     """Where the last entry of the .index points; None where there is none, or it points nowhere."""
-    entry = _last_entry(segment, ".index", _OFFSET_ENTRY)
+    entry = _last_entry(segment, ".index", OffsetIndex.layout)
     if entry is None or not 0 < entry[1] < size:
         return None
     return entry[1] if size - entry[1] <= _TAILS[-1] else None
