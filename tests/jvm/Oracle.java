@@ -23,15 +23,15 @@ public final class Oracle {
         void run(String[] arguments) throws Exception;
     }
 
-    static final Map<String, Verb> VERBS = Map.of(
-        "dump", DumpLogSegments::main,
-        "read", Reading::main,
-        "recover", Segments::recover,
-        "append", Segments::append,
-        "load", Segments::load,
-        "create", Served::create,
-        "consume", Served::consume,
-        "text", Oracle::text
+    static final Map<String, Verb> VERBS = Map.ofEntries(
+        Map.entry("dump", DumpLogSegments::main),
+        Map.entry("read", Reading::main),
+        Map.entry("recover", Segments::recover),
+        Map.entry("append", Segments::append),
+        Map.entry("load", Segments::load),
+        Map.entry("create", Served::create),
+        Map.entry("consume", Served::consume),
+        Map.entry("text", Oracle::text)
     );
 
     private static final class Left extends RuntimeException {
