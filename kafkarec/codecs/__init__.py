@@ -1,7 +1,7 @@
-"""The table of codecs, and decompression of one payload with a true cap on the bytes.
+"""The table of codecs: decompression of one payload with a true cap on the bytes, and compression with Kafka's levels.
 
-Semantics are those of the JVM streams that Kafka wraps around a payload (Compression.wrapForInput); each
-codec's file names its class and its oddities. Libraries are imported at first use.
+Semantics are those of the JVM streams that Kafka wraps around a payload (Compression.wrapForInput and
+wrapForOutput); each codec's file names its classes and their oddities. Libraries are imported at first use.
 """
 
 from collections.abc import Callable
@@ -19,6 +19,8 @@ __all__ = [
     "CodecError",
     "LimitReached",
     "MissingCodec",
+    "checked_level",
+    "compress",
     "decompress",
     "probe",
     "versions",
@@ -26,10 +28,14 @@ __all__ = [
 
 Decompress = Callable[[Any, int, int, int], bytes | memoryview]
 Probe = Callable[[Any, int, int], None]
+Compress = Callable[[Any, Any, int], bytes]
 
 
 class Codec(NamedTuple):
-    """One row of the table. Levels are those that Kafka allows; a codec without levels has None."""
+    """One row of the table. Levels are those that Kafka allows; a codec without levels has None.
+
+    The default level is allowed as well: gzip's -1 lies outside of 1 to 9, and 0 between them is refused.
+    """
 
     id: int
     name: str
@@ -40,22 +46,29 @@ class Codec(NamedTuple):
     default_level: int | None
     decompress: Decompress
     probe: Probe
+    compress: Compress
 
 
 def _as_it_is(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> bytes | memoryview:
     return payload if isinstance(payload, bytes) else memoryview(payload)
 
 
+def _stored(payload: Any, level: None = None, magic: int = 2) -> bytes:
+    return bytes(payload)
+
+
 def _nothing_to_probe(payload: Any, limit: int, magic: int = 2) -> None:
     return None
 
 
+NO_LEVELS = (None, None, None)
+
 CODECS: tuple[Codec, ...] = (
-    Codec(0, "none", None, None, None, None, None, _as_it_is, _nothing_to_probe),
-    Codec(1, gzip.NAME, gzip.PIP_NAME, gzip.MODULE, 1, 9, -1, gzip.decompress, gzip.probe),
-    Codec(2, snappy.NAME, snappy.PIP_NAME, snappy.MODULE, None, None, None, snappy.decompress, snappy.probe),
-    Codec(3, lz4.NAME, lz4.PIP_NAME, lz4.MODULE, 1, 17, 9, lz4.decompress, lz4.probe),
-    Codec(4, zstd.NAME, zstd.PIP_NAME, zstd.MODULE, -131072, 22, 3, zstd.decompress, zstd.probe),
+    Codec(0, "none", None, None, *NO_LEVELS, _as_it_is, _nothing_to_probe, _stored),
+    Codec(1, gzip.NAME, gzip.PIP_NAME, gzip.MODULE, 1, 9, -1, gzip.decompress, gzip.probe, gzip.compress),
+    Codec(2, snappy.NAME, snappy.PIP_NAME, snappy.MODULE, *NO_LEVELS, snappy.decompress, snappy.probe, snappy.compress),
+    Codec(3, lz4.NAME, lz4.PIP_NAME, lz4.MODULE, 1, 17, 9, lz4.decompress, lz4.probe, lz4.compress),
+    Codec(4, zstd.NAME, zstd.PIP_NAME, zstd.MODULE, -131072, 22, 3, zstd.decompress, zstd.probe, zstd.compress),
 )
 """Row = codec id, the low three bits of the attributes."""
 
@@ -80,6 +93,41 @@ def probe(codec_id: int, payload: Any, limit: int, magic: int = 2) -> None:
     if not 0 <= codec_id < len(CODECS):
         raise CodecError("unsupported_codec", f"codec id {codec_id}")
     CODECS[codec_id].probe(payload, limit, magic)
+
+
+def checked_level(codec_id: int, level: int | None) -> int | None:
+    """The level to compress with: Kafka's default for None. ValueError for one that Kafka refuses.
+
+    gzip -1 and 1 to 9, lz4 1 to 17, zstd -131072 to 22 (KIP-390); none and snappy have no levels and give None.
+    """
+    codec = _codec_to_write(codec_id)
+    if level is None:
+        return codec.default_level
+    if codec.least_level is None or codec.most_level is None:
+        raise ValueError(f"{codec.name} has no compression levels, so level {level!r} means nothing")
+    if isinstance(level, bool) or not isinstance(level, int):
+        raise TypeError(f"a compression level is an int, not {type(level).__name__}")
+    if not codec.least_level <= level <= codec.most_level and level != codec.default_level:
+        more = "" if codec.least_level <= (codec.default_level or 0) else f" and {codec.default_level}"
+        raise ValueError(f"{codec.name} has the levels {codec.least_level} to {codec.most_level}{more}, not {level}")
+    return level
+
+
+def compress(codec_id: int, payload: Any, level: int | None = None, magic: int = 2) -> bytes:
+    """`payload` (any buffer of bytes) as Kafka's stream of this codec frames it.
+
+    `level`: None is Kafka's default; ValueError for one that it refuses.
+    `magic`: of the batch or message; LZ4 has another header checksum in magic 0 (KAFKA-3160).
+    MissingCodec where the codec's library is not installed.
+    """
+    checked = checked_level(codec_id, level)
+    return CODECS[codec_id].compress(payload, checked, magic)
+
+
+def _codec_to_write(codec_id: int) -> Codec:
+    if not 0 <= codec_id < len(CODECS):
+        raise ValueError(f"codec id {codec_id}: 0 to {len(CODECS) - 1}")
+    return CODECS[codec_id]
 
 
 def versions() -> dict[str, dict[str, str | None]]:

@@ -1,4 +1,4 @@
-"""gzip as java.util.zip.GZIPInputStream reads it (Java 17).
+"""gzip as java.util.zip.GZIPInputStream reads it and GZIPOutputStream writes it (Java 17).
 
     member: 1f 8b | method 8 | flags | mtime 4 | xfl | os | [extra] [name\\0] [comment\\0] [header crc 2]
             raw deflate | crc32 4 LE | size 4 LE
@@ -8,10 +8,14 @@ stream in silence (garbage, zeros), and so does a rest of 18 bytes or less. Rese
 
 Deliberate difference: the JVM sometimes looks at a rest of 18 bytes or less, depending on where its 8 KiB
 read buffer ends. No member fits in there, so it is always ignored here.
+
+Written is one member by zlib, which is what the JVM has: the levels mean the same, and its header is Java's (no
+time, no extra flags, operating system 255: unknown).
 """
 
 import threading
 import zlib
+from struct import Struct
 from typing import Any
 
 from kafkarec.codecs.failure import CodecError, LimitReached, first_room, load
@@ -24,6 +28,10 @@ HEADER_SIZE, TRAILER_SIZE = 10, 8
 LONGEST_IGNORED_REST = 18
 LEAST_ROOM = 16 << 10
 FEED = 64 << 10
+JAVA_HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
+RAW_DEFLATE = -15
+
+_trailer = Struct("<II").pack
 
 
 class _Library(threading.local):
@@ -60,6 +68,14 @@ def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> byte
         except MemoryError:
             raise LimitReached(limit, "out of memory before the limit") from None
     return _members(payload, limit)
+
+
+def compress(payload: Any, level: int, magic: int = 2) -> bytes:
+    """One member; `level` 1 to 9, or -1, which is zlib's 6."""
+    size = memoryview(payload).nbytes
+    return b"".join(
+        (JAVA_HEADER, zlib.compress(payload, level, RAW_DEFLATE), _trailer(zlib.crc32(payload), size & 0xFFFFFFFF))
+    )
 
 
 def probe(payload: Any, limit: int, magic: int = 2) -> None:

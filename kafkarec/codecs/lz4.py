@@ -1,4 +1,4 @@
-"""LZ4 frames as org.apache.kafka.common.compress.Lz4BlockInputStream reads them.
+"""LZ4 frames as org.apache.kafka.common.compress.Lz4BlockInputStream reads them and Lz4BlockOutputStream writes them.
 
     04 22 4d 18 | FLG | BD | [content size 8] | HC | block* | end mark 4 | [content checksum 4]
     block: size 4 LE, top bit = stored as it is | data | [block checksum 4]
@@ -10,9 +10,15 @@ of 0, top bit or not. The header checksum of magic 0 is ignored: Kafka's own wri
 
 So the blocks are walked here, and the library is given a header of its own making wherever the real one is
 not of the plain kind.
+
+Written are independent blocks of 64 KiB, no sizes and no checksums in the frame, a block stored where packing does
+not make it smaller. Level 9, Kafka's default, is the *fast* compressor; every other level is the high compressor of
+that level (12 and above are one). The header checksum of magic 0 takes in the frame's magic, as Kafka still
+writes it for old clients (KAFKA-3160).
 """
 
 import threading
+from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
@@ -28,7 +34,12 @@ END_MARK = b"\0\0\0\0"
 LEAST_ROOM = 64 << 10  # one block of the usual size: the library then writes it in place
 MASK32 = 0xFFFFFFFF
 
+BLOCK_SIZE = 64 << 10
+FAST_LEVEL = 9
+MOST_HIGH_LEVEL = 12  # LZ4HC_CLEVEL_MAX
+
 _size_at = Struct("<I").unpack_from
+_size = Struct("<I").pack
 
 
 def xxh32_short(data: bytes) -> int:
@@ -65,6 +76,9 @@ PLAIN_HEADERS = {
 }
 _KNOWN_HEADERS = {header: 1 << 2 * (header[5] >> 4) + 8 for header in PLAIN_HEADERS.values()}
 
+KAFKA_HEADER = PLAIN_HEADERS[0x60, 0x40]
+MAGIC_0_HEADER = KAFKA_HEADER[:6] + bytes((header_checksum(KAFKA_HEADER[:6]),))  # KAFKA-3160
+
 
 class _Context(threading.local):
     """A decompression context for each thread, replaced after every failure.
@@ -80,6 +94,7 @@ class _Context(threading.local):
 
 
 _context: Any = None
+_pack: Callable[..., bytes] | None = None
 
 
 def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> bytes | memoryview:
@@ -107,6 +122,27 @@ def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> byte
         _check_header(payload, at)
     mended = PLAIN_HEADERS[flags & (0x60 | FLAG_BLOCK_CHECKSUM), descriptor]
     return _decode([mended, payload[at:end], END_MARK], limit, room)
+
+
+def compress(payload: Any, level: int, magic: int = 2) -> bytes:
+    """One frame; `level` 1 to 17. Only the header of magic 0 differs."""
+    global _pack
+    if _pack is None:
+        load(MODULE, NAME, PIP_NAME)
+        _pack = load("lz4.block", NAME, PIP_NAME).compress
+    parts: list[bytes | memoryview] = [KAFKA_HEADER if magic > 0 else MAGIC_0_HEADER]
+    content = memoryview(payload).cast("B")
+    for start in range(0, len(content), BLOCK_SIZE):
+        block = content[start : start + BLOCK_SIZE]
+        if level == FAST_LEVEL:
+            packed = _pack(block, store_size=False)
+        else:
+            packed = _pack(
+                block, mode="high_compression", compression=min(level, MOST_HIGH_LEVEL), store_size=False
+            )
+        parts += (_size(len(packed)), packed) if len(packed) < len(block) else (_size(STORED | len(block)), block)
+    parts.append(END_MARK)
+    return b"".join(parts)
 
 
 def probe(payload: Any, limit: int, magic: int = 2) -> None:

@@ -6,10 +6,13 @@ The two versions are not checked: Kafka does not, and Redpanda writes them littl
 A chunk size that equals the magic's first four bytes begins a concatenated stream, and there snappy-java
 wants a version of 1 at least. Fewer than four bytes behind a chunk end the stream in silence. A payload
 without the magic, or shorter than 16 bytes, is one raw block.
+
+Written as SnappyOutputStream does it: version 1, compatible version 1, a chunk for every 32 KiB.
 """
 
 import threading
 from array import array
+from struct import Struct
 from typing import Any
 
 from kafkarec.codecs.failure import CodecError, LimitReached, load
@@ -21,6 +24,11 @@ MAGIC_HEAD = int.from_bytes(MAGIC[:4], "big")
 STREAM_HEADER_SIZE = 16
 MAX_CHUNK_SIZE = 512 << 20  # org.xerial.snappy.SnappyInputStream.MAX_CHUNK_SIZE, CVE-2023-43642
 KEPT_SCRATCH = 1 << 20
+WRITTEN_HEADER = MAGIC + b"\0\0\0\1\0\0\0\1"
+WRITTEN_CHUNK = 32 << 10  # of content
+MOST_PACKED = 32 + WRITTEN_CHUNK * 7 // 6
+
+_chunk_size = Struct(">I").pack
 
 
 class _Scratch(threading.local):
@@ -29,8 +37,10 @@ class _Scratch(threading.local):
     def __init__(self) -> None:
         cramjam = load(MODULE, NAME, PIP_NAME)
         self.into = cramjam.snappy.decompress_raw_into
+        self.pack_into = cramjam.snappy.compress_raw_into
         self.error = cramjam.DecompressionError
         self.view = memoryview(bytearray(64 << 10))
+        self.packed = memoryview(bytearray(MOST_PACKED))  # not the view: content may lie there
 
     def room(self, size: int) -> memoryview:
         if size <= len(self.view):
@@ -80,6 +90,20 @@ def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> memo
     except MemoryError:
         raise LimitReached(limit, "out of memory before the limit") from None
     return content[:total]
+
+
+def compress(payload: Any, level: None = None, magic: int = 2) -> bytes:
+    """A xerial stream; without content its header alone."""
+    global _scratch
+    if _scratch is None:
+        _scratch = _Scratch()
+    packed, pack_into = _scratch.packed, _scratch.pack_into
+    parts = [WRITTEN_HEADER]
+    content = memoryview(payload).cast("B")
+    for start in range(0, len(content), WRITTEN_CHUNK):
+        length = pack_into(content[start : start + WRITTEN_CHUNK], packed)
+        parts += (_chunk_size(length), bytes(packed[:length]))
+    return b"".join(parts)
 
 
 def probe(payload: Any, limit: int, magic: int = 2) -> None:

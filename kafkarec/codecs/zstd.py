@@ -12,9 +12,14 @@ Windows above 128 MiB are refused (ZSTD_MAXWINDOWSIZE_DEFAULT).
 The frames are walked here first, because the library drops a second frame in silence, allocates whatever
 content size a frame claims, and asks to be told a size where there is none: the blocks say how much can come
 out at most.
+
+Written is one frame with its content size, which spares readers a guess; Kafka's stream cannot know it. The
+parameters are those the JVM's stream has, of a level for content of unknown size: on the usual batch of JSON they
+pack better and, from level 6 on, faster than those that zstd takes for a small content.
 """
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from kafkarec.codecs.failure import CodecError, LimitReached, first_room, load
@@ -28,6 +33,7 @@ KEPT_WINDOW = 8 << 20
 LEAST_ROOM = 16 << 10
 UNKNOWN = -1
 RAW, REPEATED, COMPRESSED = 0, 1, 2
+KEPT_CONTENT, KEPT_LEVELS = 1 << 20, 8
 FLAG_CHECKSUM, FLAG_RESERVED, FLAG_SINGLE_SEGMENT = 4, 8, 32
 DICTIONARY_ID_SIZES = (0, 1, 2, 4)
 CONTENT_SIZE_SIZES = (0, 2, 4, 8)
@@ -45,6 +51,30 @@ class _Decompressor(threading.local):
 
 
 _decompressor: Any = None
+
+
+class _Compressors(threading.local):
+    """The compression contexts of this thread by level: the last few, and only for contents of 1 MiB at most."""
+
+    def __init__(self) -> None:
+        self.zstandard = load(MODULE, NAME, PIP_NAME)
+        self.kept: dict[int, Callable[[Any], bytes]] = {}
+
+    def fresh(self, level: int) -> Callable[[Any], bytes]:
+        parameters = self.zstandard.ZstdCompressionParameters.from_level(level, source_size=0)
+        run: Callable[[Any], bytes] = self.zstandard.ZstdCompressor(compression_params=parameters).compress
+        return run
+
+    def of(self, level: int) -> Callable[[Any], bytes]:
+        run = self.kept.get(level)
+        if run is None:
+            if len(self.kept) >= KEPT_LEVELS:
+                self.kept.clear()
+            run = self.kept[level] = self.fresh(level)
+        return run
+
+
+_compressors: Any = None
 
 
 def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> bytes | memoryview:
@@ -74,6 +104,16 @@ def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> byte
         except LimitReached:
             raise LimitReached(limit) from None
     return memoryview(content)
+
+
+def compress(payload: Any, level: int, magic: int = 2) -> bytes:
+    """One frame; `level` -131072 to 22."""
+    global _compressors
+    if _compressors is None:
+        _compressors = _Compressors()
+    small = memoryview(payload).nbytes <= KEPT_CONTENT
+    packed: bytes = (_compressors.of if small else _compressors.fresh)(level)(payload)
+    return packed
 
 
 def probe(payload: Any, limit: int, magic: int = 2) -> None:
