@@ -31,7 +31,9 @@ public final class Oracle {
         Map.entry("load", Segments::load),
         Map.entry("create", Served::create),
         Map.entry("consume", Served::consume),
-        Map.entry("text", Oracle::text)
+        Map.entry("text", Oracle::text),
+        Map.entry("filter", Compaction::filter),
+        Map.entry("clean", Compaction::clean)
     );
 
     private static final class Left extends RuntimeException {

@@ -1,0 +1,135 @@
+import java.io.File;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
+
+import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.MemoryRecords.RecordFilter;
+import org.apache.kafka.common.record.internal.Record;
+import org.apache.kafka.common.record.internal.RecordBatch;
+import org.apache.kafka.common.utils.BufferSupplier;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.server.util.KafkaScheduler;
+import org.apache.kafka.server.util.Scheduler;
+import org.apache.kafka.storage.internals.log.Cleaner;
+import org.apache.kafka.storage.internals.log.CleanerStats;
+import org.apache.kafka.storage.internals.log.LogConfig;
+import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
+import org.apache.kafka.storage.internals.log.LogSegment;
+import org.apache.kafka.storage.internals.log.LogToClean;
+import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
+import org.apache.kafka.storage.internals.log.SkimpyOffsetMap;
+import org.apache.kafka.storage.internals.log.UnifiedLog;
+import org.apache.kafka.storage.internals.utils.Throttler;
+import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
+
+/** The log cleaner: its filter with any decisions, and as a whole over a log. */
+final class Compaction {
+    private static final int OUTPUT = 64 << 20;
+
+    private Compaction() { }
+
+    /** A number from 0 to 99 that an offset and a seed always give. */
+    private static int dice(long offset, long seed) {
+        return (int) (((offset ^ seed) * 0x9E3779B97F4A7C15L >>> 33) % 100);
+    }
+
+    private static final class Dice extends RecordFilter {
+        private final long seed;
+        private final int kept;
+        private final int whole;
+
+        Dice(long now, long retention, long seed, int kept, int whole) {
+            super(now, retention);
+            this.seed = seed;
+            this.kept = kept;
+            this.whole = whole;
+        }
+
+        @Override
+        protected BatchRetentionResult checkBatchRetention(RecordBatch batch) {
+            int rolled = dice(batch.lastOffset(), seed);
+            BatchRetention retention = rolled < 10 ? BatchRetention.DELETE
+                : rolled < 40 ? BatchRetention.RETAIN_EMPTY : BatchRetention.DELETE_EMPTY;
+            if (retention == BatchRetention.RETAIN_EMPTY && batch.magic() < 2)
+                retention = BatchRetention.DELETE_EMPTY;
+            return new BatchRetentionResult(retention, dice(batch.lastOffset(), seed + 1) < 20);
+        }
+
+        @Override
+        protected boolean shouldRetainRecord(RecordBatch batch, Record record) {
+            return dice(batch.lastOffset(), seed + 2) < whole || dice(record.offset(), seed + 3) < kept;
+        }
+    }
+
+    /**
+     * FILE OUT NOW RETENTION SEED KEPT WHOLE: MemoryRecords.filterTo with decisions by dice. KEPT: how many records of
+     * a hundred stay, WHOLE: how many batches of a hundred stay whole. Prints the fields of FilterResult.
+     */
+    static void filter(String[] arguments) throws Exception {
+        byte[] data = Files.readAllBytes(Path.of(arguments[0]));
+        RecordFilter filter = new Dice(Long.parseLong(arguments[2]), Long.parseLong(arguments[3]),
+            Long.parseLong(arguments[4]), Integer.parseInt(arguments[5]), Integer.parseInt(arguments[6]));
+        MemoryRecords.FilterResult result = MemoryRecords.readableRecords(ByteBuffer.wrap(data))
+            .filterTo(filter, ByteBuffer.allocate(OUTPUT), BufferSupplier.NO_CACHING);
+        ByteBuffer out = result.outputBuffer();
+        out.flip();
+        byte[] written = new byte[out.remaining()];
+        out.get(written);
+        Files.write(Path.of(arguments[1]), written);
+        System.out.println(result.messagesRead() + " " + result.bytesRead() + " " + result.messagesRetained() + " "
+            + result.bytesRetained() + " " + result.maxOffset() + " " + result.maxTimestamp() + " "
+            + result.shallowOffsetOfMaxTimestamp());
+    }
+
+    private static UnifiedLog open(File folder, long retention, Scheduler scheduler, int expiry) throws IOException {
+        Map<String, Object> settings = new HashMap<>();
+        settings.put("retention.ms", -1L);
+        settings.put("delete.retention.ms", retention);
+        settings.put("cleanup.policy", "compact");
+        return UnifiedLog.create(folder, new LogConfig(settings), 0L, 0L, scheduler, new BrokerTopicStats(), Time.SYSTEM,
+            900_000, new ProducerStateManagerConfig(expiry, false), 600_000, new LogDirFailureChannel(1), true,
+            Optional.empty());
+    }
+
+    /**
+     * FOLDER OUT RETENTION EXPIRY DIRTY UNCLEANABLE MODIFIED NOW...: the Cleaner over the partition in FOLDER, once for
+     * each NOW. DIRTY: the first dirty offset of the first run; UNCLEANABLE: the first offset that is not cleaned, -1: the
+     * last stable offset. MODIFIED: when the segments were last modified. After run N its segments and
+     * transaction indexes are OUT/N/. Prints a line a run: CleanerStats.
+     */
+    static void clean(String[] arguments) throws Exception {
+        File folder = new File(arguments[0]);
+        KafkaScheduler scheduler = new KafkaScheduler(1);
+        scheduler.startup();
+        UnifiedLog log = open(folder, Long.parseLong(arguments[2]), scheduler, Integer.parseInt(arguments[3]));
+        log.roll();
+        log.updateHighWatermark(log.logEndOffset());
+        for (LogSegment segment : log.logSegments())
+            segment.setLastModified(Long.parseLong(arguments[6]));
+        long uncleanable = Long.parseLong(arguments[5]);
+        for (int run = 0; run + 7 < arguments.length; run++) {
+            long now = Long.parseLong(arguments[run + 7]);
+            log.removeExpiredProducers(now);
+            Cleaner cleaner = new Cleaner(0, new SkimpyOffsetMap(4 << 20), 1 << 16, 1 << 24, 0.9,
+                new Throttler(Double.MAX_VALUE, Long.MAX_VALUE, "cleaner", "entries", Time.SYSTEM), Time.SYSTEM, partition -> { });
+            CleanerStats stats = cleaner.doClean(new LogToClean(log, run == 0 ? Long.parseLong(arguments[4]) : 0,
+                uncleanable < 0 ? log.lastStableOffset() : uncleanable, false), now).getValue();
+            System.out.println(stats.messagesRead() + " " + stats.bytesRead() + " " + stats.messagesWritten() + " "
+                + stats.bytesWritten() + " " + stats.invalidMessagesRead() + " " + stats.mapMessagesRead());
+            copy(folder, Files.createDirectories(Path.of(arguments[1], String.valueOf(run))));
+        }
+        log.close();
+        scheduler.shutdown();
+    }
+
+    private static void copy(File folder, Path out) throws IOException {
+        for (File file : folder.listFiles())
+            if (file.getName().endsWith(".log") || file.getName().endsWith(".txnindex"))
+                Files.copy(file.toPath(), out.resolve(file.getName()));
+    }
+}
