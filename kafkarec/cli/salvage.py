@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from kafkarec.durable import write_file
 from kafkarec.errors import KafkaRecordError
 from kafkarec.plaintext import safe
 from kafkarec.rescue import NoRoom, SalvageReport, salvage
-from kafkarec.rescue.copying import write_file
 from kafkarec.rescue.journal import REPORT
 
 from . import inputs, options

@@ -12,6 +12,7 @@ import hashlib
 import os
 from typing import Any
 
+from kafkarec.durable import NewFile
 from kafkarec.storage import Segment
 
 _PIECE = 1 << 20
@@ -22,16 +23,11 @@ class Unreadable(Exception):
     """The source could not be read a second time."""
 
 
-class Output:
-    """A new file, written as NAME.part and renamed when it is complete and synced."""
+class Output(NewFile):
+    """A new file that ranges of a source are copied to."""
 
     def __init__(self, folder: str, name: str) -> None:
-        self.folder, self.name = folder, name
-        self.path = os.path.join(folder, name)
-        self._part = f"{self.path}.part"
-        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._descriptor = os.open(self._part, flags, 0o644)
-        self.size = 0
+        super().__init__(folder, name)
         self._kernel = [_copy_file_range, _sendfile]
 
     def copy(self, segment: Segment, position: int, length: int) -> None:
@@ -44,7 +40,7 @@ class Output:
                     self._within_kernel(self._kernel[0], source.descriptor, position, length)
                     return
                 except OSError as error:
-                    self._back(before)
+                    self.cut(before)
                     if error.errno not in _NOT_HERE | {errno.EIO}:
                         raise
                     if error.errno == errno.EIO:
@@ -66,40 +62,14 @@ class Output:
             try:
                 data = source.read_at(position, min(length, _PIECE))
             except OSError as error:
-                self._back(before)
+                self.cut(before)
                 raise Unreadable from error
             if not data:
-                self._back(before)
+                self.cut(before)
                 raise Unreadable
             self.append(data)
             position += len(data)
             length -= len(data)
-
-    def append(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            done = os.pwrite(self._descriptor, view, self.size)
-            self.size += done
-            view = view[done:]
-
-    def _back(self, size: int) -> None:
-        os.ftruncate(self._descriptor, size)
-        self.size = size
-
-    def commit(self) -> None:
-        """Everything is on the disk, under its name. OSError: it is not, and the next start does it again."""
-        os.ftruncate(self._descriptor, self.size)
-        os.fsync(self._descriptor)
-        os.close(self._descriptor)
-        self._descriptor = -1
-        os.replace(self._part, self.path)
-
-    def drop(self) -> None:
-        """Leaves nothing behind. Safe after commit."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-            os.unlink(self._part)
 
 
 def _copy_file_range(source: int, to: int, position: int, length: int, at: int) -> int:
@@ -109,16 +79,6 @@ def _copy_file_range(source: int, to: int, position: int, length: int, at: int) 
 def _sendfile(source: int, to: int, position: int, length: int, at: int) -> int:
     os.lseek(to, at, os.SEEK_SET)
     return os.sendfile(to, source, position, length)
-
-
-def write_file(folder: str, name: str, data: bytes) -> None:
-    """A small file, complete and synced, or not there."""
-    out = Output(folder, name)
-    try:
-        out.append(data)
-        out.commit()
-    finally:
-        out.drop()
 
 
 def digest(path: str) -> str:

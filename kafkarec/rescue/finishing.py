@@ -13,14 +13,13 @@ import os
 from collections.abc import Callable
 
 from kafkarec import lineage, storage
+from kafkarec.durable import sync_folder, write_file
 from kafkarec.errors import CorruptRecordError, KafkaRecordError
 from kafkarec.indexes import epochs, partition_metadata, producer_snapshot
 from kafkarec.indexes.rebuild_log import rebuild_log
 from kafkarec.storage import Log
 from kafkarec.storage.folders import LocalFolder
 
-from .copying import write_file
-from .places import sync_folder
 from .sources import Partition, Source
 
 _QUORUM_STATE = "quorum-state"  # of the metadata log: for whom this node voted (KIP-595)

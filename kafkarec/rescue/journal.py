@@ -14,7 +14,9 @@ import json
 import os
 from typing import Any
 
-from .places import Refused, is_empty, sync_folder
+from kafkarec.durable import sync_folder
+
+from .places import Refused, is_empty
 
 JOURNAL, REPORT = "salvage.journal", "salvage.json"
 

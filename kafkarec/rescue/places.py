@@ -85,22 +85,3 @@ def check_space(out: str, needed: int) -> None:
 def is_empty(folder: str) -> bool:
     with os.scandir(folder) as entries:
         return next(entries, None) is None
-
-
-def sync_folder(path: str) -> None:
-    """Makes what was created or renamed in a folder outlive a power failure. OSError where that fails."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def make_folder(path: str) -> None:
-    """The folder and those above it, each made known to the one that holds it."""
-    if os.path.isdir(path):
-        return
-    parent = os.path.dirname(os.path.abspath(path))
-    make_folder(parent)
-    os.mkdir(path)
-    sync_folder(parent)

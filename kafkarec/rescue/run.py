@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafkarec._version import __version__
+from kafkarec.durable import make_folder, sync_folder, write_file
 from kafkarec.faults import Damage
 from kafkarec.storage import Log, LogDir, Segment
 
 from . import finishing, rows, snapshots, startable
-from .copying import write_file
 from .journal import REPORT, Journal
 from .merge import merge
-from .places import Refused, check_apart, check_space, make_folder, sync_folder
+from .places import Refused, check_apart, check_space
 from .report import PartitionReport, SalvageReport
 from .rows import Notes
 from .sources import Partition, find

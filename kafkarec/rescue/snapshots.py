@@ -16,13 +16,13 @@ import os
 from collections.abc import Iterator
 
 from kafkarec import control, faults, reader
+from kafkarec.durable import make_folder, sync_folder
 from kafkarec.errors import KafkaRecordError
 from kafkarec.faults import Damage
 from kafkarec.storage import Segment
 
 from . import rows
 from .copying import Output, Unreadable, digest
-from .places import make_folder, sync_folder
 from .report import OutputFile, PartitionReport, SetAside
 from .rows import Notes, Row
 from .sources import Partition

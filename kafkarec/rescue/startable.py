@@ -19,6 +19,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from kafkarec import storage
+from kafkarec.durable import make_folder, sync_folder
 from kafkarec.errors import KafkaRecordError
 from kafkarec.indexes import producer_snapshot
 from kafkarec.indexes.walk import walk
@@ -26,7 +27,6 @@ from kafkarec.producers import ProducerStates
 from kafkarec.storage import Log, Segment
 
 from .copying import Output, Unreadable, digest
-from .places import make_folder, sync_folder
 from .report import OutputFile, PartitionReport, SetAside
 from .writing import SET_ASIDE
 

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from itertools import groupby
 
 from kafkarec import faults
+from kafkarec.durable import make_folder, sync_folder
 from kafkarec.faults import Damage
 from kafkarec.storage import Segment
 
 from .copying import Output, Unreadable, digest
 from .merge import DUPLICATE, Choice
-from .places import make_folder, sync_folder
 from .report import OutputFile, PartitionReport, SetAside
 from .rows import Aside, Row
 
