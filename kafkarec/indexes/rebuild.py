@@ -117,24 +117,32 @@ class SegmentRebuild:
             return
         self._index += offset_index.write([(last, position)], self._base)
         self._last_offset = last
-        self._add_time()
+        time_entry = self._next_time()
+        if time_entry:
+            self._timeindex += time_entry
+            self._written = self._largest
 
-    def _add_time(self) -> None:
+    def _next_time(self) -> bytes:
+        """The largest timestamp's entry, where it is not there yet."""
         if self._largest[0] <= self._written[0]:
-            return
+            return b""
         if self._timeindex and self._largest[1] < self._written[1]:
             self._problem("time", f"offset {self._largest[1]} of the largest timestamp lies before an earlier one")
-            return
-        self._timeindex += time_index.write([self._largest], self._base)
-        self._written = self._largest
+            return b""
+        return time_index.write([self._largest], self._base)
 
     def _problem(self, kind: str, sentence: str) -> None:
         self._problems.setdefault(kind, sentence)
 
+    @property
+    def entries(self) -> tuple[int, int]:
+        """How many there are in the .index and the .timeindex so far."""
+        return len(self._index) // offset_index.ENTRY_SIZE, len(self._timeindex) // time_index.ENTRY_SIZE
+
     def finish(self) -> SegmentIndexes:
-        """The indexes, with the entry of the largest timestamp that recovery puts at the end."""
-        self._add_time()
-        made = (bytes(self._index), bytes(self._timeindex), bytes(self._txnindex))
+        """The indexes, with the entry of the largest timestamp that recovery puts at the end. More batches may follow:
+        that entry is then as if it had not been."""
+        made = (bytes(self._index), bytes(self._timeindex) + self._next_time(), bytes(self._txnindex))
         return SegmentIndexes(*made, tuple(self._problems.values()))
 
 

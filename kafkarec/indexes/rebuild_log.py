@@ -71,14 +71,14 @@ def rebuild_log(log: LogLike, interval: int = DEFAULT_INTERVAL, *, as_recovery: 
     as_recovery   snapshots as LogSegment.recover() makes them: see producers.ProducerStates
     """
     states: ProducerStates | None = None
-    epochs, notes = _old_epochs(log)
+    epochs, notes = old_epochs(log)
     for segment in log.segments:
         stretches = walk(segment)
         first = next(stretches, None)
         base = segment.base_offset if segment.base_offset is not None else _first_offset(first)
         files = {}
         if states is None:
-            states, problems = _first_states(segment, base, as_recovery)
+            states, problems = first_states(segment, base, as_recovery)
             notes += problems
             log_start = base
         else:
@@ -98,7 +98,7 @@ def rebuild_log(log: LogLike, interval: int = DEFAULT_INTERVAL, *, as_recovery: 
         yield Rebuilt(segment, files, tuple(damage), made.problems, old.fit if old else None)
     if states is None:
         return
-    files = {epoch_file.NAME: epoch_file.write(_from_start(epochs, log_start))}
+    files = {epoch_file.NAME: epoch_file.write(from_start(epochs, log_start))}
     if states.end_offset > 0 and states.end_offset != base:
         files[stem(states.end_offset) + producer_snapshot.SUFFIX] = producer_snapshot.write(states.snapshot())
     yield Rebuilt(None, files, (), tuple(notes))
@@ -112,7 +112,7 @@ def _first_offset(stretch: Stretch | None) -> int:
     return int(stretch.columns["last_offset"][0] if base is None else base)
 
 
-def _first_states(segment: SidecarSegment, base: int, as_recovery: bool) -> tuple[ProducerStates, list[str]]:
+def first_states(segment: SidecarSegment, base: int, as_recovery: bool) -> tuple[ProducerStates, list[str]]:
     name = stem(base) + producer_snapshot.SUFFIX
     entries: tuple[producer_snapshot.SnapshotEntry, ...] = ()
     notes = []
@@ -132,7 +132,7 @@ def _old_index(segment: SidecarSegment, base: int) -> IntervalFit | None:
         return None
 
 
-def _old_epochs(log: LogLike) -> tuple[list[epoch_file.EpochEntry], list[str]]:
+def old_epochs(log: LogLike) -> tuple[list[epoch_file.EpochEntry], list[str]]:
     """The entries that recovery begins with: they hold what the batches cannot tell."""
     entries: list[epoch_file.EpochEntry] = []
     try:
@@ -144,7 +144,7 @@ def _old_epochs(log: LogLike) -> tuple[list[epoch_file.EpochEntry], list[str]]:
     return entries, []
 
 
-def _from_start(entries: list[epoch_file.EpochEntry], log_start: int) -> list[epoch_file.EpochEntry]:
+def from_start(entries: list[epoch_file.EpochEntry], log_start: int) -> list[epoch_file.EpochEntry]:
     """The first epoch covers the log from its start, also where cleaning removed its first batches."""
     if entries and entries[0].start_offset > log_start:
         entries[0] = entries[0]._replace(start_offset=log_start)
