@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-_FIELDS = ("position", "base_offset", "next_position", "reason", "expected", "found", "file", "value_index")
+_FIELDS = (
+    "position", "base_offset", "next_position", "reason", "expected", "found", "file", "value_index", "record_errors",
+)  # fmt: skip
 
 
 class KafkaRecordError(ValueError):
@@ -22,6 +24,7 @@ class KafkaRecordError(ValueError):
     expected, found      both sides of the comparison that failed
     file: str            the file, when one was read
     value_index: int     the row of a column of batches (`decode_each`)
+    record_errors        each refused record as (batch_index, message): `validate` tells all of them
     """
 
     position: int | None
@@ -32,6 +35,7 @@ class KafkaRecordError(ValueError):
     found: int | None
     file: str | None
     value_index: int | None
+    record_errors: tuple[tuple[int, str], ...] | None
 
     def __init__(self, message: str = "", **fields: Any) -> None:
         super().__init__(message)
@@ -135,6 +139,24 @@ REASONS: dict[str, Reason] = {
     "message_invalid": Reason(_I, "the message does not follow its schema"),
     "message_unknown": Reason(_I, "record type or version is not known to Kafka 4.3"),
     "message_too_large": Reason(LimitExceededError, "one message holds more elements than are read", "at most"),
+    # requests to write: LogValidator, UnifiedLog.analyzeAndValidateRecords
+    "request_empty": Reason(_I, "there is no whole batch"),
+    "batch_not_alone": Reason(_I, "a batch of magic 2 or a wrapper message comes with another behind it"),
+    "batch_magic_differs": Reason(_I, "the magic is not that of the first batch", "first", "found"),
+    "offset_range_invalid": Reason(_I, "last offset below the base offset", "base offset", "last offset"),
+    "record_count_invalid": Reason(_I, "a batch to be written holds no record", "at least", "found"),
+    "record_count_mismatch": Reason(_I, "record count is not that of the offset range", "offsets", "records"),
+    "control_batch_refused": Reason(_I, "control batch from a client"),
+    "sequence_invalid": Reason(_I, "producer id without a base sequence", "at least", "found"),
+    "producer_state_invalid": Reason(_I, "producer fields that no batch may be written with"),
+    "magic_unfit": Reason(_I, "the wanted magic has no place for what the batch holds", "at least", "wanted"),
+    "timestamp_negative": Reason(_I, "negative timestamp that is not -1", "at least", "found"),
+    "records_rejected": Reason(_I, "records are refused", "", "in number"),
+    "timestamps_rejected": Reason(_I, "timestamps are refused", "", "in number"),
+    "base_offset_not_zero": Reason(_I, "a client's batch does not begin at offset 0", "wanted", "found"),
+    "leader_epoch_differs": Reason(_I, "partition leader epoch is not that of the leader", "leader's", "found"),
+    "batch_too_large": Reason(_I, "the batch is larger than allowed", "at most", "found"),
+    "offsets_out_of_order": Reason(_I, "offset is not above the last one", "above", "found"),
     # objects of tiered storage (KIP-405): kafkarec.storage.tiered
     "tiered_object": Reason(UnsupportedCompressionError, "a tiered-storage object and no plain log segment"),
 }

@@ -82,6 +82,7 @@ def error(reason: str, fault: dict[str, Any]) -> KafkaRecordError:
         expected=fault.get("expected") if two_sided else None,
         found=fault.get("found") if two_sided else None,
         file=fault.get("file"),
+        record_errors=fault.get("record_errors"),
     )
 
 

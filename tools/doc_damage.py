@@ -77,6 +77,11 @@ _DO = {
     "message_invalid": "`cat --raw` shows the bytes; the record stays bytes elsewhere",
     "message_unknown": "written by a newer Kafka; the record stays bytes",
     "message_too_large": "the record stays bytes",
+    "request_empty batch_not_alone batch_magic_differs offset_range_invalid record_count_invalid record_count_mismatch "
+    "control_batch_refused sequence_invalid producer_state_invalid timestamp_negative records_rejected "
+    "timestamps_rejected base_offset_not_zero leader_epoch_differs batch_too_large offsets_out_of_order":
+        "`validate` says what a broker would: mend what sends it, or change the setting that is named",
+    "magic_unfit": "write it with magic 2, or `convert`, which counts what gets lost",
     "tiered_object": "fetch the segment through the plugin, or let a broker do it; [Layouts](layouts.md)",
 }  # fmt: skip
 
