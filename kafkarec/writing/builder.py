@@ -61,8 +61,8 @@ class RecordBatchBuilder(ControlAppends, BatchState):
     ) -> int:
         """Adds a record; returns its offset.
 
-        timestamp: ms or an aware datetime, None or -1 for none. key, value: any buffer, copied unless it is bytes. headers: (key as text or
-        UTF-8 bytes, value or None). offset: above the last one; None is the next one.
+        timestamp: ms or an aware datetime, None or -1 for none. key, value: any buffer, copied unless it is bytes.
+        headers: (key as text or UTF-8 bytes, value or None). offset: above the last one; None is the next one.
         """
         if self._is_control:
             raise ValueError("a control batch takes control records only")

@@ -29,9 +29,17 @@ public final class Oracle {
         Map.entry("recover", Segments::recover),
         Map.entry("append", Segments::append),
         Map.entry("load", Segments::load),
+        Map.entry("follow", Appended::follow),
+        Map.entry("logs", RecoveredLogs::main),
         Map.entry("create", Served::create),
         Map.entry("consume", Served::consume),
         Map.entry("text", Oracle::text),
+        Map.entry("build", Builder::script),
+        Map.entry("estimates", Builder::estimates),
+        Map.entry("pack", Builder::pack),
+        Map.entry("unpack", Builder::unpack),
+        Map.entry("stamp", Builder::stamp),
+        Map.entry("empty", Builder::empty),
         Map.entry("filter", Compaction::filter),
         Map.entry("clean", Compaction::clean)
     );
