@@ -31,6 +31,7 @@ public final class Oracle {
         Map.entry("load", Segments::load),
         Map.entry("follow", Appended::follow),
         Map.entry("logs", RecoveredLogs::main),
+        Map.entry("validate", Validator::main),
         Map.entry("create", Served::create),
         Map.entry("consume", Served::consume),
         Map.entry("text", Oracle::text),

@@ -1,0 +1,122 @@
+import java.nio.ByteBuffer;
+import java.util.HexFormat;
+
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.compress.Compression;
+import org.apache.kafka.common.record.TimestampType;
+import org.apache.kafka.common.record.internal.CompressionType;
+import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.MutableRecordBatch;
+import org.apache.kafka.common.requests.ProduceResponse;
+import org.apache.kafka.common.utils.BufferSupplier;
+import org.apache.kafka.common.utils.PrimitiveRef;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.common.utils.Timer;
+import org.apache.kafka.storage.internals.log.AppendOrigin;
+import org.apache.kafka.storage.internals.log.LogValidator;
+import org.apache.kafka.storage.internals.log.RecordValidationException;
+
+/** What LogValidator, the broker's check of a produce request, makes of records. */
+final class Validator {
+    private Validator() { }
+
+    /**
+     * One request a twelve arguments: records as hex, first offset, magic, source codec ("-": as UnifiedLog finds it),
+     * target codec ("-": the source's), CreateTime or LogAppendTime, before and after max ms, compacted (true, false),
+     * leader epoch, origin, now.
+     *
+     * Three lines each: "taken" now, max timestamp, size changed, temporary bytes, records converted, next offset; the
+     * records as hex; nothing. Or "refused" and the exception; its message; record errors as "index message", by tabs.
+     */
+    static void main(String[] words) {
+        for (int i = 0; i < words.length; i += 12)
+            judge(java.util.Arrays.copyOfRange(words, i, i + 12));
+    }
+
+    private static void judge(String[] words) {
+        byte[] bytes = Reading.bytes(words[0]);
+        try {
+            MemoryRecords records = MemoryRecords.readableRecords(ByteBuffer.wrap(bytes));
+            PrimitiveRef.LongRef offset = PrimitiveRef.ofLong(Long.parseLong(words[1]));
+            CompressionType source = words[3].equals("-") ? sourceOf(records) : CompressionType.forName(words[3]);
+            CompressionType target = words[4].equals("-") ? source : CompressionType.forName(words[4]);
+            LogValidator.ValidationResult result = new LogValidator(
+                records, new TopicPartition("t", 0), at(Long.parseLong(words[11])), source,
+                Compression.of(target).build(), Boolean.parseBoolean(words[8]), Byte.parseByte(words[2]),
+                TimestampType.forName(words[5]), Long.parseLong(words[6]), Long.parseLong(words[7]),
+                Integer.parseInt(words[9]), AppendOrigin.valueOf(words[10])
+            ).validateMessagesAndAssignOffsets(offset, NOT_COUNTED, BufferSupplier.create());
+            String line = "taken " + result.logAppendTimeMs() + ' ' + result.maxTimestampMs() + ' '
+                + result.messageSizeMaybeChanged() + ' ' + result.recordValidationStats().temporaryMemoryBytes() + ' '
+                + result.recordValidationStats().numRecordsConverted() + ' ' + offset.value;
+            ByteBuffer found = result.validatedRecords().buffer();
+            byte[] out = new byte[found.remaining()];
+            found.get(out);
+            System.out.println(line + '\n' + HexFormat.of().formatHex(out) + '\n');
+        } catch (RecordValidationException refusal) {
+            StringBuilder errors = new StringBuilder();
+            for (ProduceResponse.RecordError error : refusal.recordErrors())
+                errors.append(error.batchIndex).append(' ').append(error.message).append('\t');
+            say(refusal.invalidException(), "RecordValidationException:", errors.toString());
+        } catch (Exception | Error refusal) {
+            say(refusal, "", "");
+        }
+    }
+
+    private static void say(Throwable refusal, String prefix, String errors) {
+        System.out.println("refused " + prefix + refusal.getClass().getSimpleName());
+        System.out.println(String.valueOf(refusal.getMessage()).replace('\n', ' '));
+        System.out.println(errors.replace('\n', ' '));
+    }
+
+    /** UnifiedLog.analyzeAndValidateRecords: the last codec that is one. */
+    private static CompressionType sourceOf(MemoryRecords records) {
+        CompressionType found = CompressionType.NONE;
+        for (MutableRecordBatch batch : records.batches())
+            if (batch.compressionType() != CompressionType.NONE)
+                found = batch.compressionType();
+        return found;
+    }
+
+    private static final LogValidator.MetricsRecorder NOT_COUNTED = new LogValidator.MetricsRecorder() {
+        @Override
+        public void recordInvalidMagic() { }
+
+        @Override
+        public void recordInvalidOffset() { }
+
+        @Override
+        public void recordInvalidSequence() { }
+
+        @Override
+        public void recordInvalidChecksums() { }
+
+        @Override
+        public void recordNoKeyCompactedTopic() { }
+    };
+
+    private static Time at(long now) {
+        return new Time() {
+            @Override
+            public long milliseconds() {
+                return now;
+            }
+
+            @Override
+            public long nanoseconds() {
+                return 0;
+            }
+
+            @Override
+            public void sleep(long ms) { }
+
+            @Override
+            public void waitObject(Object object, java.util.function.Supplier<Boolean> condition, long deadline) { }
+
+            @Override
+            public Timer timer(long timeout) {
+                return Time.SYSTEM.timer(timeout);
+            }
+        };
+    }
+}
