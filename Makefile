@@ -50,6 +50,6 @@ docs: ## write the generated pages anew and build the site (build/docs/index.htm
 	@echo "the site: build/docs/index.html"
 
 clean: ## remove everything that was built, downloaded or generated, the environments too
-	rm -rf .venv .venv-executor .work .cache build dist wheelhouse/* *.egg-info kafkarec/_core*.so kafkarec/_core.c
+	rm -rf .venv .venv-executor .work .cache build dist wheelhouse/* *.egg-info kafkarec/_*.so kafkarec/_*.c
 	rm -rf .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

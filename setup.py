@@ -1,4 +1,4 @@
-"""Builds the one compiled module, `kafkarec._core`.
+"""Builds the compiled modules: the desks, `kafkarec/_*.pyx`.
 
 KAFKAREC_ABI3=0   build for this interpreter only, not against the stable ABI (see docs/decisions)
 KAFKAREC_DEBUG=1  assertions on, no optimisation, line tracing for coverage
@@ -31,19 +31,22 @@ if SANITIZE:
     compile_args += [f"-fsanitize={SANITIZE}", "-g", "-fno-omit-frame-pointer"]
     link_args += [f"-fsanitize={SANITIZE}"]
 
-core = Extension(
-    "kafkarec._core",
-    ["kafkarec/_core.pyx"],
-    depends=sorted(map(str, Path("kafkarec").glob("_*/*.pxd"))),
-    define_macros=macros,
-    extra_compile_args=compile_args,
-    extra_link_args=link_args,
-    py_limited_api=ABI3,
-)
+desks = [
+    Extension(
+        f"kafkarec.{source.stem}",
+        [str(source)],
+        depends=sorted(map(str, Path("kafkarec").glob("_*/*.pxd"))),
+        define_macros=macros,
+        extra_compile_args=compile_args,
+        extra_link_args=link_args,
+        py_limited_api=ABI3,
+    )
+    for source in sorted(Path("kafkarec").glob("_*.pyx"))
+]
 
 setup(
     ext_modules=cythonize(
-        [core],
+        desks,
         compiler_directives={
             "language_level": 3,
             "boundscheck": False,

@@ -160,6 +160,10 @@ cdef class Rows:
     cdef BatchRow* at(self, int64_t i) noexcept:
         return <BatchRow*>self.buffer.data + i
 
+    def raw(self):
+        """The BatchRow structs as a memoryview, for the writing desk."""
+        return window(self, self.buffer.data, self.count * <int64_t>sizeof(BatchRow))
+
     def chunk(self, Layout layout):
         """All rows as one Chunk: the batch table."""
         cdef Chunk chunk = Chunk.__new__(Chunk)

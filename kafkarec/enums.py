@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Self
 
 
-class Compression(IntEnum):
+class _Vocabulary(IntEnum):
+    """Members are found by their lower-case names too; a subclass says what it is called."""
+
+    @classmethod
+    def of(cls, value: Self | str | int) -> Self:
+        """The member of that name or number; ValueError lists the names."""
+        if isinstance(value, str) and value.upper() in cls.__members__:
+            return cls[value.upper()]
+        if isinstance(value, int) and not isinstance(value, bool) and value in tuple(cls):
+            return cls(value)
+        raise ValueError(f"{cls.called()} {value!r}: one of {', '.join(name.lower() for name in cls.__members__)}")
+
+    @classmethod
+    def called(cls) -> str:
+        return cls.__name__.lower()
+
+
+class Compression(_Vocabulary):
     """Codec ids of the attribute bits 0-2 (Kafka: CompressionType)."""
 
     NONE = 0
@@ -15,24 +33,19 @@ class Compression(IntEnum):
     ZSTD = 4
 
 
-class TimestampType(IntEnum):
+class TimestampType(_Vocabulary):
     """Attribute bit 3 (KIP-32). Magic 0 has none: null in columns."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
+    @classmethod
+    def called(cls) -> str:
+        return "timestamp_type"
 
-class Isolation(IntEnum):
+
+class Isolation(_Vocabulary):
     """What a reader sees of transactions (Kafka: IsolationLevel)."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
-
-    @classmethod
-    def of(cls, value: Isolation | str) -> Isolation:
-        """The member of that name; ValueError lists the names."""
-        if isinstance(value, str) and value.upper() in cls.__members__:
-            return cls[value.upper()]
-        if isinstance(value, cls):
-            return value
-        raise ValueError(f"isolation {value!r}: one of {', '.join(name.lower() for name in cls.__members__)}")

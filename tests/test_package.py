@@ -43,7 +43,7 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
         if (ROOT / name).exists():
             shutil.copy(ROOT / name, folder / name)
-    leave_out = shutil.ignore_patterns("__pycache__", "*.so", "_core.c")
+    leave_out = shutil.ignore_patterns("__pycache__", "*.so", "_*.c")
     shutil.copytree(ROOT / "kafkarec", folder / "kafkarec", ignore=leave_out)
     done = run(sys.executable, "setup.py", "-q", "sdist", cwd=folder)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -70,7 +70,7 @@ def installed(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 def test_sdist_holds_what_a_build_needs(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"setup.py", "pyproject.toml", "kafkarec/_core.pyx", "kafkarec/py.typed"} <= names
+    assert {"setup.py", "pyproject.toml", "kafkarec/_core.pyx", "kafkarec/_press.pyx", "kafkarec/py.typed"} <= names
     assert {"kafkarec/_core.pyi", "kafkarec/codecs/__init__.py"} <= names
     pxd = {str(path.relative_to(ROOT)) for path in (ROOT / "kafkarec").rglob("*.pxd")}
     assert pxd <= names

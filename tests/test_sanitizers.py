@@ -74,7 +74,7 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     for name in ("setup.py", "pyproject.toml"):
         shutil.copy(ROOT / name, folder / name)
     shutil.copytree(
-        ROOT / "kafkarec", folder / "kafkarec", ignore=shutil.ignore_patterns("__pycache__", "*.so", "_core.c")
+        ROOT / "kafkarec", folder / "kafkarec", ignore=shutil.ignore_patterns("__pycache__", "*.so", "_*.c")
     )
     env = dict(os.environ, KAFKAREC_SANITIZE="address")
     built = subprocess.run(

@@ -158,13 +158,14 @@ def build_core() -> None:
     """`setup.py build_ext --inplace`, when a source, the compiler or the interpreter is another one."""
     wanted = digest_of(CORE_SOURCES)
     stamp = WORK / "built-core"
-    modules = list((ROOT / "kafkarec").glob("_core*.so"))
-    if modules and stamp.exists() and stamp.read_text() == wanted:
+    desks = list((ROOT / "kafkarec").glob("_*.pyx"))
+    if all(list(desk.parent.glob(f"{desk.stem}.*so")) for desk in desks) and stamp.exists() and stamp.read_text() == wanted:
         return
-    say("building kafkarec/_core in place")
+    say(f"building {', '.join(sorted(f'kafkarec/{desk.stem}' for desk in desks))} in place")
     began = time.monotonic()
     # cythonize goes by time stamps, which a checkout does not keep
-    (ROOT / "kafkarec" / "_core.c").unlink(missing_ok=True)
+    for desk in desks:
+        desk.with_suffix(".c").unlink(missing_ok=True)
     run(
         "build-core",
         [str(python_of(VENV)), "setup.py", "-q", "build_ext", "--inplace", "--force"],

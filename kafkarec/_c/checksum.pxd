@@ -77,7 +77,7 @@ cdef extern from * nogil:
     }
 
     static void checksums_install(size_t address) { kr_library_crc32c = (kr_crc_fn)address; }
-    static int checksums_sse42(void) { return kr_sse42; }
+    static inline int checksums_sse42(void) { return kr_sse42; }
 
     /* of what gave `crc` so far (0: nothing) and these bytes behind it */
     static inline uint32_t crc32c_on(uint32_t crc, const uint8_t *p, size_t n) {

@@ -1,0 +1,305 @@
+"""Columns in, batches out: where one batch ends and the next begins.
+
+    rows of leaves --draft--> record --room?--> the open batch (sealing.pxd) --seal--> out
+                                |
+                                no: seal first
+
+A batch ends before a record that does not fit (MemoryRecordsBuilder.hasRoomFor), that says other things of its batch
+(producer, transaction, leader epoch, timestamp type ...), whose sequence does not follow, or whose offset is further
+than 2^31-1 from the base offset. Where cuts are kept (the batches that the rows were read from) it ends there, and
+nowhere else.
+"""
+from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t
+
+from kafkarec._c.batch cimport (
+    ABSENT, BatchRow, CONTROL, DELETE_HORIZON, TRANSACTIONAL, increment_sequence, wrapping_add,
+)
+from kafkarec._c.press cimport (
+    CODEC_UNKNOWN, Draft, FACTS_UNSUPPORTED, FINE, Facts, HEADERS_UNSUPPORTED, OFFSET_NOT_RISING, OFFSET_NULL,
+    OFFSET_TOO_FAR, PIN_ALL, PIN_BASE_OFFSET, TIMESTAMP_NEGATIVE, body_size, draft, varint_size,
+)
+from kafkarec._c.press01 cimport message_size
+from kafkarec._c.sealing cimport (
+    Cut, Encoder, ROW_REFUSED, batch_add, batch_of_none, batch_open, batch_seal, has_room, holds_messages,
+)
+from kafkarec._c.sheet cimport (
+    FACT_BASE_OFFSET, FACT_CONTROL, FACT_LEADER_EPOCH, FACT_MAGIC, FACT_PRODUCER_EPOCH, FACT_PRODUCER_ID,
+    FACT_SEQUENCE, FACT_TIMESTAMP_TYPE, FACT_TRANSACTIONAL, Leaf, Numbers, Span, cell, number,
+)
+from kafkarec._c.status cimport OK
+
+
+# ---- what a row says of its batch
+
+cdef inline bint fact(const Numbers* column, int64_t row, int64_t* out) noexcept nogil:
+    return column.kind != 0 and number(column, row, out)
+
+
+cdef inline int codec_named(Span name) noexcept nogil:
+    """none gzip snappy lz4 zstd by their first letters; null is none."""
+    if name.length < 3:
+        return 0 if name.length < 0 else -1
+    if name.data[0] == c'n':
+        return 0
+    if name.data[0] == c'g':
+        return 1
+    if name.data[0] == c's':
+        return 2
+    if name.data[0] == c'l':
+        return 3
+    return 4 if name.data[0] == c'z' else -1
+
+
+cdef inline int facts_of_row(const Encoder* e, const Leaf* leaf, int64_t row, Facts* f, int64_t* border) noexcept nogil:
+    """The wide columns; what a row leaves null is absent."""
+    cdef int64_t n
+    cdef int codec
+    n = ABSENT
+    border[0] = ABSENT
+    if e.keep_cuts and fact(leaf.facts + FACT_BASE_OFFSET, row, &n):
+        border[0] = wrapping_add(n, e.shift)
+    n = f.partition_leader_epoch
+    fact(leaf.facts + FACT_LEADER_EPOCH, row, &n)
+    f.partition_leader_epoch = <int32_t>n
+    n = f.timestamp_type
+    fact(leaf.facts + FACT_TIMESTAMP_TYPE, row, &n)
+    f.timestamp_type = <int8_t>n
+    if leaf.facts[<int>FACT_PRODUCER_ID].kind != 0:
+        n = ABSENT
+        fact(leaf.facts + FACT_PRODUCER_ID, row, &n)
+        f.producer_id = n
+    n = f.producer_epoch
+    fact(leaf.facts + FACT_PRODUCER_EPOCH, row, &n)
+    f.producer_epoch = <int16_t>n
+    if leaf.facts[<int>FACT_SEQUENCE].kind != 0:
+        n = ABSENT
+        fact(leaf.facts + FACT_SEQUENCE, row, &n)
+        f.base_sequence = <int32_t>n
+    n = f.is_transactional
+    fact(leaf.facts + FACT_TRANSACTIONAL, row, &n)
+    f.is_transactional = n != 0
+    n = f.is_control
+    fact(leaf.facts + FACT_CONTROL, row, &n)
+    f.is_control = n != 0
+    if e.keep_magic and fact(leaf.facts + FACT_MAGIC, row, &n):
+        f.magic = <int8_t>n
+    if e.keep_codec and leaf.codec.kind != 0:
+        codec = codec_named(cell(&leaf.codec, row))
+        if codec < 0:
+            return CODEC_UNKNOWN
+        f.codec = <int8_t>codec
+    return FINE
+
+
+cdef inline void facts_of_batch(const Encoder* e, const BatchRow* batch, Facts* f) noexcept nogil:
+    """What a header says, but for its offsets, times and first sequence."""
+    f.partition_leader_epoch = batch.partition_leader_epoch
+    f.timestamp_type = batch.timestamp_type
+    f.producer_id = batch.producer_id
+    f.producer_epoch = batch.producer_epoch
+    f.base_sequence = batch.base_sequence
+    f.is_transactional = batch.attributes & TRANSACTIONAL != 0
+    f.is_control = batch.attributes & CONTROL != 0
+    f.has_horizon = batch.magic == 2 and batch.attributes & DELETE_HORIZON != 0
+    f.delete_horizon_ms = batch.base_timestamp
+    f.log_append_time = batch.max_timestamp
+    if f.timestamp_type < 0:
+        f.timestamp_type = 0
+    if e.keep_magic:
+        f.magic = batch.magic
+    if e.keep_codec:
+        f.codec = batch.codec
+
+
+cdef inline bint same_batch(const Facts* a, const Facts* b) noexcept nogil:
+    return (
+        a.producer_id == b.producer_id and a.producer_epoch == b.producer_epoch
+        and a.partition_leader_epoch == b.partition_leader_epoch and a.timestamp_type == b.timestamp_type
+        and a.is_transactional == b.is_transactional and a.is_control == b.is_control
+        and a.magic == b.magic and a.codec == b.codec and a.has_horizon == b.has_horizon
+        and (not a.has_horizon or a.delete_horizon_ms == b.delete_horizon_ms)
+        and (a.timestamp_type != 1 or a.log_append_time == b.log_append_time)
+    )
+
+
+cdef inline int32_t decrement_sequence(int32_t sequence, int32_t decrement) noexcept nogil:
+    """DefaultRecordBatch.decrementSequence."""
+    return sequence - decrement if sequence >= decrement else INT32_MAX - (decrement - sequence) + 1
+
+
+# ---- the loop
+
+cdef inline bint kept_border(const Encoder* e, const Cut* cut) noexcept nogil:
+    return e.keep_cuts and cut.batch != NULL and (cut.batch.magic == 2 or e.keep_magic)
+
+
+cdef inline void facts_of_cut(const Encoder* e, const Cut* cut, int64_t offset, Facts* f) noexcept nogil:
+    """`offset`: of the row that may be the batch's first."""
+    facts_of_batch(e, cut.batch, f)
+    if cut.whole and kept_border(e, cut) and f.magic == 2:
+        f.pinned = PIN_ALL
+        f.base_offset = wrapping_add(cut.batch.base_offset, e.shift)
+        f.last_offset = wrapping_add(cut.batch.last_offset, e.shift)
+        f.base_timestamp = cut.batch.base_timestamp
+        f.max_timestamp = cut.batch.max_timestamp
+    elif f.base_sequence >= 0:
+        f.base_sequence = increment_sequence(f.base_sequence, <int32_t>(offset - e.shift - cut.batch.base_offset))
+
+
+cdef inline int next_cut(Encoder* e) noexcept nogil:
+    """Goes to the cut that the next row belongs to; writes the empty batches on the way."""
+    cdef const Cut* cut
+    cdef Facts f
+    cdef int status
+    while e.cut < e.cut_count and e.cut_row >= e.cuts[e.cut].rows:
+        cut = e.cuts + e.cut
+        if kept_border(e, cut):
+            if e.open:
+                status = batch_seal(e)
+                if status != OK:
+                    return status
+            if cut.rows == 0 and e.given.magic == 2:
+                f = e.given
+                facts_of_cut(e, cut, cut.batch.base_offset, &f)
+                status = batch_of_none(e, &f)
+                if status != OK:
+                    return status
+        e.cut += 1
+        e.cut_row = 0
+    return OK
+
+
+cdef inline int row_check(const Encoder* e, const Facts* f, const Draft* d, bint kept) noexcept nogil:
+    """What Kafka's builder refuses."""
+    if d.row_fault != FINE or e.as_is:
+        return d.row_fault
+    if f.magic < 2 and d.headers_end > d.headers:
+        return HEADERS_UNSUPPORTED
+    if f.magic < 2 and (f.producer_id >= 0 or f.is_transactional or f.is_control):
+        return FACTS_UNSUPPORTED
+    if kept:
+        return FINE
+    if d.timestamp < ABSENT:
+        return TIMESTAMP_NEGATIVE
+    return OFFSET_NOT_RISING if e.any_row and d.offset <= e.previous_offset else FINE
+
+
+cdef inline int row_refused(Encoder* e, int why, const Draft* d) noexcept nogil:
+    e.row_fault = why
+    e.refused_offset = d.offset
+    e.refused_timestamp = d.timestamp
+    return ROW_REFUSED
+
+
+cdef inline bint ends_here(const Encoder* e, const Facts* f, const Draft* d, int64_t border, int64_t size,
+                           bint kept) noexcept nogil:
+    """Whether the record must begin a new batch. `size`: its bytes in the open one."""
+    cdef int64_t delta = d.offset - e.facts.base_offset
+    if e.as_is:
+        return False
+    if border != e.border or not same_batch(&e.facts, f) or e.count == INT32_MAX:
+        return True
+    if kept:
+        return False
+    if delta > INT32_MAX or not has_room(e, size):
+        return True
+    return (f.base_sequence >= 0 or e.facts.base_sequence >= 0) and e.sequenced and (
+        f.base_sequence != increment_sequence(e.facts.base_sequence, <int32_t>delta)
+    )
+
+
+cdef inline int64_t record_bytes(const Encoder* e, const Facts* f, const Draft* d, int64_t* body) noexcept nogil:
+    """What the record takes behind those of the batch that `f` describes; `body`: what is stored as its length."""
+    if holds_messages(f):
+        body[0] = message_size(d, f.magic)
+        return body[0]
+    body[0] = body_size(d, wrapping_add(d.offset, -f.base_offset), wrapping_add(d.timestamp, -f.base_timestamp))
+    return body[0] + varint_size(body[0])
+
+
+cdef inline int row_add(Encoder* e, const Leaf* leaf, int64_t row) noexcept nogil:
+    """One row into the open batch, or into a new one once the open one is sealed."""
+    cdef Facts f = e.given
+    cdef Draft d
+    cdef const Cut* cut = NULL
+    cdef int64_t border = ABSENT, body = 0, size, delta
+    cdef bint kept = False
+    cdef int status = FINE
+    d.offset = e.next_offset
+    if not e.numbered:
+        if not number(&leaf.offset, row, &d.offset):
+            status = OFFSET_NULL
+        d.offset = wrapping_add(d.offset, e.shift)
+    d.timestamp = ABSENT
+    number(&leaf.timestamp, row, &d.timestamp)
+    draft(leaf, row, &d)
+    if e.cut < e.cut_count:
+        cut = e.cuts + e.cut
+    if cut != NULL and cut.batch != NULL:
+        kept = kept_border(e, cut)
+        border = e.cut if kept else ABSENT
+        facts_of_cut(e, cut, d.offset, &f)
+    elif e.wide and status == FINE:
+        status = facts_of_row(e, leaf, row, &f, &border)
+        kept = border != ABSENT
+        f.log_append_time = d.timestamp
+    elif f.base_sequence >= 0 and e.batches + e.open > 0:
+        f.base_sequence = e.next_sequence
+    if status == FINE:
+        status = row_check(e, &f, &d, kept)
+    if status != FINE:
+        return row_refused(e, status, &d)
+    if e.open:
+        size = record_bytes(e, &e.facts, &d, &body)
+        if ends_here(e, &f, &d, border, size, kept):
+            status = batch_seal(e)
+            if status != OK:
+                return status
+            if f.base_sequence >= 0 and cut == NULL and not e.wide:
+                f.base_sequence = e.next_sequence
+    if not e.open:
+        if border != ABSENT and cut == NULL:
+            f.base_offset = border
+            f.pinned |= PIN_BASE_OFFSET
+            if f.base_sequence >= 0:
+                f.base_sequence = decrement_sequence(f.base_sequence, <int32_t>(d.offset - border))
+        status = batch_open(e, &f, d.offset, d.timestamp)
+        if status != OK:
+            return status
+        e.border = border
+        record_bytes(e, &e.facts, &d, &body)
+    delta = wrapping_add(d.offset, -e.facts.base_offset)
+    if delta != <int32_t>delta:
+        return row_refused(e, OFFSET_TOO_FAR, &d)
+    status = batch_add(e, leaf, &d, body, delta, wrapping_add(d.timestamp, -e.facts.base_timestamp))
+    if status != OK:
+        return status
+    e.any_row = True
+    e.previous_offset = d.offset
+    e.next_offset = wrapping_add(d.offset, 1)
+    return OK
+
+
+cdef inline int encoder_run(Encoder* e) noexcept nogil:
+    """Goes on until all rows are written (OK), a codec is needed (NEEDS_CODEC) or a row is refused."""
+    cdef const Leaf* leaf
+    cdef int status
+    while True:
+        status = next_cut(e)
+        if status != OK:
+            return status
+        if e.leaf == e.leaf_count or e.rows_before + e.row >= e.stop:
+            break
+        leaf = e.leaves + e.leaf
+        if e.row == leaf.rows:
+            e.rows_before += leaf.rows
+            e.leaf += 1
+            e.row = 0
+            continue
+        if e.keep == NULL or e.keep[e.rows_before + e.row]:
+            status = row_add(e, leaf, e.row)
+            if status != OK:
+                return status
+        e.row += 1
+        e.cut_row += 1
+    return batch_seal(e) if e.open else OK

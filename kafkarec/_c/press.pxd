@@ -1,0 +1,196 @@
+"""One batch of magic 2, written: its records, its header. The mirror of `record.pxd` and `batch.pxd`.
+
+    header   61 bytes    written last, over the place left free for it; fields and offsets: see batch.pxd
+    record   length varint | attributes 0 | timestamp delta varlong | offset delta varint | key | value | headers
+             key, value  varint length (-1: null), bytes
+             headers     varint count; each: varint length, UTF-8 key; varint length (-1: null), value
+
+Follows DefaultRecord.writeTo, DefaultRecordBatch.writeHeader and MemoryRecordsBuilder. Varints are the shortest there
+are. Offset deltas are relative to the base offset and may be negative; timestamp deltas wrap around in 64 bits, as
+Java's do. Nothing here refuses a value: what a field may hold is the business of the rooms above.
+"""
+from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from kafkarec._c.batch cimport (
+    ABSENT, BatchHeader, CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, LOG_OVERHEAD, TRANSACTIONAL,
+    V2_ATTRIBUTES_OFFSET, V2_OVERHEAD,
+)
+from kafkarec._c.checksum cimport crc32c
+from kafkarec._c.endian cimport be32toh, be64toh
+from kafkarec._c.sheet cimport Leaf, Lists, Span, cell, header_key, header_value, list_at
+
+cdef extern from *:
+    int __builtin_clzll(unsigned long long) nogil
+
+cdef extern from "<endian.h>" nogil:
+    uint16_t htobe16(uint16_t)
+
+# What a batch says of itself. Absent numbers hold -1.
+cdef struct Facts:
+    int64_t base_offset
+    int64_t last_offset
+    int64_t base_timestamp
+    int64_t max_timestamp
+    int64_t log_append_time
+    int64_t delete_horizon_ms
+    int64_t producer_id
+    int32_t partition_leader_epoch
+    int32_t base_sequence
+    int16_t producer_epoch
+    int8_t magic
+    int8_t codec
+    int8_t timestamp_type
+    bint is_transactional
+    bint is_control
+    bint has_horizon
+    int pinned                   # which of the following are as they stand here, not as the records have them
+
+cdef enum Pin:
+    PIN_BASE_OFFSET = 1
+    PIN_BASE_TIMESTAMP = 2
+    PIN_LAST_OFFSET = 4
+    PIN_MAX_TIMESTAMP = 8
+    PIN_ALL = 15
+
+# One record on its way: where its parts lie, and what they take.
+cdef struct Draft:
+    int64_t offset
+    int64_t timestamp
+    Span key
+    Span value
+    int64_t headers              # entries [headers, headers_end) of the leaf's list
+    int64_t headers_end
+    int64_t headers_size         # bytes of them all, the count included
+    int row_fault
+
+cdef enum RowFault:
+    FINE = 0
+    HEADER_KEY_NULL
+    RECORD_TOO_LARGE
+    OFFSET_NULL
+    OFFSET_NOT_RISING
+    TIMESTAMP_NEGATIVE
+    CODEC_UNKNOWN
+    HEADERS_UNSUPPORTED
+    FACTS_UNSUPPORTED
+    OFFSET_TOO_FAR
+
+
+cdef inline uint64_t zigzag(int64_t n) noexcept nogil:
+    return (<uint64_t>n << 1) ^ <uint64_t>(n >> 63)
+
+
+cdef inline int raw_size(uint64_t n) noexcept nogil:
+    """Bytes of a varint: one per seven bits that are in use."""
+    return (63 - __builtin_clzll(n | 1)) // 7 + 1
+
+
+cdef inline int varint_size(int64_t n) noexcept nogil:
+    return raw_size(zigzag(n))
+
+
+cdef inline uint8_t* put_raw(uint8_t* to, uint64_t n) noexcept nogil:
+    while n >= 0x80:
+        to[0] = <uint8_t>(n | 0x80)
+        n >>= 7
+        to += 1
+    to[0] = <uint8_t>n
+    return to + 1
+
+
+cdef inline uint8_t* put_varint(uint8_t* to, int64_t n) noexcept nogil:
+    return put_raw(to, zigzag(n))
+
+
+cdef inline int64_t sized(int64_t length) noexcept nogil:
+    """Bytes of a length and what it counts; null takes its length alone."""
+    return varint_size(length) + (length if length > 0 else 0)
+
+
+cdef inline uint8_t* put_sized(uint8_t* to, Span bytes_) noexcept nogil:
+    """Null is always -1."""
+    to = put_varint(to, bytes_.length)
+    if bytes_.length > 0:
+        memcpy(to, bytes_.data, <size_t>bytes_.length)
+        to += bytes_.length
+    return to
+
+
+cdef inline void measure_headers(const Lists* lists, Draft* d) noexcept nogil:
+    cdef int64_t i, total = varint_size(d.headers_end - d.headers)
+    cdef Span key
+    for i in range(d.headers, d.headers_end):
+        key = header_key(lists, i)
+        if key.length < 0:
+            d.row_fault = HEADER_KEY_NULL
+            return
+        total += sized(key.length) + sized(header_value(lists, i).length)
+    d.headers_size = total
+
+
+cdef inline void draft(const Leaf* leaf, int64_t row, Draft* d) noexcept nogil:
+    """Finds a record's parts; offset and timestamp are the caller's."""
+    d.row_fault = FINE
+    d.key = cell(&leaf.key, row)
+    d.value = cell(&leaf.value, row)
+    d.headers_size = 1
+    list_at(&leaf.headers, row, &d.headers, &d.headers_end)
+    if d.headers_end > d.headers:
+        measure_headers(&leaf.headers, d)
+    if d.key.length > INT32_MAX or d.value.length > INT32_MAX or (
+        (d.key.length + d.value.length + d.headers_size) > INT32_MAX - 64
+    ):
+        d.row_fault = RECORD_TOO_LARGE
+
+
+cdef inline int64_t body_size(const Draft* d, int64_t offset_delta, int64_t timestamp_delta) noexcept nogil:
+    """What the record's length counts (DefaultRecord.sizeOfBodyInBytes)."""
+    return (1 + varint_size(timestamp_delta) + varint_size(offset_delta) + sized(d.key.length)
+            + sized(d.value.length) + d.headers_size)
+
+
+cdef inline uint8_t* put_record(uint8_t* to, const Leaf* leaf, const Draft* d, int64_t body, int64_t offset_delta,
+                                int64_t timestamp_delta) noexcept nogil:
+    cdef int64_t i
+    to = put_varint(to, body)
+    to[0] = 0
+    to = put_varint(to + 1, timestamp_delta)
+    to = put_varint(to, offset_delta)
+    to = put_sized(to, d.key)
+    to = put_sized(to, d.value)
+    to = put_varint(to, d.headers_end - d.headers)
+    for i in range(d.headers, d.headers_end):
+        to = put_sized(to, header_key(&leaf.headers, i))
+        to = put_sized(to, header_value(&leaf.headers, i))
+    return to
+
+
+cdef inline int16_t attributes_of(const Facts* f) noexcept nogil:
+    return <int16_t>(
+        (f.codec & CODEC_MASK) | (LOG_APPEND_TIME if f.timestamp_type == 1 else 0)
+        | (TRANSACTIONAL if f.is_transactional else 0) | (CONTROL if f.is_control else 0)
+        | (DELETE_HORIZON if f.has_horizon else 0)
+    )
+
+
+cdef inline void put_batch_header(uint8_t* batch, int64_t size, const Facts* f, int32_t count) noexcept nogil:
+    """Fills the first 61 of `size` bytes; the CRC last, over everything behind it."""
+    cdef BatchHeader header
+    cdef uint32_t crc
+    header.base_offset = <int64_t>be64toh(<uint64_t>f.base_offset)
+    header.batch_length = <int32_t>be32toh(<uint32_t>(size - LOG_OVERHEAD))
+    header.partition_leader_epoch = <int32_t>be32toh(<uint32_t>f.partition_leader_epoch)
+    header.magic = f.magic
+    header.crc = 0
+    header.attributes = <int16_t>htobe16(<uint16_t>attributes_of(f))
+    header.last_offset_delta = <int32_t>be32toh(<uint32_t>(f.last_offset - f.base_offset))
+    header.base_timestamp = <int64_t>be64toh(<uint64_t>f.base_timestamp)
+    header.max_timestamp = <int64_t>be64toh(<uint64_t>f.max_timestamp)
+    header.producer_id = <int64_t>be64toh(<uint64_t>f.producer_id)
+    header.producer_epoch = <int16_t>htobe16(<uint16_t>f.producer_epoch)
+    header.base_sequence = <int32_t>be32toh(<uint32_t>f.base_sequence)
+    header.record_count = <int32_t>be32toh(<uint32_t>count)
+    memcpy(batch, &header, V2_OVERHEAD)
+    crc = be32toh(crc32c(batch + V2_ATTRIBUTES_OFFSET, <size_t>(size - V2_ATTRIBUTES_OFFSET)))
+    memcpy(batch + 17, &crc, 4)

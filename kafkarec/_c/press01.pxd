@@ -1,0 +1,79 @@
+"""Messages of magic 0 and 1, written: the plain one, and the head of the wrapper. The mirror of `message.pxd`.
+
+    plain     offset 8 | size 4 | crc 4 | magic 1 | attributes 1 | (magic 1: timestamp 8) | key | value
+              key, value: int32 length (-1: null), bytes
+    wrapper   the same, key null, value: a compressed run of plain messages. Its offset is the last one's; inner offsets
+              are absolute in magic 0 and relative to the first in magic 1 (KIP-31); its timestamp is the greatest
+
+Follows LegacyRecord.write, writeCompressedRecordHeader and MemoryRecordsBuilder.appendLegacyRecord, whose inner
+messages carry the timestamp type too.
+"""
+from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from kafkarec._c.batch cimport CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, V0_OVERHEAD, V1_OVERHEAD
+from kafkarec._c.checksum cimport crc32
+from kafkarec._c.endian cimport be32toh, be64toh
+from kafkarec._c.press cimport Draft, Facts
+from kafkarec._c.sheet cimport Span
+
+
+cdef inline uint8_t* put_u32(uint8_t* to, uint32_t n) noexcept nogil:
+    n = be32toh(n)
+    memcpy(to, &n, 4)
+    return to + 4
+
+
+cdef inline uint8_t* put_i64(uint8_t* to, int64_t n) noexcept nogil:
+    cdef uint64_t turned = be64toh(<uint64_t>n)
+    memcpy(to, &turned, 8)
+    return to + 8
+
+
+cdef inline int64_t message_overhead(int8_t magic) noexcept nogil:
+    """Bytes of a message without key and value (LOG_OVERHEAD + LegacyRecord.recordOverhead)."""
+    return LOG_OVERHEAD + (V0_OVERHEAD if magic == 0 else V1_OVERHEAD)
+
+
+cdef inline int64_t message_size(const Draft* d, int8_t magic) noexcept nogil:
+    return (message_overhead(magic) + (d.key.length if d.key.length > 0 else 0)
+            + (d.value.length if d.value.length > 0 else 0))
+
+
+cdef inline uint8_t* put_cell(uint8_t* to, Span bytes_) noexcept nogil:
+    to = put_u32(to, <uint32_t>bytes_.length)
+    if bytes_.length > 0:
+        memcpy(to, bytes_.data, <size_t>bytes_.length)
+        to += bytes_.length
+    return to
+
+
+cdef inline uint8_t* put_message_head(uint8_t* to, int64_t offset, int64_t size, const Facts* f, int8_t codec,
+                                      int64_t timestamp) noexcept nogil:
+    """Everything in front of the key; the CRC stays free."""
+    to = put_i64(to, offset)
+    to = put_u32(to, <uint32_t>(size - LOG_OVERHEAD))
+    to[4] = <uint8_t>f.magic
+    to[5] = <uint8_t>((codec & CODEC_MASK) | (LOG_APPEND_TIME if f.magic > 0 and f.timestamp_type == 1 else 0))
+    to += 6
+    return put_i64(to, timestamp) if f.magic > 0 else to
+
+
+cdef inline void put_message_crc(uint8_t* message, int64_t size) noexcept nogil:
+    put_u32(message + LOG_OVERHEAD, crc32(message + MAGIC_OFFSET, <size_t>(size - MAGIC_OFFSET)))
+
+
+cdef inline void put_message(uint8_t* to, const Facts* f, const Draft* d, int64_t inner_offset, int64_t timestamp,
+                             int64_t size) noexcept nogil:
+    cdef uint8_t* at = put_message_head(to, inner_offset, size, f, 0, timestamp)
+    at = put_cell(at, d.key)
+    put_cell(at, d.value)
+    put_message_crc(to, size)
+
+
+cdef inline void put_wrapper(uint8_t* wrapper, const Facts* f, int64_t timestamp, int64_t size) noexcept nogil:
+    """The head of a wrapper of `size` bytes, whose compressed value is in place behind it."""
+    cdef uint8_t* at = put_message_head(wrapper, f.last_offset, size, f, f.codec, timestamp)
+    at = put_u32(at, <uint32_t>-1)
+    put_u32(at, <uint32_t>(size - message_overhead(f.magic)))
+    put_message_crc(wrapper, size)

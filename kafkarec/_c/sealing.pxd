@@ -1,0 +1,241 @@
+"""The batch that is being written: opened by its first record, added to, sealed.
+
+    codec none    out:   ... | 61 bytes left free | record | record | ...   the header is filled in when it is sealed
+    a codec       body:  record | record | ...    compressed behind the header's place when it is sealed
+    magic 0, 1    the same with messages: no header, or the wrapper's around the compressed ones
+
+Follows MemoryRecordsBuilder: the first record seeds base offset and base timestamp, unless a delete horizon has
+(KIP-534); room is estimated with the compression ratio as CompressionRatioEstimator moves it.
+
+`measuring` goes the same way and stores nothing. Every store is checked against the room that there is.
+"""
+from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
+
+from kafkarec._c.batch cimport ABSENT, BatchRow, V2_OVERHEAD, increment_sequence
+from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
+from kafkarec._c.press cimport (
+    Draft, Facts, PIN_BASE_OFFSET, PIN_BASE_TIMESTAMP, PIN_LAST_OFFSET, PIN_MAX_TIMESTAMP, put_batch_header, put_record,
+    varint_size,
+)
+from kafkarec._c.press01 cimport message_overhead, put_message, put_wrapper
+from kafkarec._c.sheet cimport Leaf
+from kafkarec._c.squeeze cimport Wringer, can_squeeze, squeeze, squeeze_bound
+from kafkarec._c.status cimport NEEDS_CODEC, OK
+
+cdef extern from "<math.h>" nogil:
+    float fmaxf(float, float)
+
+cdef enum Outcome:
+    ROW_REFUSED = 1000           # Encoder.row, .row_fault
+    INPUT_CHANGED
+    BATCH_TOO_LARGE
+
+cdef struct Cut:                 # rows of one batch of the input
+    int64_t rows
+    const BatchRow* batch        # NULL: nothing is known of it
+    bint whole                   # all its records are there: the header is kept as it is
+
+cdef struct Encoder:
+    # what is wanted
+    Facts given                  # of every batch, where neither the rows nor the cuts say otherwise
+    bint keep_codec
+    bint keep_magic
+    bint numbered                # offsets are counted from next_offset, whatever the rows say
+    bint as_is                   # one batch: nothing is refused, nothing ends it
+    bint keep_cuts
+    bint wide                    # the rows have columns of facts
+    bint sequenced               # sequences come with the rows or the cuts
+    int64_t batch_size
+    int64_t shift                # added to every offset of the input
+    Wringer wringer
+    # the input
+    const Leaf* leaves
+    int64_t leaf_count
+    int64_t leaf
+    int64_t row                  # of the leaf
+    int64_t rows_before          # in earlier leaves
+    int64_t stop                 # rows of all leaves that are looked at
+    const uint8_t* keep          # one byte a row of the whole, or NULL
+    const Cut* cuts
+    int64_t cut_count
+    int64_t cut
+    int64_t cut_row
+    # the open batch
+    bint open
+    Facts facts
+    int64_t border
+    int32_t count
+    int64_t start                # where it begins in out
+    int64_t used                 # bytes of records in it (none) or in body
+    int64_t last_offset
+    int64_t greatest_timestamp
+    # along the way
+    int64_t next_offset
+    int32_t next_sequence
+    int64_t previous_offset
+    bint any_row
+    float ratio
+    int row_fault
+    int64_t refused_offset
+    int64_t refused_timestamp
+    # the output
+    bint measuring
+    bint fixed
+    Buffer out
+    int64_t written
+    Buffer body
+    int64_t batches
+
+
+cdef inline int out_reserve(Encoder* e, int64_t more) noexcept nogil:
+    if e.measuring:
+        return OK
+    if e.fixed:
+        return <int>OK if more <= <int64_t>e.out.capacity - e.written else <int>INPUT_CHANGED
+    return buffer_reserve(&e.out, <size_t>e.written, <size_t>(e.written + more + SLACK))
+
+
+cdef inline bint holds_messages(const Facts* f) noexcept nogil:
+    return f.magic < 2
+
+
+cdef inline int64_t head_size(const Facts* f) noexcept nogil:
+    """What stands in front of the records (AbstractRecords.recordBatchHeaderSizeInBytes)."""
+    if not holds_messages(f):
+        return V2_OVERHEAD
+    return message_overhead(f.magic) if f.codec != 0 else 0
+
+
+cdef inline int batch_open(Encoder* e, const Facts* f, int64_t offset, int64_t timestamp) noexcept nogil:
+    """The first record seeds base offset and base timestamp, unless a delete horizon has."""
+    cdef int status
+    e.facts = f[0]
+    if not f.pinned & PIN_BASE_OFFSET:
+        e.facts.base_offset = offset
+    if f.has_horizon:
+        e.facts.base_timestamp = f.delete_horizon_ms
+    elif not f.pinned & PIN_BASE_TIMESTAMP:
+        e.facts.base_timestamp = timestamp
+    e.open = True
+    e.count = 0
+    e.used = 0
+    e.start = e.written
+    e.greatest_timestamp = ABSENT
+    if f.codec == 0:
+        status = out_reserve(e, head_size(f))
+        if status != OK:
+            return status
+        e.written += head_size(f)
+    return OK
+
+
+cdef inline bint has_room(const Encoder* e, int64_t size) noexcept nogil:
+    """MemoryRecordsBuilder.hasRoomFor: conservative about compression; the first record is always admitted."""
+    cdef int64_t estimate = e.used
+    if e.facts.codec != 0:
+        estimate = <int64_t>(<float>e.used * e.ratio * <float>1.05)
+    return e.batch_size >= head_size(&e.facts) + estimate + size
+
+
+cdef inline int batch_add(Encoder* e, const Leaf* leaf, const Draft* d, int64_t size, int64_t offset_delta,
+                          int64_t timestamp_delta) noexcept nogil:
+    """The record behind those that are there. `size`: of its body (magic 2), or of the whole message."""
+    cdef bint messages = holds_messages(&e.facts)
+    cdef int64_t more = size if messages else size + varint_size(size)
+    cdef int64_t inner = d.offset - e.facts.base_offset if e.facts.codec != 0 and e.facts.magic == 1 else d.offset
+    cdef int64_t stamp = e.facts.log_append_time if e.facts.timestamp_type == 1 else d.timestamp
+    cdef uint8_t* to
+    cdef int status
+    if e.facts.codec != 0:
+        status = buffer_reserve(&e.body, <size_t>e.used, <size_t>(e.used + more + SLACK))
+        to = e.body.data + e.used
+    else:
+        status = out_reserve(e, more)
+        to = e.out.data + e.written
+        if status == OK:
+            e.written += more
+    if status != OK:
+        return status
+    if not e.measuring or e.facts.codec != 0:
+        if messages:
+            put_message(to, &e.facts, d, inner, stamp, size)
+        else:
+            put_record(to, leaf, d, size, offset_delta, timestamp_delta)
+    e.used += more
+    e.count += 1
+    e.last_offset = d.offset
+    if e.used > INT32_MAX - 1024:
+        return BATCH_TOO_LARGE
+    if d.timestamp > e.greatest_timestamp:
+        e.greatest_timestamp = d.timestamp
+    return OK
+
+
+cdef inline void ratio_step(Encoder* e, int64_t compressed) noexcept nogil:
+    """CompressionRatioEstimator.updateEstimation: quick to fear the worst, slow to hope."""
+    cdef float seen = <float>compressed / <float>e.used
+    if seen > e.ratio:
+        e.ratio = fmaxf(e.ratio + <float>0.05, seen)
+    elif seen < e.ratio:
+        e.ratio = fmaxf(e.ratio - <float>0.005, seen)
+
+
+cdef inline int batch_finish(Encoder* e, int64_t compressed) noexcept nogil:
+    """The header, once the payload is in place; `compressed` bytes of it, or ABSENT."""
+    cdef Facts* f = &e.facts
+    cdef int64_t stamp
+    if compressed >= 0:
+        if e.used > 0:
+            ratio_step(e, compressed)
+        e.written = e.start + head_size(f) + compressed
+    stamp = f.log_append_time if f.timestamp_type == 1 else e.greatest_timestamp
+    if not f.pinned & PIN_LAST_OFFSET:
+        f.last_offset = e.last_offset
+    if not f.pinned & PIN_MAX_TIMESTAMP:
+        f.max_timestamp = stamp
+    if not e.measuring:
+        if not holds_messages(f):
+            put_batch_header(e.out.data + e.start, e.written - e.start, f, e.count)
+        elif f.codec != 0:
+            put_wrapper(e.out.data + e.start, f, stamp, e.written - e.start)
+    if f.base_sequence >= 0:
+        e.next_sequence = increment_sequence(f.base_sequence, <int32_t>(f.last_offset - f.base_offset + 1))
+    e.open = False
+    e.batches += 1
+    return OK
+
+
+cdef inline int batch_seal(Encoder* e) noexcept nogil:
+    """OK, or NEEDS_CODEC: the desk compresses `body` and calls batch_sealed."""
+    cdef int64_t length = 0
+    cdef int status
+    if e.facts.codec == 0:
+        return batch_finish(e, ABSENT)
+    if not can_squeeze(e.facts.codec):
+        return NEEDS_CODEC
+    status = out_reserve(e, head_size(&e.facts) + squeeze_bound(e.facts.codec, e.used))
+    if status == OK:
+        status = squeeze(&e.wringer, e.facts.codec, e.facts.magic, e.body.data, e.used,
+                         e.out.data + e.start + head_size(&e.facts), &length)
+    return batch_finish(e, length) if status == OK else status
+
+
+cdef inline int batch_sealed(Encoder* e, const uint8_t* payload, int64_t n) noexcept nogil:
+    """The codec room's answer to NEEDS_CODEC, put in place."""
+    cdef int status = out_reserve(e, head_size(&e.facts) + n)
+    if status != OK:
+        return status
+    memcpy(e.out.data + e.start + head_size(&e.facts), payload, <size_t>n)
+    return batch_finish(e, n)
+
+
+cdef inline int batch_of_none(Encoder* e, const Facts* f) noexcept nogil:
+    """A batch without records, as the cleaner leaves it (DefaultRecordBatch.writeEmptyHeader)."""
+    cdef int status = out_reserve(e, V2_OVERHEAD)
+    if status == OK:
+        if not e.measuring:
+            put_batch_header(e.out.data + e.written, V2_OVERHEAD, f, 0)
+        e.written += V2_OVERHEAD
+        e.batches += 1
+    return status

@@ -1,0 +1,152 @@
+"""Compression without the GIL: lz4 and zstd by pointers into the codec libraries that are installed.
+
+    lz4   04 22 4d 18 | 60 | 40 | HC | blocks of up to 64 KiB: size 4 LE (top bit: stored as it is), data | 00 00 00 00
+          as Kafka's Lz4BlockOutputStream: independent blocks, no checksums, level 9 is the fast compressor, the others
+          are HC; the HC byte comes from the codec room, which knows how magic 0 has it wrong (KAFKA-3160)
+    zstd  one frame with its content size
+
+NEEDS_CODEC: the library has no such symbols, or the codec is another one; the codec room compresses then, to the same
+format. `kafkarec/codecs/pressing.py` finds the addresses, proves them, and hands them over.
+"""
+from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+from kafkarec._c.status cimport NEEDS_CODEC, OK, OUT_OF_MEMORY
+
+cdef extern from * nogil:
+    """
+    #include <stddef.h>
+
+    static int (*kr_lz4_fast)(void *, const char *, char *, int, int, int) = NULL;
+    static int (*kr_lz4_high)(void *, const char *, char *, int, int, int) = NULL;
+    static size_t kr_lz4_fast_state, kr_lz4_high_state;
+    static void *(*kr_zstd_press_create)(void) = NULL;
+    static size_t (*kr_zstd_press_free)(void *) = NULL;
+    static size_t (*kr_zstd_press)(void *, void *, size_t, const void *, size_t, int) = NULL;
+    static size_t (*kr_zstd_press_bound)(size_t) = NULL;
+
+    static void squeeze_install_lz4(const size_t *address) {
+        kr_lz4_fast = (int (*)(void *, const char *, char *, int, int, int))address[0];
+        kr_lz4_high = (int (*)(void *, const char *, char *, int, int, int))address[1];
+        kr_lz4_fast_state = address[2];
+        kr_lz4_high_state = address[3];
+    }
+
+    static void squeeze_install_zstd(const size_t *address) {
+        kr_zstd_press_create = (void *(*)(void))address[0];
+        kr_zstd_press_free = (size_t (*)(void *))address[1];
+        kr_zstd_press = (size_t (*)(void *, void *, size_t, const void *, size_t, int))address[2];
+        kr_zstd_press_bound = (size_t (*)(size_t))address[3];
+    }
+
+    static inline int squeezes_lz4(void) { return kr_lz4_fast != NULL; }
+    static inline int squeezes_zstd(void) { return kr_zstd_press != NULL; }
+    """
+    void squeeze_install_lz4(const size_t* address)
+    void squeeze_install_zstd(const size_t* address)
+    bint squeezes_lz4()
+    bint squeezes_zstd()
+    size_t kr_lz4_fast_state
+    size_t kr_lz4_high_state
+    int kr_lz4_fast(void* state, const char* source, char* to, int size, int room, int acceleration)
+    int kr_lz4_high(void* state, const char* source, char* to, int size, int room, int level)
+    void* kr_zstd_press_create()
+    size_t kr_zstd_press_free(void* context)
+    size_t kr_zstd_press(void* context, void* to, size_t room, const void* source, size_t size, int level)
+    size_t kr_zstd_press_bound(size_t size)
+
+cdef extern from "<endian.h>" nogil:
+    uint32_t htole32(uint32_t)
+
+cdef enum:
+    LZ4 = 3
+    ZSTD = 4
+    LZ4_BLOCK = 64 << 10
+    LZ4_HEAD = 7
+    LZ4_FAST_LEVEL = 9           # Kafka's default, and lz4-java's fast compressor
+    LZ4_STORED = 1 << 31
+
+# What one writer keeps between batches.
+cdef struct Wringer:
+    int[5] levels                # by codec id
+    uint8_t[2 * LZ4_HEAD] lz4_heads   # of magic 1 and 2, of magic 0
+    void* lz4
+    void* zstd
+
+
+cdef inline void wringer_give(Wringer* w) noexcept nogil:
+    free(w.lz4)
+    if w.zstd != NULL:
+        kr_zstd_press_free(w.zstd)
+    w.lz4 = w.zstd = NULL
+
+
+cdef inline bint can_squeeze(int8_t codec) noexcept nogil:
+    return (codec == LZ4 and squeezes_lz4()) or (codec == ZSTD and squeezes_zstd())
+
+
+cdef inline int64_t squeeze_bound(int8_t codec, int64_t n) noexcept nogil:
+    """The most bytes that n bytes may become. A block that does not shrink is stored."""
+    if codec == ZSTD:
+        return <int64_t>kr_zstd_press_bound(<size_t>n)
+    return LZ4_HEAD + 4 + n + 4 * (n // LZ4_BLOCK + 1)
+
+
+cdef inline uint8_t* put_le32(uint8_t* to, uint32_t n) noexcept nogil:
+    n = htole32(n)
+    memcpy(to, &n, 4)
+    return to + 4
+
+
+cdef inline int squeeze_lz4(Wringer* w, int8_t magic, const uint8_t* source, int64_t n, uint8_t* to,
+                            int64_t* length) noexcept nogil:
+    cdef uint8_t* at = to
+    cdef int size, done
+    cdef int level = w.levels[LZ4]
+    cdef bint fast = level == LZ4_FAST_LEVEL
+    if w.lz4 == NULL:
+        w.lz4 = malloc(kr_lz4_fast_state if fast else kr_lz4_high_state)
+        if w.lz4 == NULL:
+            return OUT_OF_MEMORY
+    memcpy(at, w.lz4_heads + (LZ4_HEAD if magic == 0 else 0), LZ4_HEAD)
+    at += LZ4_HEAD
+    while n > 0:
+        size = LZ4_BLOCK if n > LZ4_BLOCK else <int>n
+        if fast:
+            done = kr_lz4_fast(w.lz4, <const char*>source, <char*>at + 4, size, size - 1, 1)
+        else:
+            done = kr_lz4_high(w.lz4, <const char*>source, <char*>at + 4, size, size - 1, level)
+        if done <= 0:                                    # did not fit in less than itself
+            put_le32(at, <uint32_t>size | LZ4_STORED)
+            memcpy(at + 4, source, <size_t>size)
+            done = size
+        else:
+            put_le32(at, <uint32_t>done)
+        at += 4 + done
+        source += size
+        n -= size
+    at = put_le32(at, 0)
+    length[0] = at - to
+    return OK
+
+
+cdef inline int squeeze_zstd(Wringer* w, const uint8_t* source, int64_t n, uint8_t* to, int64_t* length) noexcept nogil:
+    cdef size_t room = kr_zstd_press_bound(<size_t>n), done
+    if w.zstd == NULL:
+        w.zstd = kr_zstd_press_create()
+        if w.zstd == NULL:
+            return OUT_OF_MEMORY
+    done = kr_zstd_press(w.zstd, to, room, source, <size_t>n, w.levels[ZSTD])
+    if done > room:                      # error codes are the largest values of size_t
+        return NEEDS_CODEC
+    length[0] = <int64_t>done
+    return OK
+
+
+cdef inline int squeeze(Wringer* w, int8_t codec, int8_t magic, const uint8_t* source, int64_t n, uint8_t* to,
+                        int64_t* length) noexcept nogil:
+    """n bytes compressed to `to`, which has squeeze_bound's room."""
+    if codec == LZ4:
+        return squeeze_lz4(w, magic, source, n, to, length)
+    return squeeze_zstd(w, source, n, to, length)

@@ -1,0 +1,197 @@
+"""Arrow arrays and Python rows as leaves (see `_c/sheet.pxd`): which column of what type is what of a record. Headers.
+
+    name                 types                                         slot
+    offset, timestamp    integers; timestamps of any unit (-> ms)      Numbers
+    key, value           binary, utf8; large, view, fixed size; null   Cells
+    headers              list, large list, list view or map of (key, value)
+    compression          utf8
+    the facts            integers, booleans
+
+Functions over Python objects, for the desk alone.
+"""
+from cpython.bytes cimport PyBytes_AsStringAndSize
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memset
+
+from kafkarec._c.arrow cimport ArrowArray, ArrowSchema
+from kafkarec._c.batch cimport ABSENT
+from kafkarec._c.press cimport Facts, PIN_BASE_TIMESTAMP, PIN_LAST_OFFSET, PIN_MAX_TIMESTAMP
+from kafkarec._c.sheet cimport (
+    BOOL, Cells, FIXED, INT_16, INT_32, INT_64, INT_8, LISTS_32, LISTS_64, LIST_VIEWS_32, LIST_VIEWS_64, Leaf, Lists,
+    NO_CELLS, NO_LISTS, NO_NUMBERS, Numbers, OFFSETS_32, OFFSETS_64, Span, UINT_16, UINT_32, UINT_8, VIEWS,
+)
+
+
+cdef inline object wrong_type(object name, object format_, object wanted):
+    return TypeError(f"column {name!r} has Arrow type {format_!r}; {wanted} is needed")
+
+
+cdef inline const uint8_t* validity_of(const ArrowArray* array) noexcept:
+    if array.null_count == 0 or array.n_buffers == 0:
+        return NULL
+    return <const uint8_t*>array.buffers[0]
+
+
+cdef inline int bind_cells(Cells* c, object name, const ArrowSchema* schema, const ArrowArray* array,
+                           int64_t first) except -1:
+    cdef object format_ = schema.format.decode()
+    if schema.dictionary != NULL:
+        raise TypeError(f"column {name!r} is dictionary-encoded; cast it to binary first")
+    c.validity = validity_of(array)
+    c.first = first + array.offset
+    if format_ == "n":
+        c.kind = NO_CELLS
+        return 0
+    if format_ in ("z", "u", "Z", "U"):
+        c.kind = OFFSETS_32 if format_ in ("z", "u") else OFFSETS_64
+        c.index, c.data = array.buffers[1], <const uint8_t*>array.buffers[2]
+    elif format_ in ("vz", "vu"):
+        c.kind = VIEWS
+        c.index, c.buffers = array.buffers[1], <const void* const*>(array.buffers + 2)
+    elif format_.startswith("w:"):
+        c.kind = FIXED
+        c.width, c.data = int(format_[2:]), <const uint8_t*>array.buffers[1]
+    else:
+        raise wrong_type(name, format_, "binary or utf8")
+    return 0
+
+
+cdef inline dict number_kinds():
+    return {
+        "l": INT_64, "L": INT_64, "i": INT_32, "s": INT_16, "c": INT_8, "I": UINT_32, "S": UINT_16, "C": UINT_8,
+        "b": BOOL, "n": NO_NUMBERS,
+    }
+
+
+cdef inline dict time_units():
+    """Format of a timestamp -> (milliseconds of a unit, units of a millisecond)."""
+    return {"tss:": (1000, 1), "tsm:": (1, 1), "tsu:": (1, 1000), "tsn:": (1, 1000000)}
+
+
+cdef inline dict list_kinds():
+    return {
+        "+l": LISTS_32, "+L": LISTS_64, "+m": LISTS_32, "+vl": LIST_VIEWS_32, "+vL": LIST_VIEWS_64, "n": NO_LISTS,
+    }
+
+
+cdef inline int bind_numbers(Numbers* c, object name, const ArrowSchema* schema, const ArrowArray* array,
+                             int64_t first) except -1:
+    cdef object format_ = schema.format.decode()
+    cdef dict kinds = number_kinds(), units = time_units()
+    c.times, c.per = units.get(format_[:4], (1, 1)) if name == "timestamp" else (1, 1)
+    if schema.dictionary != NULL:
+        raise TypeError(f"column {name!r} is dictionary-encoded; cast it to an integer first")
+    if name == "timestamp" and format_[:4] in units:
+        c.kind = INT_64
+    elif format_ in kinds:
+        c.kind = kinds[format_]
+    else:
+        raise wrong_type(name, format_, "a timestamp or an integer" if name == "timestamp" else "an integer")
+    c.validity = validity_of(array)
+    c.first = first + array.offset
+    if c.kind != NO_NUMBERS:
+        c.values = array.buffers[1]
+    return 0
+
+
+cdef inline int bind_headers(Lists* c, object name, const ArrowSchema* schema, const ArrowArray* array,
+                             int64_t first) except -1:
+    cdef object format_ = schema.format.decode()
+    cdef const ArrowSchema* entry
+    cdef const ArrowArray* entries
+    cdef dict kinds = list_kinds()
+    if format_ not in kinds:
+        raise wrong_type(name, format_, "a list of (key, value)")
+    c.kind = kinds[format_]
+    if c.kind == NO_LISTS:
+        return 0
+    c.validity = validity_of(array)
+    c.first = first + array.offset
+    c.starts = array.buffers[1]
+    if c.kind in (LIST_VIEWS_32, LIST_VIEWS_64):
+        c.lengths = array.buffers[2]
+    entry, entries = schema.children[0], array.children[0]
+    if entry.format != b"+s" or entry.n_children != 2:
+        raise wrong_type(name, entry.format.decode(), "a list of structs of (key, value)")
+    c.entry_validity = validity_of(entries)
+    c.entry_first = entries.offset
+    bind_cells(&c.key, f"{name}.key", entry.children[0], entries.children[0], 0)
+    bind_cells(&c.value, f"{name}.value", entry.children[1], entries.children[1], 0)
+    return 0
+
+
+cdef inline int bind_leaf(Leaf* leaf, const ArrowSchema* schema, const ArrowArray* array, dict facts,
+                          object left_out) except -1:
+    """Every column that has a place in a record; the caller looks after names that have none."""
+    cdef int64_t i
+    cdef const ArrowSchema* column
+    memset(leaf, 0, sizeof(Leaf))
+    if schema.format != b"+s":
+        raise TypeError(f"a table or a struct is needed, not an array of Arrow type {schema.format.decode()!r}")
+    if validity_of(array) != NULL and array.null_count != 0:
+        raise TypeError("rows that are null as a whole are no records")
+    leaf.rows = array.length
+    for i in range(schema.n_children):
+        column = schema.children[i]
+        name = column.name.decode()
+        if name in left_out:
+            continue
+        if name == "offset":
+            bind_numbers(&leaf.offset, name, column, array.children[i], array.offset)
+        elif name == "timestamp":
+            bind_numbers(&leaf.timestamp, name, column, array.children[i], array.offset)
+        elif name == "key":
+            bind_cells(&leaf.key, name, column, array.children[i], array.offset)
+        elif name == "value":
+            bind_cells(&leaf.value, name, column, array.children[i], array.offset)
+        elif name == "headers":
+            bind_headers(&leaf.headers, name, column, array.children[i], array.offset)
+        elif name == "compression":
+            bind_cells(&leaf.codec, name, column, array.children[i], array.offset)
+        elif name in facts:
+            bind_numbers(leaf.facts + <int>facts[name], name, column, array.children[i], array.offset)
+    return 0
+
+
+cdef inline Span span_of(object value, list held, object what) except *:
+    """The bytes of a Python value, which `held` or the caller's row keeps alive."""
+    cdef Span found
+    cdef char* data
+    cdef Py_ssize_t length
+    if value is None:
+        found.data, found.length = NULL, -1
+        return found
+    if not isinstance(value, bytes):
+        if isinstance(value, str):
+            if what != "a header key":
+                raise TypeError(f"{what} is bytes or None, not str; text is encoded by the caller")
+            value = value.encode()
+        else:
+            value = bytes(memoryview(value))
+        held.append(value)
+    PyBytes_AsStringAndSize(value, &data, &length)
+    found.data, found.length = <const uint8_t*>data, length
+    return found
+
+
+cdef inline int fill_facts(Facts* f, object header) except -1:
+    """From a writing.header.BatchHeader."""
+    memset(f, 0, sizeof(Facts))
+    f.magic, f.codec, f.timestamp_type = header.magic, header.codec, header.timestamp_type == 1
+    f.base_offset, f.partition_leader_epoch = header.base_offset, header.partition_leader_epoch
+    f.log_append_time = header.log_append_time
+    f.producer_id, f.producer_epoch, f.base_sequence = header.producer_id, header.producer_epoch, header.base_sequence
+    f.is_transactional, f.is_control = header.is_transactional, header.is_control
+    f.last_offset = f.max_timestamp = f.base_timestamp = ABSENT
+    f.has_horizon = header.delete_horizon_ms is not None
+    if f.has_horizon:
+        f.delete_horizon_ms = f.base_timestamp = header.delete_horizon_ms
+    if header.base_timestamp is not None:
+        f.base_timestamp, f.pinned = header.base_timestamp, f.pinned | PIN_BASE_TIMESTAMP
+    if header.last_offset is not None:
+        f.last_offset, f.pinned = header.last_offset, f.pinned | PIN_LAST_OFFSET
+    if header.max_timestamp is not None:
+        f.max_timestamp, f.pinned = header.max_timestamp, f.pinned | PIN_MAX_TIMESTAMP
+    elif header.timestamp_type == 1:
+        f.max_timestamp = header.log_append_time
+    return 0

@@ -1,0 +1,48 @@
+"""Types of the writing desk. Private: users find everything in `kafkarec`."""
+
+from typing import Any, final
+
+def install_native(codec: str, addresses: list[int]) -> None: ...
+def release_memory() -> int: ...
+def record_size(
+    magic: int, offset_delta: int, timestamp_delta: int, key: Any, value: Any, headers: Any = ()
+) -> int: ...
+
+@final
+class Cuts:
+    def __new__(cls, tables: list[tuple[memoryview, list[tuple[int, int]]]], with_empty: bool) -> Cuts: ...
+
+@final
+class Table:
+    has_offsets: bool
+    def __new__(cls, rows: list[Any]) -> Table: ...
+
+@final
+class Sheet:
+    rows: int
+    names: set[str]
+    def __new__(
+        cls,
+        *,
+        stream: object = None,
+        array: object = None,
+        rows: list[Any] | None = None,
+        left_out: set[str] | frozenset[str] = ...,
+    ) -> Sheet: ...
+    def __len__(self) -> int: ...
+    def write(self, header: Any, start: int = 0, stop: int | None = None, keep: Any = None) -> bytes: ...
+    def encode(
+        self,
+        header: Any,
+        first_offset: int | None,
+        batch_size: int,
+        cuts: Cuts | None = None,
+        *,
+        keep_cuts: bool = False,
+        keep_codec: bool = False,
+        keep_magic: bool = False,
+    ) -> bytes: ...
+
+@final
+class Job:
+    def __new__(cls, sheet: Sheet, header: Any, keep_codec: bool = False) -> Job: ...

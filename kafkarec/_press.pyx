@@ -1,0 +1,452 @@
+"""The writing desk: columns or rows in, the rooms of `_c` with the GIL released, batches out.
+
+A module of its own beside `_core`, which reads. It knows no format: it keeps the input alive, calls codecs, and turns
+refusals into words. What is chosen for a batch is told by `writing/header.py` and `writing/encode.py`.
+"""
+cimport cython
+from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AsStringAndSize, PyBytes_FromStringAndSize
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memset
+
+from kafkarec._c.arrow cimport ArrowArray, ArrowArrayStream, ArrowSchema
+from kafkarec._c.batch cimport ABSENT, BatchRow
+from kafkarec._c.checksum cimport checksums_install, checksums_prepare
+from kafkarec._c.encode cimport encoder_run
+from kafkarec._c.pages cimport pages_give, pages_release
+from kafkarec._c.press cimport (
+    Draft, PIN_BASE_OFFSET, body_size, varint_size,
+)
+from kafkarec._c.press01 cimport message_size
+from kafkarec._c.sealing cimport (
+    BATCH_TOO_LARGE, Cut, Encoder, INPUT_CHANGED, batch_of_none, batch_sealed,
+)
+from kafkarec._c.sheet cimport INT_64, LISTS_64, Leaf, SPANS, Span, number
+from kafkarec._c.squeeze cimport LZ4_HEAD, squeeze_install_lz4, squeeze_install_zstd, wringer_give
+from kafkarec._c cimport status as st
+from kafkarec._desk.leaves cimport bind_leaf, fill_facts, span_of
+
+from kafkarec import _checksum
+
+_address, _way = _checksum.find()
+checksums_prepare(_way != "table")
+checksums_install(<size_t>_address)
+
+# Columns that are one value a batch, by their place in the C enum Fact.
+_FACTS = {
+    name: place
+    for place, name in enumerate((
+        "base_offset", "partition_leader_epoch", "timestamp_type", "producer_id", "producer_epoch", "sequence",
+        "is_transactional", "is_control", "magic",
+    ))
+} | {"timestampType": 2}
+
+
+def install_native(str codec, addresses):
+    """From now on lz4 or zstd payloads are compressed by these functions; see codecs/pressing.py."""
+    cdef size_t[4] at
+    for i, address in enumerate(addresses):
+        at[<int>i] = address
+    if codec == "lz4":
+        squeeze_install_lz4(at)
+    else:
+        squeeze_install_zstd(at)
+
+
+def release_memory():
+    """Gives the recycled buffers of this desk back to the system; answers how many bytes."""
+    return pages_release()
+
+
+def record_size(int magic, int64_t offset_delta, int64_t timestamp_delta, key, value, headers=()):
+    """Bytes of one record: magic 2 with its length (DefaultRecord.sizeInBytes), a message with offset and size."""
+    cdef Draft d
+    cdef int64_t body, total
+    d.key.length = ABSENT if key is None else len(key)
+    d.value.length = ABSENT if value is None else len(value)
+    if magic < 2:
+        return message_size(&d, <signed char>magic)
+    total = varint_size(len(headers))
+    for name, content in headers:
+        length = len(name.encode() if isinstance(name, str) else name)
+        total += varint_size(length) + length
+        total += 1 if content is None else varint_size(len(content)) + len(content)
+    d.headers_size = total
+    body = body_size(&d, offset_delta, timestamp_delta)
+    return body + varint_size(body)
+
+
+@cython.final
+cdef class Sheet:
+    """Rows that can be written: Arrow arrays, held by reference, or a table of pointers into Python's bytes.
+
+    stream, array      what __arrow_c_stream__ or __arrow_c_array__ gave
+    rows               a list of (offset, timestamp in ms, key, value, headers)
+    left_out           names of columns that are not looked at
+    """
+    cdef Leaf* leaves
+    cdef ArrowArray* arrays
+    cdef int64_t leaf_count
+    cdef readonly int64_t rows
+    cdef readonly set names
+    cdef list held
+    cdef Table table
+    cdef bint wide
+
+    def __cinit__(self, *, stream=None, array=None, list rows=None, object left_out=frozenset()):
+        self.held, self.names = [], set()
+        if rows is not None:
+            self.take_rows(rows)
+        elif array is not None:
+            self.take_array(array, left_out)
+        else:
+            self.take_stream(stream, left_out)
+        self.wide = not self.names.isdisjoint(_FACTS) or "compression" in self.names
+
+    def __dealloc__(self):
+        cdef int64_t i
+        for i in range(self.leaf_count):
+            if self.arrays != NULL and self.arrays[i].release != NULL:
+                self.arrays[i].release(self.arrays + i)
+        free(self.arrays)
+        free(self.leaves)
+
+    def __len__(self):
+        return self.rows
+
+    cdef int room(self, int64_t leaves) except -1:
+        cdef void* more = realloc(self.leaves, <size_t>leaves * sizeof(Leaf))
+        if more != NULL:
+            self.leaves = <Leaf*>more
+            more = realloc(self.arrays, <size_t>leaves * sizeof(ArrowArray))
+        if more == NULL:
+            raise MemoryError
+        self.arrays = <ArrowArray*>more
+        return 0
+
+    cdef int bind(self, const ArrowSchema* schema, object left_out) except -1:
+        """The array behind the last leaf becomes one."""
+        cdef int64_t i
+        for i in range(schema.n_children):
+            self.names.add(schema.children[i].name.decode())
+        self.leaf_count += 1
+        bind_leaf(self.leaves + self.leaf_count - 1, schema, self.arrays + self.leaf_count - 1, _FACTS, left_out)
+        self.rows += self.leaves[self.leaf_count - 1].rows
+        return 0
+
+    cdef int take_array(self, tuple capsules, object left_out) except -1:
+        cdef ArrowArray* array = <ArrowArray*>PyCapsule_GetPointer(capsules[1], b"arrow_array")
+        self.room(1)
+        self.arrays[0] = array[0]
+        array.release = NULL                      # moved: it is ours to release
+        self.bind(<const ArrowSchema*>PyCapsule_GetPointer(capsules[0], b"arrow_schema"), left_out)
+        return 0
+
+    cdef int take_stream(self, object capsule, object left_out) except -1:
+        cdef ArrowArrayStream* stream = <ArrowArrayStream*>PyCapsule_GetPointer(capsule, b"arrow_array_stream")
+        cdef ArrowSchema schema
+        cdef ArrowArray array
+        cdef const char* why
+        if stream.get_schema(stream, &schema) != 0:
+            raise ValueError("the Arrow stream has no schema")
+        try:
+            while True:
+                if stream.get_next(stream, &array) != 0:
+                    why = stream.get_last_error(stream)
+                    raise ValueError("the Arrow stream failed: " + (why.decode(errors="replace") if why else "no word"))
+                if array.release == NULL:
+                    break
+                self.room(self.leaf_count + 1)
+                self.arrays[self.leaf_count] = array
+                self.bind(&schema, left_out)
+            for i in range(schema.n_children):
+                self.names.add(schema.children[i].name.decode())
+        finally:
+            schema.release(&schema)
+        return 0
+
+    cdef int take_rows(self, list rows) except -1:
+        self.room(1)
+        self.arrays[0].release = NULL
+        memset(self.leaves, 0, sizeof(Leaf))
+        self.leaf_count = 1
+        self.table = Table(rows)
+        self.table.bind(self.leaves)
+        self.rows = len(rows)
+        self.names = {"timestamp", "key", "value", "headers"} | ({"offset"} if self.table.has_offsets else set())
+        self.held.append(rows)
+        return 0
+
+    def write(self, header, int64_t start=0, stop=None, keep=None):
+        """One batch of rows [start, stop), or those of them whose byte in `keep` is not 0, as the header says.
+
+        Magic 2: no rows give an empty batch, 61 bytes, whose last offset the header tells. Magic 0 and 1: plain
+        messages one behind the other, or with a codec one wrapper; no rows give no bytes.
+        """
+        cdef Job job = Job(self, header)
+        job.e.as_is = True
+        job.e.stop = self.rows if stop is None else stop
+        job.e.given.pinned |= PIN_BASE_OFFSET
+        return job.one_batch(start, keep)
+
+    def encode(self, header, first_offset, int64_t batch_size, Cuts cuts=None, *, bint keep_cuts=False,
+               bint keep_codec=False, bint keep_magic=False):
+        """Batches of at most `batch_size` bytes, or of the cuts; what neither rows nor cuts tell comes from the header.
+
+        first_offset    of the output: offsets of the input are moved by as much as it takes; None: they stay
+        """
+        cdef Job job = Job(self, header, keep_codec)
+        job.e.batch_size = batch_size
+        job.e.keep_cuts, job.e.keep_magic = keep_cuts, keep_magic
+        job.e.numbered = "offset" not in self.names
+        if first_offset is not None and not job.e.numbered:
+            job.e.shift = first_offset - self.first_offset(cuts)
+        job.e.wide = self.wide
+        job.e.sequenced = cuts is not None or "sequence" in self.names
+        if cuts is not None:
+            job.cuts = cuts
+            job.e.cuts, job.e.cut_count = cuts.cuts, cuts.count
+        return job.batches(first_offset or 0)
+
+    cdef int64_t first_offset(self, Cuts cuts) except? -1:
+        """Where the input begins: its first batch's base offset, or its first row's offset."""
+        cdef int64_t i, found = 0
+        if cuts is not None and cuts.count > 0 and cuts.cuts[0].whole:
+            return cuts.cuts[0].batch.base_offset
+        for i in range(self.leaf_count):
+            if self.leaves[i].rows > 0:
+                number(&self.leaves[i].offset, 0, &found)
+                break
+        return found
+
+
+@cython.final
+cdef class Table:
+    """Python rows as pointers; their bytes live as long as the rows do."""
+    cdef int64_t count
+    cdef readonly bint has_offsets
+    cdef int64_t* numbers                # offsets, timestamps, starts of headers
+    cdef Span* spans                     # keys, values, then header keys and values by turns
+    cdef list held
+
+    def __cinit__(self, list rows):
+        cdef int64_t i = 0, headers = sum([len(row[4]) if row[4] else 0 for row in rows]), at = 0, missing = 0
+        cdef Span* pair
+        self.count = len(rows)
+        self.held = []
+        self.numbers = <int64_t*>malloc(<size_t>(3 * self.count + 1) * sizeof(int64_t))
+        self.spans = <Span*>malloc(<size_t>(2 * self.count + 2 * headers + 1) * sizeof(Span))
+        if self.numbers == NULL or self.spans == NULL:
+            raise MemoryError
+        pair = self.spans + 2 * self.count
+        for offset, timestamp, key, value, fields in rows:
+            if offset is None:
+                missing += 1
+                self.numbers[i] = 0
+            else:
+                self.numbers[i] = offset
+            self.numbers[self.count + i] = ABSENT if timestamp is None else timestamp
+            self.numbers[2 * self.count + i] = at
+            self.spans[i] = span_of(key, self.held, "a key")
+            self.spans[self.count + i] = span_of(value, self.held, "a value")
+            for name, content in fields or ():
+                pair[at] = span_of(name, self.held, "a header key")
+                pair[headers + at] = span_of(content, self.held, "a header value")
+                at += 1
+            i += 1
+        self.numbers[2 * self.count + i] = at
+        if missing and missing != self.count:
+            raise ValueError(f"{missing} of {self.count} records have no offset: all or none have one")
+        self.has_offsets = missing == 0 and self.count > 0
+
+    def __dealloc__(self):
+        free(self.numbers)
+        free(self.spans)
+
+    cdef void bind(self, Leaf* leaf) noexcept:
+        leaf.rows = self.count
+        leaf.offset.kind = leaf.timestamp.kind = INT_64
+        leaf.offset.values, leaf.timestamp.values = self.numbers, self.numbers + self.count
+        leaf.offset.times = leaf.offset.per = leaf.timestamp.times = leaf.timestamp.per = 1
+        leaf.key.kind = leaf.value.kind = leaf.headers.key.kind = leaf.headers.value.kind = SPANS
+        leaf.key.index, leaf.value.index = self.spans, self.spans + self.count
+        leaf.headers.kind = LISTS_64
+        leaf.headers.starts = self.numbers + 2 * self.count
+        leaf.headers.key.index = self.spans + 2 * self.count
+        leaf.headers.value.index = self.spans + 2 * self.count + self.numbers[3 * self.count]
+
+
+@cython.final
+cdef class Cuts:
+    """The batches that the rows of decoded columns come from, empty ones included, in order.
+
+    tables    of each: (BatchRow structs as a buffer, runs of the rows that are there: (index of the batch, rows))
+    """
+    cdef Cut* cuts
+    cdef int64_t count
+    cdef list held
+
+    def __cinit__(self, list tables, bint with_empty):
+        cdef Py_buffer view
+        cdef const BatchRow* rows
+        cdef int64_t i, n, index, total = 0
+        for raw, runs in tables:
+            total += len(raw) // <int64_t>sizeof(BatchRow) + len(runs)
+        self.held = tables
+        self.cuts = <Cut*>calloc(<size_t>total + 1, sizeof(Cut))
+        if self.cuts == NULL:
+            raise MemoryError
+        for raw, runs in tables:
+            PyObject_GetBuffer(raw, &view, PyBUF_SIMPLE)
+            rows, n, i = <const BatchRow*>view.buf, view.len // <int64_t>sizeof(BatchRow), 0
+            PyBuffer_Release(&view)                # `held` keeps the memory
+            for index, present in runs:
+                if with_empty:
+                    self.empty(rows, i, index)
+                self.cuts[self.count].rows = present
+                self.cuts[self.count].batch = rows + index
+                self.cuts[self.count].whole = rows[index].magic == 2 and rows[index].record_count == present
+                self.count += 1
+                i = index + 1
+            if with_empty:
+                self.empty(rows, i, n)
+
+    cdef void empty(self, const BatchRow* rows, int64_t i, int64_t stop) noexcept:
+        while i < stop:
+            if rows[i].magic == 2 and rows[i].record_count == 0:
+                self.cuts[self.count].batch = rows + i
+                self.cuts[self.count].whole = True
+                self.count += 1
+            i += 1
+
+    def __dealloc__(self):
+        free(self.cuts)
+
+
+@cython.final
+cdef class Job:
+    """One run of the encoder over a sheet: its C state, and what must be given back."""
+    cdef Encoder e
+    cdef Sheet sheet
+    cdef Cuts cuts
+    cdef object compress, level
+
+    def __cinit__(self, Sheet sheet, header, bint keep_codec=False):
+        from kafkarec.codecs import compress, pressing
+        cdef int i
+        cdef bytes heads = pressing.LZ4_HEADS
+        self.sheet, self.compress, self.level = sheet, compress, header.level
+        fill_facts(&self.e.given, header)
+        self.e.stop = sheet.rows
+        self.e.keep_codec = keep_codec
+        for i, level in enumerate(pressing.levels(None if keep_codec else header.codec, header.level)):
+            self.e.wringer.levels[i] = level
+        for i in range(2 * LZ4_HEAD):
+            self.e.wringer.lz4_heads[i] = heads[i]
+
+    def __dealloc__(self):
+        pages_give(self.e.body.data, self.e.body.capacity)
+        if not self.e.fixed:
+            pages_give(self.e.out.data, self.e.out.capacity)
+        wringer_give(&self.e.wringer)
+
+    cdef int rewind(self, int64_t first_offset, int64_t start) except -1:
+        """To the beginning: the same way may be gone twice, measuring first."""
+        self.e.leaves, self.e.leaf_count = self.sheet.leaves, self.sheet.leaf_count
+        self.e.leaf = self.e.rows_before = self.e.cut = self.e.cut_row = 0
+        while self.e.leaf < self.e.leaf_count and start - self.e.rows_before >= self.e.leaves[self.e.leaf].rows:
+            self.e.rows_before += self.e.leaves[self.e.leaf].rows
+            self.e.leaf += 1
+        self.e.row = start - self.e.rows_before
+        self.e.next_offset = first_offset
+        self.e.any_row = self.e.open = False
+        self.e.ratio = 1
+        self.e.written = self.e.batches = 0
+        return 0
+
+    cdef bytes one_batch(self, int64_t start, keep):
+        cdef Py_buffer view
+        cdef int status
+        if not 0 <= start <= self.e.stop <= self.sheet.rows:
+            raise ValueError(f"rows {start} to {self.e.stop} of {self.sheet.rows}")
+        self.rewind(self.e.given.base_offset, start)
+        self.e.numbered = "offset" not in self.sheet.names
+        if keep is None:
+            self.run()
+        else:
+            PyObject_GetBuffer(keep, &view, PyBUF_SIMPLE)
+            try:
+                if view.len != self.e.stop - start:
+                    raise ValueError(f"{view.len} bytes of `keep` for {self.e.stop - start} rows")
+                self.e.keep = <const uint8_t*>view.buf - start
+                self.run()
+            finally:
+                PyBuffer_Release(&view)
+        if self.e.batches == 0 and self.e.given.magic >= 2:
+            status = batch_of_none(&self.e, &self.e.given)
+            if status != st.OK:
+                self.refuse(status)
+        return PyBytes_FromStringAndSize(<const char*>self.e.out.data, self.e.written)
+
+    cdef bytes batches(self, int64_t first_offset):
+        cdef bytes out
+        cdef char* to
+        cdef Py_ssize_t size
+        if self.e.given.codec != 0 or self.e.keep_codec:
+            self.rewind(first_offset, 0)
+            self.run()
+            return PyBytes_FromStringAndSize(<const char*>self.e.out.data, self.e.written)
+        self.e.measuring = True
+        self.rewind(first_offset, 0)
+        self.run()
+        out = PyBytes_FromStringAndSize(NULL, self.e.written)
+        PyBytes_AsStringAndSize(out, &to, &size)
+        self.e.measuring, self.e.fixed = False, True
+        self.e.out.data, self.e.out.capacity = <uint8_t*>to, <size_t>size
+        self.rewind(first_offset, 0)
+        self.run()
+        if self.e.written != size:
+            self.refuse(INPUT_CHANGED)
+        return out
+
+    cdef int run(self) except -1:
+        cdef int status
+        while True:
+            with nogil:
+                status = encoder_run(&self.e)
+            if status == st.OK:
+                return 0
+            if status == st.NEEDS_CODEC:
+                self.compress_body()
+            else:
+                self.refuse(status)
+
+    cdef int compress_body(self) except -1:
+        """Has the open batch's records compressed by the codec room, and seals it."""
+        cdef Py_buffer view
+        cdef int status
+        body = PyMemoryView_FromMemory(<char*>self.e.body.data, self.e.used, PyBUF_READ)
+        packed = self.compress(self.e.facts.codec, body, self.level, self.e.facts.magic)
+        PyObject_GetBuffer(packed, &view, PyBUF_SIMPLE)
+        with nogil:
+            status = batch_sealed(&self.e, <const uint8_t*>view.buf, view.len)
+        PyBuffer_Release(&view)
+        if status != st.OK:
+            self.refuse(status)
+        return 0
+
+    cdef int refuse(self, int status) except -1:
+        if status == st.OUT_OF_MEMORY:
+            raise MemoryError
+        if status == INPUT_CHANGED:
+            raise ValueError("the input changed while it was written")
+        if status == BATCH_TOO_LARGE:
+            raise ValueError("a batch of more than 2^31-1 bytes")
+        from kafkarec.writing.refusals import refused
+        raise refused(
+            self.e.row_fault, self.e.rows_before + self.e.row, offset=self.e.refused_offset,
+            previous=self.e.previous_offset, timestamp=self.e.refused_timestamp, base=self.e.facts.base_offset,
+        )

@@ -1,0 +1,39 @@
+"""What the writer puts in front of the records of one batch.
+
+Fields and their order are those of `kafkarec/_c/batch.pxd` (magic 2); magic 0 and 1 take what they have a place for.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class BatchHeader(NamedTuple):
+    """A batch's own fields; the defaults are "absent". Nothing is checked here: refusals are the callers'.
+
+    codec                 id: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd
+    level                 None: Kafka's default of the codec
+    timestamp_type        0 create, 1 log append; without meaning in magic 0
+    last_offset           None: the last record's. Compaction keeps it beyond that one
+    log_append_time       ms; under log append the max timestamp (magic 2) or every message's timestamp (magic 1)
+    delete_horizon_ms     sets the flag, and is what the base timestamp then holds (KIP-534)
+    base_timestamp        None: the first record's, or the horizon; -1 without records
+    max_timestamp         None: the greatest of the records', or log_append_time
+    """
+
+    magic: int = 2
+    codec: int = 0
+    level: int | None = None
+    timestamp_type: int = 0
+    base_offset: int = 0
+    last_offset: int | None = None
+    partition_leader_epoch: int = -1
+    log_append_time: int = -1
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    is_transactional: bool = False
+    is_control: bool = False
+    delete_horizon_ms: int | None = None
+    base_timestamp: int | None = None
+    max_timestamp: int | None = None

@@ -1,0 +1,21 @@
+"""Why a record cannot be written, in words: by the C enum RowFault of `_c/press.pxd`."""
+
+from __future__ import annotations
+
+_WORDS = (
+    "",
+    "a header key is null",
+    "its key, value and headers take more than 2^31-1 bytes",
+    "its offset is null",
+    "its offset {offset} does not follow {previous}: offsets increase within an input",
+    "its timestamp {timestamp} is negative; -1 or null is none",
+    "its compression is none of none, gzip, snappy, lz4, zstd",
+    "it has headers, which magic 0 and 1 have no place for; convert() drops and counts them",
+    "it belongs to a producer, a transaction or a control batch, which magic 0 and 1 do not have",
+    "its offset {offset} is 2^31 or more away from the base offset {base}",
+)
+
+
+def refused(fault: int, record: int, **facts: int) -> ValueError:
+    """`record`: its index in the input."""
+    return ValueError(f"record {record}: {_WORDS[fault].format(**facts)}")
