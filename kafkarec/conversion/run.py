@@ -1,0 +1,190 @@
+"""One pass over the input: each batch is kept, left out, recoded, or goes on a run of neighbours that is cut anew."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from itertools import pairwise
+
+from ..errors import KafkaRecordError
+from ..faults import Damage
+from . import refusals
+from .cutting import borders
+from .decoded import Decoded
+from .neighbours import is_regular, may_follow
+from .rewriting import Group, count_header_losses, count_losses, planned, recoded, written
+from .stats import ConversionStats
+from .target import ZSTD, Shape, Target
+from .units import Unit, Units
+
+_RUN_BYTES = 256 << 10
+
+
+class Conversion(Iterator[bytes]):
+    """The converted batches one by one, in flat memory: what `convert` joins.
+
+    .stats                grows as it goes
+    .damage, .remaining   are complete at the end
+    """
+
+    def __init__(self, units: Units, wanted: Target, max_decompressed_bytes: int, *, writes: bool = True) -> None:
+        self.stats = ConversionStats()
+        self._units, self._target, self._limit, self._writes = units, wanted, max_decompressed_bytes, writes
+        self._refused: list[Damage] = []
+        self._run: list[Unit] = []
+        self._shape = Shape(2, 0, None)
+        self._done = 0  # rows of the run's first unit that are written
+        self._added = 0
+        self._steps = self._pass()
+
+    @property
+    def damage(self) -> tuple[Damage, ...]:
+        found = [*self._units.damage, *self._refused]
+        return tuple(sorted(found, key=lambda one: (one.file or "", one.position)))
+
+    @property
+    def remaining(self) -> int:
+        return self._units.remaining
+
+    def __next__(self) -> bytes:
+        return next(self._steps)
+
+    def close(self) -> None:
+        """Ends it early, and closes the file."""
+        self._steps.close()
+
+    def _pass(self) -> Generator[bytes]:
+        for unit in self._units:
+            self.stats.batches_in += 1
+            self.stats.records_in += unit.rows
+            self.stats.bytes_in += unit.size_in_bytes
+            shape = self._target.shape(unit)
+            if not self._goes_on(unit, shape):
+                yield from self._flush()
+            if self._is_left_out(unit, shape):
+                continue
+            if shape.limit is None:
+                yield from self._alone(unit, shape)
+                continue
+            self._run.append(unit)
+            self._shape = shape
+            self._added += unit.size_in_bytes
+            if self._added > max(_RUN_BYTES, 4 * shape.limit):
+                yield from self._flush(final=False)
+        yield from self._flush()
+
+    def _goes_on(self, unit: Unit, shape: Shape) -> bool:
+        """Whether it may be put together with the run so far."""
+        if not self._run or shape != self._shape:
+            return False
+        return may_follow(self._run[0], self._run[-1], unit, shape)
+
+    def _is_left_out(self, unit: Unit, shape: Shape) -> bool:
+        """In the order of RecordsUtil.downConvert: control batches, then zstd, then batches without records."""
+        goes_down = shape.magic < unit.magic
+        if goes_down and unit.is_control:
+            self.stats.lose("control_batches", 1, unit.place)
+            self.stats.lose("control_records", unit.rows, unit.place)
+            return True
+        if shape.magic < 2 and shape.codec == ZSTD:
+            self._refuse(unit, refusals.zstd_below_2(unit))
+            return True
+        if goes_down and not unit.rows:
+            self.stats.lose("empty_batches", 1, unit.place)
+            count_header_losses(unit, shape, self.stats)
+            return True
+        return False
+
+    def _refuse(self, unit: Unit, refusal: KafkaRecordError) -> None:
+        if not self._units.skips:
+            raise refusal
+        self._refused.append(refusals.as_damage(unit, refusal))
+
+    def _alone(self, unit: Unit, shape: Shape) -> Iterator[bytes]:
+        """A batch that stays as it is cut."""
+        if unit.magic == shape.magic and (unit.magic == 2 or self._target.keeps(unit, shape.magic, shape.codec)):
+            yield from self._as_cut(unit, shape)
+        else:
+            yield from self._group(Group(Decoded([unit], self._limit), 0, unit.rows), shape)
+
+    def _as_cut(self, unit: Unit, shape: Shape) -> Iterator[bytes]:
+        """The same bytes, or the same records in another codec."""
+        if self._target.keeps(unit, shape.magic, shape.codec):
+            self.stats.batches_copied += 1
+            yield self._out(bytes(unit.raw), 1, unit.rows)
+        elif self._writes:
+            try:
+                data = recoded(unit, shape.codec, self._target.level, self._limit)
+            except KafkaRecordError as refusal:
+                self._refuse(unit, refusal)
+            else:
+                yield self._out(data, 1, unit.rows)
+
+    def _group(self, group: Group, shape: Shape) -> Iterator[bytes]:
+        """Rows as one batch; where they are all those of one batch already, that one."""
+        unit, first = group.whole, group.decoded.units[group.first]
+        if unit and unit.magic == shape.magic and (unit.magic == 2 or self._target.keeps(unit, *shape[:2])):
+            yield from self._as_cut(unit, shape)
+            return
+        try:
+            plan = planned(group, shape, self._target)
+        except KafkaRecordError as refusal:
+            self._refuse(first, refusal)
+            return
+        rows = plan.rows if plan else 0
+        self.stats.records_below_first += group.stop - group.start - rows
+        if shape.magic != first.magic:
+            self.stats.records_converted += rows
+        if plan and shape.magic < first.magic:
+            count_losses(group, plan, shape, self.stats)
+        if plan and self._writes:
+            yield self._out(written(group, plan), 1 if shape.magic == 2 or shape.codec else rows, rows)
+
+    def _out(self, data: bytes, batches: int, rows: int) -> bytes:
+        self.stats.batches_out += batches
+        self.stats.records_out += rows
+        self.stats.bytes_out += len(data)
+        return data
+
+    def _flush(self, *, final: bool = True) -> Iterator[bytes]:
+        """Writes the run; unless `final`, all but the batch at its end, which can still grow."""
+        run, shape, done = self._run, self._shape, self._done
+        self._run, self._done, self._added = [], 0, 0
+        if not run:
+            return
+        decoded = Decoded(run, self._limit)
+        stretches = list(_stretches(decoded, shape))
+        for start, stop, regular in stretches:
+            first, last = max(decoded.bounds[start], done), decoded.bounds[stop]
+            if not regular:
+                yield from self._alone(run[start], shape)
+                continue
+            rows = borders(decoded, first, last, shape.magic, shape.limit or 0)
+            if not final and stop == len(run):
+                self._keep_open(decoded, rows.pop(-2))
+                rows.pop()
+            for begin, end in pairwise(rows):
+                yield from self._group(Group(decoded, begin, end), shape)
+
+    def _keep_open(self, decoded: Decoded, row: int) -> None:
+        """What lies from that row on begins the next run."""
+        number = Group(decoded, row, row + 1).first
+        self._run = list(decoded.units[number:])
+        self._done = row - decoded.bounds[number]
+
+
+def _stretches(decoded: Decoded, shape: Shape) -> Iterator[tuple[int, int, bool]]:
+    """Units [start, stop) that can be cut as one, and single ones that cannot be cut."""
+    start = 0
+    count = len(decoded.units)
+    for number in range(count):
+        regular = is_regular(decoded, number, shape)
+        row = decoded.bounds[number]
+        follows = number == start or decoded.offsets[row - 1] < decoded.offsets[row]
+        if not (regular and follows) and start < number:
+            yield start, number, True
+            start = number
+        if not regular:
+            yield number, number + 1, False
+            start = number + 1
+    if start < count:
+        yield start, count, True

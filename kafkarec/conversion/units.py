@@ -1,0 +1,158 @@
+"""The batches that are converted, one by one, each validated as the reader does it.
+
+A batch goes through the engine before anything is made of it: what Kafka cannot read must not come out in a batch
+whose new checksum is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from .._core import Source
+from ..errors import KafkaRecordError
+from ..faults import Damage
+from ..passes import Part, read_pieces
+from ..records import BatchTable, RecordBatch
+from ..request import request
+from ..storage.ranges import EVERYTHING
+from ..storage.readable import Readable
+
+
+_Raw = Callable[[int, int], memoryview] | memoryview
+"""The input's bytes: all of them, or what gives `size` of them from `position` on."""
+
+
+class Unit(NamedTuple):
+    """One batch (magic 2) or outer message (magic 0 and 1): its header as BatchTable has it, its bytes.
+
+    rows: records in it, control records too; file: None when it is no file's
+    """
+
+    position: int
+    base_offset: int | None
+    last_offset: int
+    size_in_bytes: int
+    partition_leader_epoch: int | None
+    magic: int
+    attributes: int
+    timestamp_type: int | None
+    is_transactional: bool
+    is_control: bool
+    delete_horizon_ms: int | None
+    max_timestamp: int | None
+    producer_id: int | None
+    producer_epoch: int | None
+    base_sequence: int | None
+    rows: int
+    raw: memoryview
+    file: str | None
+
+    @property
+    def codec(self) -> int:
+        """Its id; 0: not compressed."""
+        return self.attributes & 7
+
+    @property
+    def place(self) -> tuple[str | None, int, int]:
+        return self.file, self.position, self.last_offset
+
+
+_HEADER = Unit._fields[: Unit._fields.index("rows")]
+_SIZE = _HEADER.index("size_in_bytes")
+
+
+class Units:
+    """The batches of a buffer, a segment, a log, or of an iterable of RecordBatch. May be iterated again.
+
+    .damage      what was skipped, with errors="skip"
+    .remaining   bytes behind the last batch: a cut tail
+    """
+
+    def __init__(self, data: Any, **wishes: Any) -> None:
+        self._data = _checked(data)
+        self._asked = request(columns=(), control=True, **wishes)
+        self.skips = self._asked.skip
+        self.damage: list[Damage] = []
+        self.remaining = 0
+
+    def __iter__(self) -> Iterator[Unit]:
+        self.damage, self.remaining = [], 0
+        if isinstance(self._data, Readable):
+            for segment in (segment for group in self._data.groups() for segment in group):
+                for part in segment.parts(self._asked, EVERYTHING):
+                    yield from self._of(part, _reader_of(segment), segment.path)
+        elif isinstance(self._data, memoryview):
+            for part in read_pieces(self._asked, Source(self._data)):
+                yield from self._of(part, self._data)
+        else:
+            for batch in self._data:
+                yield from self._of_batch(batch)
+
+    def _of_batch(self, batch: RecordBatch) -> Iterator[Unit]:
+        """Its bytes are read by themselves, so what is said of them counts from its first one."""
+        begin = len(self.damage)
+        try:
+            for part in read_pieces(self._asked, Source(batch.raw)):
+                for unit in self._of(part, batch.raw):
+                    yield unit._replace(position=batch.position)
+        except KafkaRecordError as error:
+            error.position = batch.position
+            raise
+        moved = [
+            one._replace(position=batch.position, next_position=batch.position + one.length)
+            for one in self.damage[begin:]
+        ]
+        self.damage[begin:] = moved
+
+    def _of(self, part: Part, raw: _Raw, file: str | None = None) -> Iterator[Unit]:
+        self.damage += part.damage
+        self.remaining += part.remaining
+        table = BatchTable.of(part.tables)
+        columns = [table.column(name) for name in _HEADER]
+        for rows, header in zip(rows_by_batch(part), zip(*columns, strict=True), strict=True):
+            position, size = header[0], header[_SIZE]
+            content = raw[position : position + size] if isinstance(raw, memoryview) else raw(position, size)
+            yield Unit._make((*header, rows, content, file))
+
+
+def _reader_of(segment: Any) -> Callable[[int, int], memoryview]:
+    return lambda position, size: memoryview(segment.raw(position, size))
+
+
+def rows_by_batch(part: Part) -> list[int]:
+    """How many records of what was read each of its batches has."""
+    rows: list[int] = []
+    for table in part.tables:
+        rows += [0] * len(table)
+    begin = 0
+    for chunk in part.chunks:
+        runs = chunk.runs().cast("q").tolist()
+        for batch, count in zip(runs[::2], runs[1::2], strict=True):
+            rows[begin + batch] = count
+        begin += len(chunk.rows)
+    return rows
+
+
+def _checked(data: Any) -> Any:
+    """A Readable of one partition, a memoryview of bytes, or a list of RecordBatch."""
+    if isinstance(data, Readable):
+        partitions = sum(1 for _ in data.groups())
+        if partitions > 1:
+            raise ValueError(f"{partitions} partitions: they are converted one by one")
+        return data
+    try:
+        view = memoryview(data)
+    except TypeError:
+        return _batches(data)
+    return view.cast("B") if view.nbytes else memoryview(b"")
+
+
+def _batches(data: Any) -> list[RecordBatch]:
+    if not isinstance(data, Iterable):
+        raise TypeError(f"a buffer, a Segment or Log, or batches, not {type(data).__name__}")
+    batches = list(data)
+    strange = next((one for one in batches if not isinstance(one, RecordBatch)), None)
+    if strange is not None:
+        raise TypeError(f"batches are RecordBatch, not {type(strange).__name__}")
+    return batches

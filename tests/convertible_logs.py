@@ -1,0 +1,112 @@
+"""Random logs for conversions, from a seed: mostly what a broker could have written, and some oddities."""
+
+from __future__ import annotations
+
+import struct
+
+import builders
+from random_logs import Maker
+
+CODECS = ("none", "none", "gzip", "snappy", "lz4")
+
+
+class ConvertibleMaker(Maker):
+    """Batches of every magic whose offsets rise; producers with sequences, transactions, compacted and empty batches."""
+
+    def good_records(self, deltas: list[int]) -> list[bytes]:
+        return [
+            builders.record(
+                offset_delta=delta,
+                timestamp_delta=self.random.choice([i, i * 1000, 0, -1, 70]),
+                key=self.blob(),
+                value=self.blob(),
+                headers=self.headers(),
+            )
+            for i, delta in enumerate(deltas)
+        ]
+
+    def good_batch(self, offset: int, producer: dict[str, int], *, codecs: tuple[str, ...] = CODECS) -> tuple[bytes, int]:
+        """A batch and its last offset. `producer` remembers the next sequence."""
+        last = self.random.choice([0, 0, 1, 2, 4, 19])
+        deltas = list(range(last + 1))
+        if self.random.randrange(4) == 0:  # compacted
+            deltas = [delta for delta in deltas if self.random.randrange(2)]
+        attributes = self.random.choice([0, 0, 0, builders.LOG_APPEND])
+        fields: dict[str, int] = {}
+        if self.random.randrange(2):
+            attributes |= self.random.choice([0, builders.TRANSACTIONAL])
+            fields = {"producer_id": producer["id"], "producer_epoch": 0, "base_sequence": producer["sequence"]}
+            producer["sequence"] = (producer["sequence"] + last + 1) % 2**31
+        if self.random.randrange(6) == 0:
+            attributes |= builders.DELETE_HORIZON
+        now = self.random.choice([builders.NOW, builders.NOW + 1, 0])
+        raw = builders.batch(
+            self.good_records(deltas),
+            codec=self.random.choice(codecs) if deltas else "none",
+            base_offset=offset,
+            leader_epoch=self.random.choice([-1, 0, 0, 3]),
+            attributes=attributes,
+            last_offset_delta=last,
+            base_timestamp=now,
+            max_timestamp=now + 70 if attributes & builders.LOG_APPEND else None,
+            **fields,  # type: ignore[arg-type]
+        )
+        return raw, offset + last
+
+    def good_legacy(self, offset: int) -> tuple[bytes, int]:
+        """Plain messages, or a wrapper, of magic 0 or 1; and the last offset."""
+        magic = self.random.randrange(2)
+        count = self.random.choice([1, 2, 5])
+        codec = self.random.choice(CODECS)
+        relative = magic == 1 and codec != "none"
+        times = [self.random.choice([builders.NOW + i, builders.NOW, -1, 0]) for i in range(count)]
+        stamped = magic * self.random.choice([0, 0, builders.LOG_APPEND])
+        messages = [
+            builders.message(
+                magic=magic, offset=i if relative else offset + i, key=self.blob(), value=self.blob(),
+                timestamp=times[i], attributes=stamped,
+            )
+            for i in range(count)
+        ]  # fmt: skip
+        last = offset + count - 1
+        if codec == "none":
+            return b"".join(messages), last
+        wrapper = builders.wrapper(
+            messages, magic=magic, codec=codec, offset=last, timestamp=max(times), attributes=stamped
+        )
+        return wrapper, last
+
+    def marker(self, offset: int, producer: dict[str, int]) -> bytes:
+        return builders.end_marker(
+            commit=bool(self.random.randrange(2)), producer_id=producer["id"], base_offset=offset,
+            leader_epoch=self.random.choice([-1, 0]),
+        )  # fmt: skip
+
+    def good_log(self, *, codecs: tuple[str, ...] = CODECS, legacy: bool = True, odd: int = 0) -> bytes:
+        """Up to a dozen batches; one in `odd` is odd."""
+        parts = []
+        offset = self.random.choice([0, 0, 100, 2**40])
+        producer = {"id": self.random.choice([7, 8]), "sequence": self.random.choice([0, 0, 2**31 - 3])}
+        for _ in range(self.random.randrange(1, 13)):
+            kind = self.random.randrange(10)
+            last = offset
+            if odd and self.random.randrange(odd) == 0:
+                part = self.batch(offset) if self.random.randrange(2) else self.legacy(offset)
+            elif kind < 6:
+                part, last = self.good_batch(offset, producer, codecs=codecs)
+            elif kind < 9 and legacy:
+                part, last = self.good_legacy(offset)
+            else:
+                part = self.marker(offset, producer)
+            parts.append(part)
+            offset = last + self.random.choice([1, 1, 1, 1, 3])
+        return b"".join(parts)
+
+
+def headers_only(raw: bytes) -> list[tuple[int, ...]]:
+    """(base offset, last offset delta, attributes) of magic 2 batches, to name a case in a failure."""
+    found = []
+    while len(raw) >= 61:
+        found.append((*struct.unpack_from(">q", raw), *struct.unpack_from(">hi", raw, 21)))
+        raw = raw[12 + struct.unpack_from(">i", raw, 8)[0] :]
+    return found
