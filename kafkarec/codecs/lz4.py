@@ -18,7 +18,7 @@ writes it for old clients (KAFKA-3160).
 """
 
 import threading
-from collections.abc import Callable
+from functools import cache
 from struct import Struct
 from typing import Any
 
@@ -34,7 +34,7 @@ END_MARK = b"\0\0\0\0"
 LEAST_ROOM = 64 << 10  # one block of the usual size: the library then writes it in place
 MASK32 = 0xFFFFFFFF
 
-BLOCK_SIZE = 64 << 10
+BLOCK_SIZE, BLOCK_SIZE_CODE = 64 << 10, 4
 FAST_LEVEL = 9
 MOST_HIGH_LEVEL = 12  # LZ4HC_CLEVEL_MAX
 
@@ -94,7 +94,6 @@ class _Context(threading.local):
 
 
 _context: Any = None
-_pack: Callable[..., bytes] | None = None
 
 
 def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> bytes | memoryview:
@@ -126,20 +125,29 @@ def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> byte
 
 def compress(payload: Any, level: int, magic: int = 2) -> bytes:
     """One frame; `level` 1 to 17. Only the header of magic 0 differs."""
-    global _pack
-    if _pack is None:
-        load(MODULE, NAME, PIP_NAME)
-        _pack = load("lz4.block", NAME, PIP_NAME).compress
-    parts: list[bytes | memoryview] = [KAFKA_HEADER if magic > 0 else MAGIC_0_HEADER]
+    header = KAFKA_HEADER if magic > 0 else MAGIC_0_HEADER
     content = memoryview(payload).cast("B")
+    if level != FAST_LEVEL:
+        return _high_frame(header, content, level)
+    packed: bytes = _library(MODULE).compress(
+        content, compression_level=0, block_size=BLOCK_SIZE_CODE, block_linked=False, store_size=False
+    )
+    return packed if magic > 0 else header + packed[HEADER_SIZE:]
+
+
+@cache
+def _library(module: str) -> Any:
+    return load(module, NAME, PIP_NAME)
+
+
+def _high_frame(header: bytes, content: memoryview, level: int) -> bytes:
+    """By the library's block function: its frames know no high levels below 3."""
+    pack = _library("lz4.block").compress
+    level = min(level, MOST_HIGH_LEVEL)
+    parts: list[bytes | memoryview] = [header]
     for start in range(0, len(content), BLOCK_SIZE):
         block = content[start : start + BLOCK_SIZE]
-        if level == FAST_LEVEL:
-            packed = _pack(block, store_size=False)
-        else:
-            packed = _pack(
-                block, mode="high_compression", compression=min(level, MOST_HIGH_LEVEL), store_size=False
-            )
+        packed = pack(block, mode="high_compression", compression=level, store_size=False)
         parts += (_size(len(packed)), packed) if len(packed) < len(block) else (_size(STORED | len(block)), block)
     parts.append(END_MARK)
     return b"".join(parts)
