@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _RELATIVE = re.compile(r"-(\d+)(ms|s|m|h|d|w)")
 # Other names people have for JSON Lines, which is what json means wherever there are rows.
-_SAME_FORMAT = {"jsonl": "json", "ndjson": "json"}
+SAME_FORMAT = {"jsonl": "json", "ndjson": "json"}
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -111,7 +111,7 @@ def add_errors(parser: argparse.ArgumentParser) -> None:
 def add_output(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
     parser.add_argument(
         "--format",
-        type=lambda name: _SAME_FORMAT.get(name, name),
+        type=lambda name: SAME_FORMAT.get(name, name),
         choices=formats,
         default=formats[0],
         help=f"default: {formats[0]}",
@@ -119,7 +119,7 @@ def add_output(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
     parser.add_argument("-o", metavar="FILE", dest="output", help="write to FILE, which appears when it is complete")
 
 
-TIME_OPTIONS = ("--from-time", "--to-time")
+TIME_OPTIONS = ("--from-time", "--to-time", "--timestamp")
 
 
 def join_relative_times(argv: Sequence[str]) -> list[str]:

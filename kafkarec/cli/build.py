@@ -1,0 +1,168 @@
+"""`kafkarec build`: segments and batches from JSON Lines, CSV, Arrow IPC and Parquet."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from . import newlog, options, rowreaders
+from .buildbatches import Batches, Settings
+from .options import WrongUse
+from .rowcells import FORMS, TAKEN
+from .rows import Rows
+from .trouble import DAMAGED, FINE, say
+
+DESCRIPTION = """Makes a log of rows: JSON Lines as cat prints them, CSV, Arrow IPC, Parquet. What a row does not say
+has a default: no key, no headers, no timestamp, the offset after the one before. The log is a .log file, a stream of
+batches on standard output, or a partition folder with its indexes, which a broker starts on. With the columns
+base_offset, producer_id, producer_epoch, sequence, is_transactional, is_control, partition_leader_epoch, magic and
+compression the batches come back as they were."""
+EXAMPLES = """examples:
+  kafkarec build orders.jsonl -o orders-0/               a partition folder, indexes and all
+  kafkarec build orders.jsonl -o orders.log --compression zstd
+  kafkarec cat orders-0 | kafkarec build -o copy/orders-0/
+  kafkarec build rows.parquet --columns key,value --value-as json -o new.log
+  echo '{"key": "a", "value": "1"}' | kafkarec build | kafkarec cat -
+
+exit status: 0 fine, 1 a row does not fit (nothing is written without --errors skip), 2 wrong use, 3 could not"""
+
+_ROWS_TOLD = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("input", nargs="*", metavar="INPUT", help="files of rows; - or nothing: standard input")
+    parser.add_argument(
+        "--from", "--format", dest="form", choices=rowreaders.FORMATS,
+        type=lambda name: options.SAME_FORMAT.get(name, name),
+        help="the input's format (default: what its name and its first bytes say)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--columns", type=options.names(TAKEN), metavar="A,B",
+        help=f"take these and pass over the rest; there are {', '.join(TAKEN)}",
+    )  # fmt: skip
+    for name in ("key", "value"):
+        parser.add_argument(
+            f"--{name}-as", choices=FORMS, default="utf8",
+            help=f"what the {name} column holds (default utf8); {name}_base64 and {name}_hex are always taken",
+        )  # fmt: skip
+    parser.add_argument(
+        "--errors", choices=("raise", "skip"), default="raise",
+        help="a row that does not fit: write nothing (raise), or leave it out and tell it (skip); both exit 1",
+    )  # fmt: skip
+    newlog.add_output(parser)
+    _add_header(parser)
+
+
+def _add_header(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what rows and batches get, whatever the columns say")
+    newlog.add_batches(group, "16k")
+    group.add_argument("--base-offset", type=int, metavar="N", help="number the records from N on")
+    group.add_argument(
+        "--timestamp", type=options.when, metavar="T",
+        help="for rows without one: ISO 8601, ms, or -1h (default: none)",
+    )  # fmt: skip
+    group.add_argument(
+        "--timestamp-type", choices=("create", "log-append"), help="log-append: a batch has one timestamp"
+    )
+    group.add_argument("--leader-epoch", type=_number, metavar="N", help="the partition leader epoch")
+    group.add_argument("--producer-id", type=_number, metavar="N", help="an idempotent producer's")
+    group.add_argument("--producer-epoch", type=_number, metavar="N", help="(default 0 with --producer-id)")
+    group.add_argument("--base-sequence", type=_number, metavar="N", default=0, help="of the first record (default 0)")
+    group.add_argument("--transactional", action="store_true", help="mark the batches; needs a producer id")
+    group.add_argument(
+        "--odd", action="store_true", help="take offsets as they are, also where they repeat, go back or lie below 0"
+    )
+
+
+def _number(text: str) -> int:
+    if not text.isdigit() or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 on")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    settings = _settings(args)
+    refused = _Refused(stop=args.errors == "raise")
+    inputs = args.input or [rowreaders.STANDARD_INPUT]
+    if inputs.count(rowreaders.STANDARD_INPUT) > 1:
+        raise WrongUse("standard input (-) can be read once only")
+    with newlog.opened(args, inputs) as log:
+        builders: dict[tuple[str | None, int | None], Batches] = {}
+        for rows in _rows(inputs, args, refused):
+            for place, some in _parted(rows, log):
+                if place not in builders:
+                    builders[place] = Batches(settings, refused)
+                for batch in builders[place].add(some):
+                    log.write(place, batch)
+        for place, builder in builders.items():
+            for batch in builder.end():
+                log.write(place, batch)
+        log.finish()
+    if args.output not in (None, newlog.STANDARD_OUTPUT):
+        records, batches = (sum(getattr(each, name) for each in builders.values()) for name in ("records", "batches"))
+        say(f"{records} record{'s' * (records != 1)} in {batches} batch{'es' * (batches != 1)}: {log.told}")
+    return refused.finish()
+
+
+def _settings(args: argparse.Namespace) -> Settings:
+    fields = {
+        "magic": args.magic,
+        "compression": args.compression,
+        "timestamp_type": {None: None, "create": 0, "log-append": 1}[args.timestamp_type],
+        "partition_leader_epoch": args.leader_epoch,
+        "producer_id": args.producer_id,
+        "producer_epoch": 0 if args.producer_epoch is None and args.producer_id is not None else args.producer_epoch,
+        "is_transactional": True if args.transactional else None,
+    }
+    if args.base_offset is not None and args.base_offset < 0 and not args.odd:
+        raise WrongUse("--base-offset: 0 or more (--odd takes it)")
+    newlog.demand_level(args.compression, args.level)
+    return Settings(
+        {name: value for name, value in fields.items() if value is not None},
+        args.level, args.batch_size, args.base_offset, args.base_sequence, args.timestamp, args.odd,
+    )  # fmt: skip
+
+
+class _Refused:
+    """Rows that do not fit."""
+
+    def __init__(self, stop: bool) -> None:
+        self._stop = stop
+        self.file = ""
+        self.count = 0
+
+    def __call__(self, place: str, problem: str) -> None:
+        self.count += 1
+        if self._stop:
+            raise newlog.BadInput(f"{self.file}, {place}: {problem}")
+        if self.count <= _ROWS_TOLD:
+            say(f"{self.file}, {place}: {problem}; left out")
+
+    def finish(self) -> int:
+        if self.count > _ROWS_TOLD:
+            say(f"and {self.count - _ROWS_TOLD} more rows, {self.count} in all")
+        return DAMAGED if self.count else FINE
+
+
+def _rows(inputs: list[str], args: argparse.Namespace, refused: _Refused) -> Iterator[Rows]:
+    forms = {"key": args.key_as, "value": args.value_as}
+    for path in inputs:
+        refused.file = "standard input" if path == rowreaders.STANDARD_INPUT else path
+        with rowreaders.opened(path) as file:
+            yield from rowreaders.rows(file, path, args.form, forms, args.columns, refused)
+
+
+def _parted(rows: Rows, log: newlog.NewLog) -> Iterator[tuple[tuple[str | None, int | None], Rows]]:
+    """The rows of each partition, where they say one and there is a folder for each."""
+    topics, partitions = rows.column("topic"), rows.column("partition")
+    if topics is None or partitions is None:
+        log.demand_place(None, None, rows.where(0))
+        yield (None, None), rows
+        return
+    places = list(zip(topics, partitions, strict=True))
+    start = 0
+    for row in range(1, len(places) + 1):
+        if row == len(places) or places[row] != places[start]:
+            log.demand_place(*places[start], rows.where(start))
+            yield places[start], rows.slice(start, row)
+            start = row

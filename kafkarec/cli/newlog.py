@@ -1,0 +1,206 @@
+"""Where `build`, `convert` and `compact` put a log: a file, standard output, a partition folder, a folder of those.
+
+    -o new.log       a file of batches, as a segment is; it appears when it is complete
+    -o orders-0      a partition folder, told by its name: segments, indexes, snapshots, epochs
+    -o new/          a folder (it ends in / or is there) of partition folders: new/orders-0, new/orders-1, ...
+    -o -, nothing    standard output: raw batches
+
+A folder is made under another name beside its own, and renamed when it is complete. Nothing that is there is written
+over without --force, and then only what is a log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from kafkarec import remote
+from kafkarec.enums import Compression
+from kafkarec.errors import KafkaRecordError
+from kafkarec.storage import names
+
+from . import options, output
+from .options import CouldNot, WrongUse
+
+STANDARD_OUTPUT = "-"
+CODECS = tuple(codec.name.lower() for codec in Compression)
+
+Place = tuple[str | None, int | None]  # topic, partition
+
+
+class BadInput(KafkaRecordError):
+    """The input's content is not what it should be: one line, exit 1."""
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("where to")
+    group.add_argument(
+        "-o", metavar="OUT", dest="output",
+        help="NAME.log: a file; orders-0: a partition folder; DIR/: a folder of those; - or nothing: standard output",
+    )  # fmt: skip
+    group.add_argument("--force", action="store_true", help="replace a log that is there")
+    group.add_argument(
+        "--segment-bytes", type=options.size, default=1 << 30, metavar="SIZE",
+        help="of a folder: begin a new segment before it gets larger (default 1g)",
+    )  # fmt: skip
+    group.add_argument(
+        "--index-interval", type=options.size, default=4096, metavar="SIZE",
+        help="of a folder: the topic's index.interval.bytes (default 4096)",
+    )  # fmt: skip
+    group.add_argument(
+        "--topic-id", metavar="ID", help="of a folder: write partition.metadata with this id (22 characters)"
+    )
+
+
+def add_batches(parser: Any, batch_size: str) -> None:
+    """How batches are written."""
+    parser.add_argument("--compression", choices=CODECS, help="(build: default none; else as it was)")
+    parser.add_argument(
+        "--level", type=_level, metavar="N", help="gzip 1 to 9, lz4 1 to 17, zstd -131072 to 22; default: Kafka's"
+    )
+    parser.add_argument("--batch-size", type=options.size, default=options.size(batch_size), metavar="SIZE",
+                        help=f"how large a batch gets, as batch.size (default {batch_size})")  # fmt: skip
+    parser.add_argument("--magic", type=int, choices=(0, 1, 2), help="the record format (default 2)")
+
+
+def _level(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+
+
+def demand_level(compression: str | None, level: int | None) -> None:
+    """WrongUse for a level that the codec does not have."""
+    if level is None:
+        return
+    if compression not in ("gzip", "lz4", "zstd"):
+        raise WrongUse("--level goes with --compression gzip, lz4 or zstd")
+    from kafkarec import codecs
+
+    try:
+        codecs.compress(CODECS.index(compression), b"", level, 2)
+    except KafkaRecordError:
+        raise
+    except ValueError as error:
+        raise WrongUse(f"--level: {error}") from error
+
+
+class Folder(NamedTuple):
+    """How partition folders are written."""
+
+    segment_bytes: int
+    index_interval: int
+    topic_id: str | None
+
+
+class NewLog:
+    """A log in the making; `write` takes whole batches."""
+
+    is_folder = False
+
+    def write(self, place: Place, batches: bytes) -> None:
+        """Some batches of a partition, in order."""
+        raise AssertionError
+
+    def demand_place(self, topic: str | None, partition: int | None, where: str) -> None:
+        """WrongUse where records of this partition have no place here; `where` is where they stand."""
+
+    def finish(self) -> None:
+        """All batches are written: what was made gets its name."""
+
+    def drop(self) -> None:
+        """Leaves nothing behind of what was not finished."""
+
+    @property
+    def told(self) -> str:
+        """What was written, in words."""
+        raise AssertionError
+
+
+class OneLog(NewLog):
+    """One that holds a single partition. size: bytes so far."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+        self.size = 0
+        self._place: Place | None = None
+
+    def demand_place(self, topic: str | None, partition: int | None, where: str) -> None:
+        if self._place is None:
+            self._place = topic, partition
+        elif self._place != (topic, partition):
+            raise WrongUse(
+                f"{where}: another partition than before, and {self.shown} holds one (-o DIR/ makes a folder for each)"
+            )
+
+    @property
+    def told(self) -> str:
+        return f"{self.size} bytes in {self.shown}"
+
+
+class FileLog(OneLog):
+    """A file of batches, or standard output."""
+
+    def __init__(self, sink: output.Sink, shown: str) -> None:
+        super().__init__(shown)
+        self._sink = sink
+
+    def write(self, place: Place, batches: bytes) -> None:
+        self.size += self._sink.write(batches)
+
+    def finish(self) -> None:
+        self._sink.flush()
+
+
+@contextmanager
+def opened(args: argparse.Namespace, inputs: Sequence[str], from_folder: bool = False) -> Iterator[NewLog]:
+    """The new log of `args`. `inputs`: nothing is written into them; `from_folder`: so a folder is made, too."""
+    path = args.output
+    if path is None or path == STANDARD_OUTPUT:
+        with output.opened(None) as sink:
+            if sink.is_terminal:
+                raise WrongUse("batches are binary and would garble the terminal; add -o NAME.log or pipe them on")
+            yield FileLog(sink, "standard output")
+        return
+    if remote.is_url(path):
+        raise WrongUse(f"-o {path}: a log is written on this machine; copy it from there")
+    demand_apart(path, inputs)
+    bare = path.rstrip("/")
+    is_partition = names.folder(os.path.basename(os.path.abspath(path))) is not None
+    if not (is_partition or bare != path or os.path.isdir(path) or (from_folder and not bare.endswith(".log"))):
+        if os.path.isfile(path) and not args.force:
+            raise WrongUse(f"-o {path} is there; --force replaces it")
+        if args.topic_id is not None:
+            raise WrongUse("--topic-id goes with a partition folder: -o orders-0")
+        with output.opened(path) as sink:
+            yield FileLog(sink, path)
+        return
+    from .newfolder import PartitionFolder, PartitionFolders
+
+    folder = Folder(args.segment_bytes, args.index_interval, args.topic_id)
+    log = (PartitionFolder if is_partition else PartitionFolders)(path, folder, args.force)
+    try:
+        yield log
+    except OSError as error:
+        raise CouldNot(f"{path}: {(error.strerror or str(error)).lower()}") from error
+    finally:
+        log.drop()
+
+
+def demand_apart(path: str, inputs: Sequence[str]) -> None:
+    """WrongUse where the output is an input, or lies in one."""
+    target = os.path.realpath(path)
+    for source in inputs:
+        if source == STANDARD_OUTPUT or remote.is_url(source) or not os.path.exists(source):
+            continue
+        place = os.path.realpath(source)
+        if os.path.exists(target) and os.path.samefile(place, target):
+            raise WrongUse(f"-o {path} is one of the inputs; choose another name")
+        if os.path.isdir(place) and os.path.commonpath([place, target]) == place:
+            raise WrongUse(f"-o {path} lies in {source}, where nothing is written; choose a place elsewhere")
+        if os.path.dirname(place) == target and names.is_segment(os.path.basename(place)):
+            raise WrongUse(f"-o {path} is the folder of {source}; choose another")
