@@ -24,7 +24,7 @@ COLUMNS = (
 _WINDOW = 1 << 20
 _LARGEST_MARKER = 1 << 20
 # Where the bytes under the checksum begin: behind the CRC of magic 2, behind that of magic 0 and 1.
-_CHECKED_FROM = {2: 21, 1: 16, 0: 16}
+CHECKED_FROM = {2: 21, 1: 16, 0: 16}
 
 
 class SegmentLike(Protocol):
@@ -98,7 +98,7 @@ def walk(segment: SegmentLike, check_crcs: bool = True) -> Iterator[Stretch]:
 
 def _crc_damage(segment: SegmentLike, window: _Window, row: dict[str, Any]) -> faults.Damage | None:
     """None when the batch's bytes agree with its checksum."""
-    skipped = _CHECKED_FROM[row["magic"]]
+    skipped = CHECKED_FROM[row["magic"]]
     checksum = crc32c if row["magic"] == 2 else binascii.crc32
     computed, left = 0, row["size_in_bytes"] - skipped
     why = "the file ends here by now"
