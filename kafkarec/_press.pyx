@@ -5,7 +5,7 @@ refusals into words. What is chosen for a batch is told by `writing/header.py` a
 """
 cimport cython
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AsStringAndSize, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int64_t, uint8_t
@@ -15,6 +15,7 @@ from libc.string cimport memset
 from kafkarec._c.arrow cimport ArrowArray, ArrowArrayStream, ArrowSchema
 from kafkarec._c.batch cimport ABSENT, BatchRow
 from kafkarec._c.checksum cimport checksums_install, checksums_prepare
+from kafkarec._c.columns cimport buffer_reserve
 from kafkarec._c.encode cimport encoder_run
 from kafkarec._c.pages cimport pages_give, pages_release
 from kafkarec._c.press cimport (
@@ -22,9 +23,9 @@ from kafkarec._c.press cimport (
 )
 from kafkarec._c.press01 cimport message_size
 from kafkarec._c.sealing cimport (
-    BATCH_TOO_LARGE, Cut, Encoder, INPUT_CHANGED, batch_of_none, batch_sealed,
+    BATCH_TOO_LARGE, Cut, Encoder, batch_of_none, batch_sealed,
 )
-from kafkarec._c.sheet cimport INT_64, LISTS_64, Leaf, SPANS, Span, number
+from kafkarec._c.sheet cimport INT_64, LISTS_64, Leaf, MOST_RESERVED, SPANS, Span, leaf_bytes, number
 from kafkarec._c.squeeze cimport LZ4_HEAD, squeeze_install_lz4, squeeze_install_zstd, wringer_give
 from kafkarec._c cimport status as st
 from kafkarec._desk.leaves cimport bind_leaf, fill_facts, span_of
@@ -116,6 +117,13 @@ cdef class Sheet:
 
     def __len__(self):
         return self.rows
+
+    cdef int64_t expected(self) noexcept:
+        """Bytes that all rows may take, roughly: what the columns hold, and some for each record's own fields."""
+        cdef int64_t i, total = 4096
+        for i in range(self.leaf_count):
+            total += leaf_bytes(self.leaves + i)
+        return total if total < MOST_RESERVED else MOST_RESERVED
 
     cdef int room(self, int64_t leaves) except -1:
         cdef void* more = realloc(self.leaves, <size_t>leaves * sizeof(Leaf))
@@ -349,12 +357,11 @@ cdef class Job:
 
     def __dealloc__(self):
         pages_give(self.e.body.data, self.e.body.capacity)
-        if not self.e.fixed:
-            pages_give(self.e.out.data, self.e.out.capacity)
+        pages_give(self.e.out.data, self.e.out.capacity)
         wringer_give(&self.e.wringer)
 
     cdef int rewind(self, int64_t first_offset, int64_t start) except -1:
-        """To the beginning: the same way may be gone twice, measuring first."""
+        """To row `start`, with room for what the input's sizes promise."""
         self.e.leaves, self.e.leaf_count = self.sheet.leaves, self.sheet.leaf_count
         self.e.leaf = self.e.rows_before = self.e.cut = self.e.cut_row = 0
         while self.e.leaf < self.e.leaf_count and start - self.e.rows_before >= self.e.leaves[self.e.leaf].rows:
@@ -362,9 +369,11 @@ cdef class Job:
             self.e.leaf += 1
         self.e.row = start - self.e.rows_before
         self.e.next_offset = first_offset
-        self.e.any_row = self.e.open = False
+        self.e.any_row = self.e.open = self.e.settled = False
         self.e.ratio = 1
         self.e.written = self.e.batches = 0
+        if self.e.given.codec == 0 and buffer_reserve(&self.e.out, 0, <size_t>self.sheet.expected()) != st.OK:
+            raise MemoryError
         return 0
 
     cdef bytes one_batch(self, int64_t start, keep):
@@ -392,25 +401,9 @@ cdef class Job:
         return PyBytes_FromStringAndSize(<const char*>self.e.out.data, self.e.written)
 
     cdef bytes batches(self, int64_t first_offset):
-        cdef bytes out
-        cdef char* to
-        cdef Py_ssize_t size
-        if self.e.given.codec != 0 or self.e.keep_codec:
-            self.rewind(first_offset, 0)
-            self.run()
-            return PyBytes_FromStringAndSize(<const char*>self.e.out.data, self.e.written)
-        self.e.measuring = True
         self.rewind(first_offset, 0)
         self.run()
-        out = PyBytes_FromStringAndSize(NULL, self.e.written)
-        PyBytes_AsStringAndSize(out, &to, &size)
-        self.e.measuring, self.e.fixed = False, True
-        self.e.out.data, self.e.out.capacity = <uint8_t*>to, <size_t>size
-        self.rewind(first_offset, 0)
-        self.run()
-        if self.e.written != size:
-            self.refuse(INPUT_CHANGED)
-        return out
+        return PyBytes_FromStringAndSize(<const char*>self.e.out.data, self.e.written)
 
     cdef int run(self) except -1:
         cdef int status
@@ -441,8 +434,6 @@ cdef class Job:
     cdef int refuse(self, int status) except -1:
         if status == st.OUT_OF_MEMORY:
             raise MemoryError
-        if status == INPUT_CHANGED:
-            raise ValueError("the input changed while it was written")
         if status == BATCH_TOO_LARGE:
             raise ValueError("a batch of more than 2^31-1 bytes")
         from kafkarec.writing.refusals import refused

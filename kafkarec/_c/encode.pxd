@@ -166,13 +166,14 @@ cdef inline int next_cut(Encoder* e) noexcept nogil:
                     return status
         e.cut += 1
         e.cut_row = 0
+        e.settled = False
     return OK
 
 
 cdef inline int row_check(const Encoder* e, const Facts* f, const Draft* d, bint kept) noexcept nogil:
     """What Kafka's builder refuses."""
-    if d.row_fault != FINE or e.as_is:
-        return d.row_fault
+    if e.as_is:
+        return FINE
     if f.magic < 2 and d.headers_end > d.headers:
         return HEADERS_UNSUPPORTED
     if f.magic < 2 and (f.producer_id >= 0 or f.is_transactional or f.is_control):
@@ -208,7 +209,7 @@ cdef inline bint ends_here(const Encoder* e, const Facts* f, const Draft* d, int
     )
 
 
-cdef inline int64_t record_bytes(const Encoder* e, const Facts* f, const Draft* d, int64_t* body) noexcept nogil:
+cdef inline int64_t record_bytes(const Facts* f, const Draft* d, int64_t* body) noexcept nogil:
     """What the record takes behind those of the batch that `f` describes; `body`: what is stored as its length."""
     if holds_messages(f):
         body[0] = message_size(d, f.magic)
@@ -217,48 +218,56 @@ cdef inline int64_t record_bytes(const Encoder* e, const Facts* f, const Draft* 
     return body[0] + varint_size(body[0])
 
 
-cdef inline int row_add(Encoder* e, const Leaf* leaf, int64_t row) noexcept nogil:
-    """One row into the open batch, or into a new one once the open one is sealed."""
-    cdef Facts f = e.given
-    cdef Draft d
-    cdef const Cut* cut = NULL
-    cdef int64_t border = ABSENT, body = 0, size, delta
-    cdef bint kept = False
-    cdef int status = FINE
+cdef inline int row_draft(const Encoder* e, const Leaf* leaf, int64_t row, Draft* d) noexcept nogil:
+    """The record itself, apart from what it says of its batch."""
     d.offset = e.next_offset
-    if not e.numbered:
-        if not number(&leaf.offset, row, &d.offset):
-            status = OFFSET_NULL
-        d.offset = wrapping_add(d.offset, e.shift)
     d.timestamp = ABSENT
     number(&leaf.timestamp, row, &d.timestamp)
-    draft(leaf, row, &d)
+    draft(leaf, row, d)
+    if not e.numbered:
+        if not number(&leaf.offset, row, &d.offset):
+            return OFFSET_NULL
+        d.offset = wrapping_add(d.offset, e.shift)
+    return d.row_fault
+
+
+cdef inline int row_facts(const Encoder* e, const Leaf* leaf, int64_t row, const Draft* d, Facts* f, int64_t* border,
+                          bint* kept) noexcept nogil:
+    """What the row, or the batch it was read from, or nobody says of the batch to be written."""
+    cdef int status = FINE
+    f[0] = e.given
+    border[0] = ABSENT
+    kept[0] = False
     if e.cut < e.cut_count:
-        cut = e.cuts + e.cut
-    if cut != NULL and cut.batch != NULL:
-        kept = kept_border(e, cut)
-        border = e.cut if kept else ABSENT
-        facts_of_cut(e, cut, d.offset, &f)
-    elif e.wide and status == FINE:
-        status = facts_of_row(e, leaf, row, &f, &border)
-        kept = border != ABSENT
+        kept[0] = kept_border(e, e.cuts + e.cut)
+        if kept[0]:
+            border[0] = e.cut
+        facts_of_cut(e, e.cuts + e.cut, d.offset, f)
+    elif e.wide:
+        status = facts_of_row(e, leaf, row, f, border)
+        kept[0] = border[0] != ABSENT
         f.log_append_time = d.timestamp
     elif f.base_sequence >= 0 and e.batches + e.open > 0:
         f.base_sequence = e.next_sequence
-    if status == FINE:
-        status = row_check(e, &f, &d, kept)
+    return status if status != FINE else row_check(e, f, d, kept[0])
+
+
+cdef inline int row_opens(Encoder* e, const Leaf* leaf, int64_t row, const Draft* d, int64_t size) noexcept nogil:
+    """Sees to it that an open batch can take the record, of `size` bytes in the one that is open now."""
+    cdef Facts f
+    cdef int64_t border = ABSENT
+    cdef bint kept = False
+    cdef int status = row_facts(e, leaf, row, d, &f, &border, &kept)
     if status != FINE:
-        return row_refused(e, status, &d)
-    if e.open:
-        size = record_bytes(e, &e.facts, &d, &body)
-        if ends_here(e, &f, &d, border, size, kept):
-            status = batch_seal(e)
-            if status != OK:
-                return status
-            if f.base_sequence >= 0 and cut == NULL and not e.wide:
-                f.base_sequence = e.next_sequence
+        return row_refused(e, status, d)
+    if e.open and ends_here(e, &f, d, border, size, kept):
+        status = batch_seal(e)
+        if status != OK:
+            return status
+        if f.base_sequence >= 0 and not e.sequenced:
+            f.base_sequence = e.next_sequence
     if not e.open:
-        if border != ABSENT and cut == NULL:
+        if e.wide and border != ABSENT and e.cut_count == 0:
             f.base_offset = border
             f.pinned |= PIN_BASE_OFFSET
             if f.base_sequence >= 0:
@@ -267,7 +276,34 @@ cdef inline int row_add(Encoder* e, const Leaf* leaf, int64_t row) noexcept nogi
         if status != OK:
             return status
         e.border = border
-        record_bytes(e, &e.facts, &d, &body)
+        e.kept = kept or e.as_is
+    e.settled = not e.wide or e.cut_count > 0
+    return OK
+
+
+cdef inline bint row_fits(const Encoder* e, const Draft* d, int64_t size) noexcept nogil:
+    """The short way: nothing is said of the batch that was not said by the record before."""
+    if e.kept:
+        return True
+    return (d.offset > e.previous_offset and d.timestamp >= ABSENT and e.count < INT32_MAX
+            and d.offset - e.facts.base_offset <= INT32_MAX and has_room(e, size) and not e.sequenced
+            and e.facts.magic == 2)
+
+
+cdef inline int row_add(Encoder* e, const Leaf* leaf, int64_t row) noexcept nogil:
+    """One row into the open batch, or into a new one once the open one is sealed."""
+    cdef Draft d
+    cdef int64_t body = 0, size = 0, delta
+    cdef int status = row_draft(e, leaf, row, &d)
+    if status != FINE:
+        return row_refused(e, status, &d)
+    if e.open:
+        size = record_bytes(&e.facts, &d, &body)
+    if not (e.open and e.settled and row_fits(e, &d, size)):
+        status = row_opens(e, leaf, row, &d, size)
+        if status != OK:
+            return status
+        record_bytes(&e.facts, &d, &body)
     delta = wrapping_add(d.offset, -e.facts.base_offset)
     if delta != <int32_t>delta:
         return row_refused(e, OFFSET_TOO_FAR, &d)

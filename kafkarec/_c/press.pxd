@@ -83,7 +83,34 @@ cdef inline uint64_t zigzag(int64_t n) noexcept nogil:
 
 cdef inline int raw_size(uint64_t n) noexcept nogil:
     """Bytes of a varint: one per seven bits that are in use."""
-    return (63 - __builtin_clzll(n | 1)) // 7 + 1
+    if n < 0x80:
+        return 1
+    return (63 - __builtin_clzll(n)) // 7 + 1
+
+
+cdef inline void copy_exact(uint8_t* to, const uint8_t* source, int64_t n) noexcept nogil:
+    """memcpy for short strings: no byte beyond the n is touched, and no call is made for most."""
+    cdef int64_t i = 0
+    if n > 256:
+        memcpy(to, source, <size_t>n)
+    elif n >= 32:
+        while i + 32 <= n:
+            memcpy(to + i, source + i, 32)
+            i += 32
+        memcpy(to + n - 32, source + n - 32, 32)
+    elif n >= 16:
+        memcpy(to, source, 16)
+        memcpy(to + n - 16, source + n - 16, 16)
+    elif n >= 8:
+        memcpy(to, source, 8)
+        memcpy(to + n - 8, source + n - 8, 8)
+    elif n >= 4:
+        memcpy(to, source, 4)
+        memcpy(to + n - 4, source + n - 4, 4)
+    else:
+        while i < n:
+            to[i] = source[i]
+            i += 1
 
 
 cdef inline int varint_size(int64_t n) noexcept nogil:
@@ -112,7 +139,7 @@ cdef inline uint8_t* put_sized(uint8_t* to, Span bytes_) noexcept nogil:
     """Null is always -1."""
     to = put_varint(to, bytes_.length)
     if bytes_.length > 0:
-        memcpy(to, bytes_.data, <size_t>bytes_.length)
+        copy_exact(to, bytes_.data, bytes_.length)
         to += bytes_.length
     return to
 
@@ -135,9 +162,11 @@ cdef inline void draft(const Leaf* leaf, int64_t row, Draft* d) noexcept nogil:
     d.key = cell(&leaf.key, row)
     d.value = cell(&leaf.value, row)
     d.headers_size = 1
-    list_at(&leaf.headers, row, &d.headers, &d.headers_end)
-    if d.headers_end > d.headers:
-        measure_headers(&leaf.headers, d)
+    d.headers = d.headers_end = 0
+    if leaf.headers.kind != 0:
+        list_at(&leaf.headers, row, &d.headers, &d.headers_end)
+        if d.headers_end > d.headers:
+            measure_headers(&leaf.headers, d)
     if d.key.length > INT32_MAX or d.value.length > INT32_MAX or (
         (d.key.length + d.value.length + d.headers_size) > INT32_MAX - 64
     ):

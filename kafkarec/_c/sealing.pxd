@@ -6,8 +6,6 @@
 
 Follows MemoryRecordsBuilder: the first record seeds base offset and base timestamp, unless a delete horizon has
 (KIP-534); room is estimated with the compression ratio as CompressionRatioEstimator moves it.
-
-`measuring` goes the same way and stores nothing. Every store is checked against the room that there is.
 """
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
@@ -28,7 +26,6 @@ cdef extern from "<math.h>" nogil:
 
 cdef enum Outcome:
     ROW_REFUSED = 1000           # Encoder.row, .row_fault
-    INPUT_CHANGED
     BATCH_TOO_LARGE
 
 cdef struct Cut:                 # rows of one batch of the input
@@ -63,6 +60,8 @@ cdef struct Encoder:
     int64_t cut_row
     # the open batch
     bint open
+    bint settled                 # the next row says what the last one said of its batch, as long as the cut lasts
+    bint kept                    # the batch ends where its cut ends, and nowhere else
     Facts facts
     int64_t border
     int32_t count
@@ -80,8 +79,6 @@ cdef struct Encoder:
     int64_t refused_offset
     int64_t refused_timestamp
     # the output
-    bint measuring
-    bint fixed
     Buffer out
     int64_t written
     Buffer body
@@ -89,10 +86,6 @@ cdef struct Encoder:
 
 
 cdef inline int out_reserve(Encoder* e, int64_t more) noexcept nogil:
-    if e.measuring:
-        return OK
-    if e.fixed:
-        return <int>OK if more <= <int64_t>e.out.capacity - e.written else <int>INPUT_CHANGED
     return buffer_reserve(&e.out, <size_t>e.written, <size_t>(e.written + more + SLACK))
 
 
@@ -157,11 +150,10 @@ cdef inline int batch_add(Encoder* e, const Leaf* leaf, const Draft* d, int64_t 
             e.written += more
     if status != OK:
         return status
-    if not e.measuring or e.facts.codec != 0:
-        if messages:
-            put_message(to, &e.facts, d, inner, stamp, size)
-        else:
-            put_record(to, leaf, d, size, offset_delta, timestamp_delta)
+    if messages:
+        put_message(to, &e.facts, d, inner, stamp, size)
+    else:
+        put_record(to, leaf, d, size, offset_delta, timestamp_delta)
     e.used += more
     e.count += 1
     e.last_offset = d.offset
@@ -194,11 +186,10 @@ cdef inline int batch_finish(Encoder* e, int64_t compressed) noexcept nogil:
         f.last_offset = e.last_offset
     if not f.pinned & PIN_MAX_TIMESTAMP:
         f.max_timestamp = stamp
-    if not e.measuring:
-        if not holds_messages(f):
-            put_batch_header(e.out.data + e.start, e.written - e.start, f, e.count)
-        elif f.codec != 0:
-            put_wrapper(e.out.data + e.start, f, stamp, e.written - e.start)
+    if not holds_messages(f):
+        put_batch_header(e.out.data + e.start, e.written - e.start, f, e.count)
+    elif f.codec != 0:
+        put_wrapper(e.out.data + e.start, f, stamp, e.written - e.start)
     if f.base_sequence >= 0:
         e.next_sequence = increment_sequence(f.base_sequence, <int32_t>(f.last_offset - f.base_offset + 1))
     e.open = False
@@ -234,8 +225,7 @@ cdef inline int batch_of_none(Encoder* e, const Facts* f) noexcept nogil:
     """A batch without records, as the cleaner leaves it (DefaultRecordBatch.writeEmptyHeader)."""
     cdef int status = out_reserve(e, V2_OVERHEAD)
     if status == OK:
-        if not e.measuring:
-            put_batch_header(e.out.data + e.written, V2_OVERHEAD, f, 0)
+        put_batch_header(e.out.data + e.written, V2_OVERHEAD, f, 0)
         e.written += V2_OVERHEAD
         e.batches += 1
     return status

@@ -49,6 +49,7 @@ cdef struct Span:                # a byte string; length -1: null
 
 cdef struct Cells:
     int kind
+    bint plain                   # 32-bit offsets and no nulls: the short way
     const uint8_t* validity      # NULL: no nulls
     const void* index            # offsets, views or spans
     const uint8_t* data
@@ -58,6 +59,7 @@ cdef struct Cells:
 
 cdef struct Numbers:
     int kind
+    bint plain                   # int64 as they are, and no nulls: the short way
     const uint8_t* validity
     const void* values
     int64_t first
@@ -115,6 +117,16 @@ cdef inline Span view_at(const Cells* c, int64_t i) noexcept nogil:
 cdef inline Span cell(const Cells* c, int64_t row) noexcept nogil:
     """The bytes of one row."""
     cdef Span found
+    cdef const int32_t* ends
+    if not c.plain:
+        return any_cell(c, row)
+    ends = <const int32_t*>c.index + row + c.first
+    found.data, found.length = c.data + ends[0], ends[1] - ends[0]
+    return found
+
+
+cdef inline Span any_cell(const Cells* c, int64_t row) noexcept nogil:
+    cdef Span found
     cdef int64_t i = row + c.first
     cdef const int32_t* short_
     cdef const int64_t* long_
@@ -143,6 +155,13 @@ cdef inline int64_t floor_divide(int64_t a, int64_t b) noexcept nogil:
 
 cdef inline bint number(const Numbers* c, int64_t row, int64_t* out) noexcept nogil:
     """One row's number; False where it is null, and `out` stays."""
+    if not c.plain:
+        return any_number(c, row, out)
+    out[0] = (<const int64_t*>c.values)[row + c.first]
+    return True
+
+
+cdef inline bint any_number(const Numbers* c, int64_t row, int64_t* out) noexcept nogil:
     cdef int64_t i = row + c.first, raw
     cdef int32_t four
     if c.kind == NO_NUMBERS or not is_set(c.validity, i):
@@ -200,3 +219,29 @@ cdef inline Span header_key(const Lists* c, int64_t entry) noexcept nogil:
 
 cdef inline Span header_value(const Lists* c, int64_t entry) noexcept nogil:
     return cell(&c.value, entry + c.entry_first)
+
+
+cdef enum:
+    MOST_RESERVED = 1 << 30      # bytes; an input that promises more gets them as it goes
+    RECORD_FIELDS = 16           # bytes of a usual record beside key, value and headers, its share of the batch included
+
+
+cdef inline int64_t cells_bytes(const Cells* c, int64_t rows) noexcept nogil:
+    """Bytes of a column with offsets; others are not looked through for it."""
+    if c.kind != OFFSETS_32:
+        return rows * 8
+    return (<const int32_t*>c.index)[c.first + rows] - (<const int32_t*>c.index)[c.first]
+
+
+cdef inline int64_t leaf_bytes(const Leaf* leaf) noexcept nogil:
+    """What the rows of a leaf take when they are written, roughly."""
+    cdef int64_t total = leaf.rows * RECORD_FIELDS
+    cdef int64_t first = 0, last = 0, none
+    if leaf.rows == 0:
+        return 0
+    list_at(&leaf.headers, 0, &first, &none)
+    list_at(&leaf.headers, leaf.rows - 1, &none, &last)
+    if last > first:
+        total += cells_bytes(&leaf.headers.key, last - first) + cells_bytes(&leaf.headers.value, last - first)
+        total += 2 * (last - first)
+    return total + cells_bytes(&leaf.key, leaf.rows) + cells_bytes(&leaf.value, leaf.rows)

@@ -53,6 +53,7 @@ cdef inline int bind_cells(Cells* c, object name, const ArrowSchema* schema, con
         c.width, c.data = int(format_[2:]), <const uint8_t*>array.buffers[1]
     else:
         raise wrong_type(name, format_, "binary or utf8")
+    c.plain = c.kind == OFFSETS_32 and c.validity == NULL
     return 0
 
 
@@ -91,6 +92,7 @@ cdef inline int bind_numbers(Numbers* c, object name, const ArrowSchema* schema,
     c.first = first + array.offset
     if c.kind != NO_NUMBERS:
         c.values = array.buffers[1]
+    c.plain = c.kind == INT_64 and c.validity == NULL and c.times == 1 and c.per == 1
     return 0
 
 
