@@ -1,0 +1,290 @@
+"""What a produce request's records weigh: one pass that keeps no record, only what a broker asks of them.
+
+    magic 2     length varint | attributes | timestamp delta | offset delta | key length, key | value length, value |
+                header count, headers            keys, values and headers are stepped over, never copied
+        partly    the length is not looked at (KAFKA-8106: DefaultRecord.readPartiallyFrom, compressed and left as it is)
+        else      the fields must fill the length (DefaultRecord.readFrom)
+    magic 0, 1  offset 8 | size 4 | crc 4 | magic 1 | attributes 1 | (timestamp 8) | key length 4 | ...
+
+Of each record: is its key there, may its timestamp be, does its offset count on from 0, what would it take when it is
+written anew. Follows LogValidator.validateRecord; the first thing wrong with a record is what is noted of it.
+Limits of timestamps are compared as Java does, in 64 bits that wrap around.
+"""
+from libc.stdint cimport INT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint64_t
+
+from kafkarec._c.batch cimport (
+    ABSENT, BatchRow, CODEC_MASK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V0_OVERHEAD, V1_OVERHEAD, wrapping_add,
+)
+from kafkarec._c.checksum cimport crc32
+from kafkarec._c.columns cimport Buffer, buffer_reserve
+from kafkarec._c.endian cimport load_i32, load_i64, load_u32
+from kafkarec._c.message cimport inner_shift, next_inner
+from kafkarec._c.press cimport sized, varint_size
+from kafkarec._c.status cimport (
+    Fault, HEADER_COUNT_INVALID, HEADER_KEY_INVALID, HEADER_VALUE_INVALID, INNER_COMPRESSED, INNER_CRC_MISMATCH,
+    KEY_LENGTH_INVALID, MESSAGE_TRUNCATED, OK, OUT_OF_MEMORY, RECORDS_LEFT_OVER, RECORDS_MISSING,
+    RECORD_COUNT_NEGATIVE, RECORD_LENGTH_INVALID, RECORD_STRUCTURE_INVALID, VALUE_LENGTH_INVALID, refuse,
+)
+from kafkarec._c.varint cimport VARLONG_BYTES, read_varint, read_varlong, unzigzag64
+
+cdef enum Wrong:                 # with a record, not with its bytes
+    FINE = 0
+    OTHER_MAGIC
+    NO_KEY
+    OUT_OF_RANGE
+    APPEND_TIME
+
+cdef struct Refused:
+    int64_t offset
+    int64_t timestamp
+    int32_t index                # in its batch
+    int32_t why
+    int32_t magic
+
+cdef struct Rules:
+    bint create_time             # what the topic wants
+    bint compacted
+    bint partly
+    int8_t to_magic
+    int64_t now
+    int64_t before_ms
+    int64_t after_ms
+
+# What is known of the records so far.
+cdef struct Tally:
+    int64_t records
+    bint in_order                # offsets 0, 1, 2, ... over all batches
+    int64_t least                # timestamps
+    int64_t greatest
+    int64_t size                 # bytes of the records as they came
+    int64_t rewritten            # bytes that they take in `to_magic`, without the header
+    int64_t base_timestamp       # the first record's
+    int64_t headers              # in number
+    Buffer refused
+    int64_t refused_count
+
+# Where a record's bytes say what; lengths below 0: null.
+cdef struct Weight:
+    int64_t offset
+    int64_t timestamp
+    int64_t size
+    int64_t headers_size         # as they are written anew, the count included
+    int32_t headers
+    int32_t key_length
+    int32_t value_length
+
+
+cdef inline void tally_begin(Tally* t) noexcept nogil:
+    """The room of `refused` stays."""
+    t.records = t.size = t.rewritten = t.headers = t.refused_count = 0
+    t.base_timestamp = 0
+    t.least, t.greatest = INT64_MAX, ABSENT
+    t.in_order = True
+
+
+cdef inline int wrong_with(const Rules* rules, bint keyed, int64_t timestamp, bint append_time) noexcept nogil:
+    """validateKey and validateTimestamp. `append_time`: the batch says that a broker stamped it."""
+    cdef int64_t age
+    if rules.compacted and not keyed:
+        return NO_KEY
+    if rules.create_time and timestamp != ABSENT:
+        age = <int64_t>(<uint64_t>rules.now - <uint64_t>timestamp)
+        if age > rules.before_ms or <int64_t>(0 - <uint64_t>age) > rules.after_ms:
+            return OUT_OF_RANGE
+        return FINE
+    return APPEND_TIME if append_time else FINE
+
+
+cdef inline int64_t cost(const Weight* w, int8_t magic, int64_t index, int64_t base_timestamp) noexcept nogil:
+    """Bytes of the record written anew: DefaultRecord.sizeInBytes, or a message with its offset and size."""
+    cdef int64_t body
+    if magic < 2:
+        body = LOG_OVERHEAD + (V1_OVERHEAD if magic == 1 else V0_OVERHEAD)
+        return body + (w.key_length if w.key_length > 0 else 0) + (w.value_length if w.value_length > 0 else 0)
+    body = 1 + varint_size(<int64_t>(<uint64_t>w.timestamp - <uint64_t>base_timestamp)) + varint_size(index)
+    body += sized(w.key_length if w.key_length >= 0 else -1) + sized(w.value_length if w.value_length >= 0 else -1)
+    body += w.headers_size
+    return body + varint_size(body)
+
+
+cdef inline int tally_add(Tally* t, const Rules* rules, const Weight* w, int wrong, int32_t index,
+                          int32_t magic) noexcept nogil:
+    """The record behind those so far; one that is wrong is noted."""
+    cdef Refused* note
+    cdef int status
+    if wrong != FINE:
+        status = buffer_reserve(&t.refused, <size_t>t.refused_count * sizeof(Refused),
+                                <size_t>(t.refused_count + 1) * sizeof(Refused))
+        if status != OK:
+            return status
+        note = <Refused*>t.refused.data + t.refused_count
+        note.offset, note.timestamp, note.index, note.why, note.magic = w.offset, w.timestamp, index, wrong, magic
+        t.refused_count += 1
+    if t.records == 0:
+        t.base_timestamp = w.timestamp
+    if w.offset != t.records:
+        t.in_order = False
+    if w.timestamp > t.greatest:
+        t.greatest = w.timestamp
+    if w.timestamp < t.least:
+        t.least = w.timestamp
+    t.size += w.size
+    t.rewritten += cost(w, rules.to_magic, t.records, t.base_timestamp)
+    t.headers += w.headers
+    t.records += 1
+    return OK
+
+
+# ---- magic 2
+
+cdef inline int step_over(const uint8_t** cursor, const uint8_t* end, int too_long, int32_t* length,
+                          Fault* fault) noexcept nogil:
+    """A length and what it counts; negative ones count nothing."""
+    cdef int status = read_varint(cursor, end, length)
+    if status != OK:
+        return refuse(fault, status, 0, 0)
+    if length[0] > end - cursor[0]:
+        return refuse(fault, too_long, end - cursor[0], length[0])
+    if length[0] > 0:
+        cursor[0] += length[0]
+    return OK
+
+
+cdef inline int weigh_headers(const uint8_t** cursor, const uint8_t* end, Weight* w, Fault* fault) noexcept nogil:
+    cdef int32_t i, length = 0
+    cdef int status = read_varint(cursor, end, &w.headers)
+    if status != OK:
+        return refuse(fault, status, 0, 0)
+    if w.headers < 0 or w.headers > (end - cursor[0]) // 2:
+        return refuse(fault, HEADER_COUNT_INVALID, (end - cursor[0]) // 2, w.headers)
+    w.headers_size = varint_size(w.headers)
+    for i in range(w.headers):
+        status = step_over(cursor, end, HEADER_KEY_INVALID, &length, fault)
+        if status != OK:
+            return status
+        if length < 0:
+            return refuse(fault, HEADER_KEY_INVALID, end - cursor[0], length)
+        w.headers_size += sized(length)
+        status = step_over(cursor, end, HEADER_VALUE_INVALID, &length, fault)
+        if status != OK:
+            return status
+        w.headers_size += sized(length if length >= 0 else -1)
+    return OK
+
+
+cdef inline int weigh_record(const uint8_t** cursor, const uint8_t* end, const BatchRow* batch, bint partly, Weight* w,
+                             Fault* fault) noexcept nogil:
+    cdef const uint8_t* begin
+    cdef uint64_t raw = 0
+    cdef int32_t length = 0, delta = 0
+    cdef int status = read_varint(cursor, end, &length)
+    if status != OK:
+        return refuse(fault, status, 0, 0)
+    w.size = <int64_t>length + varint_size(length)
+    if not partly:
+        if length < 0 or length > end - cursor[0]:
+            return refuse(fault, RECORD_LENGTH_INVALID, end - cursor[0], length)
+        end = cursor[0] + length
+    begin = cursor[0]
+    if end - begin < 1:
+        return refuse(fault, MESSAGE_TRUNCATED, 1, 0)
+    cursor[0] += 1                       # attributes: unused
+    status = read_varlong(cursor, end, VARLONG_BYTES, &raw)
+    if status == OK:
+        status = read_varint(cursor, end, &delta)
+    if status != OK:
+        return refuse(fault, status, 0, 0)
+    w.timestamp = batch.max_timestamp
+    if batch.timestamp_type != 1:
+        w.timestamp = wrapping_add(batch.base_timestamp, unzigzag64(raw))
+    w.offset = wrapping_add(batch.base_offset, delta)
+    status = step_over(cursor, end, KEY_LENGTH_INVALID, &w.key_length, fault)
+    if status == OK:
+        status = step_over(cursor, end, VALUE_LENGTH_INVALID, &w.value_length, fault)
+    if status == OK:
+        status = weigh_headers(cursor, end, w, fault)
+    if status == OK and not partly and cursor[0] != end:
+        return refuse(fault, RECORD_STRUCTURE_INVALID, length, cursor[0] - begin)
+    return status
+
+
+cdef inline int weigh_batch(Tally* t, const Rules* rules, const BatchRow* batch, const uint8_t* p, const uint8_t* end,
+                            Fault* fault) noexcept nogil:
+    """All records of a batch of magic 2, p..end being its payload, decompressed."""
+    cdef Weight w
+    cdef int32_t i = 0
+    cdef int status
+    fault.record = -1
+    if batch.record_count < 0:
+        return refuse(fault, RECORD_COUNT_NEGATIVE, 0, batch.record_count)
+    while i < batch.record_count:
+        fault.record = i
+        if p == end:
+            return refuse(fault, RECORDS_MISSING, batch.record_count, i)
+        status = weigh_record(&p, end, batch, rules.partly, &w, fault)
+        if status == OK:
+            status = tally_add(t, rules, &w,
+                               wrong_with(rules, w.key_length >= 0, w.timestamp, batch.timestamp_type == 1), i, 2)
+            if status != OK:
+                return refuse(fault, OUT_OF_MEMORY, sizeof(Refused), 0)
+        if status != OK:
+            return status
+        i += 1
+    fault.record = -1
+    if batch.record_count > 0 and p != end:
+        return refuse(fault, RECORDS_LEFT_OVER, batch.record_count, end - p)
+    return OK
+
+
+# ---- magic 0 and 1
+
+cdef inline int32_t length_at(const uint8_t* p, int64_t at, int64_t size) noexcept nogil:
+    """A length field; -1 where the message ends before it. Only the cost of a rewrite takes that for an answer."""
+    return load_i32(p + at) if at >= 0 and size - at >= 4 else -1
+
+
+cdef inline int weigh_message(Tally* t, const Rules* rules, const BatchRow* outer, const uint8_t* p, int64_t size,
+                              int64_t offset, int32_t index, Fault* fault) noexcept nogil:
+    """One message of `size` bytes, inner or plain; `outer`: what it lies in, or itself."""
+    cdef Weight w
+    cdef int8_t magic = <int8_t>p[MAGIC_OFFSET]
+    cdef int64_t key_at = UP_TO_MAGIC + 1 + (8 if magic > 0 else 0)
+    cdef bint inner = outer.codec != 0
+    cdef int wrong = FINE
+    fault.record = index if inner else -1
+    w.offset, w.size, w.timestamp = offset, size, ABSENT
+    w.headers, w.headers_size = 0, 1
+    if magic > 0:
+        w.timestamp = outer.max_timestamp if outer.timestamp_type == 1 else load_i64(p + UP_TO_MAGIC + 1)
+    w.key_length = length_at(p, key_at, size)
+    w.value_length = length_at(p, key_at + 4 + (w.key_length if w.key_length > 0 else 0), size)
+    if inner and p[UP_TO_MAGIC] & CODEC_MASK:
+        return refuse(fault, INNER_COMPRESSED, 0, p[UP_TO_MAGIC] & CODEC_MASK)
+    if magic != outer.magic:
+        wrong = OTHER_MAGIC
+    elif inner and crc32(p + MAGIC_OFFSET, <size_t>(size - MAGIC_OFFSET)) != load_u32(p + LOG_OVERHEAD):
+        return refuse(fault, INNER_CRC_MISMATCH, load_u32(p + LOG_OVERHEAD),
+                      crc32(p + MAGIC_OFFSET, <size_t>(size - MAGIC_OFFSET)))
+    else:
+        if rules.compacted and size - key_at < 4:
+            return refuse(fault, MESSAGE_TRUNCATED, 4, size - key_at)
+        wrong = wrong_with(rules, w.key_length >= 0, w.timestamp, outer.timestamp_type == 1)
+    if tally_add(t, rules, &w, wrong, index, magic) != OK:
+        return refuse(fault, OUT_OF_MEMORY, sizeof(Refused), 0)
+    return OK
+
+
+cdef inline int weigh_wrapper(Tally* t, const Rules* rules, const BatchRow* outer, const uint8_t* p, const uint8_t* end,
+                              int64_t limit, Fault* fault) noexcept nogil:
+    """The inner messages of a wrapper, p..end being its value, decompressed."""
+    cdef const uint8_t* at = p
+    cdef int64_t size = 0, shift = 0
+    cdef int32_t index = 0
+    cdef int status = inner_shift(p, end, outer, limit, &shift, fault)
+    while status == OK:
+        status = next_inner(&p, end, limit, &at, &size, fault)
+        if status != OK or size == 0:
+            break
+        status = weigh_message(t, rules, outer, at, size, wrapping_add(shift, load_i64(at)), index, fault)
+        index += 1
+    return status

@@ -1,0 +1,34 @@
+"""Types of the checking desk. Private: users find everything in `kafkarec`."""
+
+from typing import Any, final
+
+def release_memory() -> int: ...
+def stamp_messages(buffer: Any, first_offset: int, timestamp_type: int, log_append_time: int) -> None: ...
+
+@final
+class Request:
+    batches: int
+    end: int
+    other_position: int
+    last_offset: int
+    max_timestamp: int
+    codec: int
+    other_magic: int
+    one_magic: bool
+    def __new__(
+        cls,
+        data: Any,
+        *,
+        check_crcs: bool,
+        from_zero: bool,
+        rising: bool,
+        leader_epoch: int | None,
+        most_bytes: int,
+    ) -> Request: ...
+    @property
+    def first(self) -> tuple[int, int, int, int, int, int, int, int, int, int, bool, bool]: ...
+    @property
+    def weight(self) -> tuple[int, bool, int, int, int, int, int]: ...
+    def payload(self) -> tuple[int, int]: ...
+    def weigh(self, payload: Any, rules: Any, partly: bool, limit: int) -> tuple[int, int, int]: ...
+    def refused(self) -> list[tuple[int, int, int, int, int]]: ...
