@@ -1,11 +1,13 @@
 import java.io.File;
 import java.io.IOException;
+import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.atomic.AtomicLong;
 
 import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.MemoryRecords.RecordFilter;
@@ -86,12 +88,19 @@ final class Compaction {
             + result.shallowOffsetOfMaxTimestamp());
     }
 
-    private static UnifiedLog open(File folder, long retention, Scheduler scheduler, int expiry) throws IOException {
+    /** A clock that says what it is told; producers expire by it. */
+    private static Time clock(AtomicLong now) {
+        return (Time) Proxy.newProxyInstance(Compaction.class.getClassLoader(), new Class<?>[] {Time.class},
+            (clock, method, given) -> method.getName().equals("milliseconds") ? now.get() : method.invoke(Time.SYSTEM, given));
+    }
+
+    private static UnifiedLog open(File folder, long retention, Scheduler scheduler, int expiry, Time time)
+            throws IOException {
         Map<String, Object> settings = new HashMap<>();
         settings.put("retention.ms", -1L);
         settings.put("delete.retention.ms", retention);
         settings.put("cleanup.policy", "compact");
-        return UnifiedLog.create(folder, new LogConfig(settings), 0L, 0L, scheduler, new BrokerTopicStats(), Time.SYSTEM,
+        return UnifiedLog.create(folder, new LogConfig(settings), 0L, 0L, scheduler, new BrokerTopicStats(), time,
             900_000, new ProducerStateManagerConfig(expiry, false), 600_000, new LogDirFailureChannel(1), true,
             Optional.empty());
     }
@@ -99,28 +108,35 @@ final class Compaction {
     /**
      * FOLDER OUT RETENTION EXPIRY DIRTY UNCLEANABLE MODIFIED NOW...: the Cleaner over the partition in FOLDER, once for
      * each NOW. DIRTY: the first dirty offset of the first run; UNCLEANABLE: the first offset that is not cleaned, -1: the
-     * last stable offset. MODIFIED: when the segments were last modified. After run N its segments and
-     * transaction indexes are OUT/N/. Prints a line a run: CleanerStats.
+     * last stable offset. MODIFIED: when the first segment was last modified, each other one a second behind it.
+     * After run N its segments and transaction indexes are OUT/N/. Prints a line a run: CleanerStats, and the last
+     * stable offset.
      */
     static void clean(String[] arguments) throws Exception {
         File folder = new File(arguments[0]);
         KafkaScheduler scheduler = new KafkaScheduler(1);
         scheduler.startup();
-        UnifiedLog log = open(folder, Long.parseLong(arguments[2]), scheduler, Integer.parseInt(arguments[3]));
+        AtomicLong clock = new AtomicLong(Long.parseLong(arguments[7]));
+        UnifiedLog log = open(folder, Long.parseLong(arguments[2]), scheduler, Integer.parseInt(arguments[3]), clock(clock));
         log.roll();
         log.updateHighWatermark(log.logEndOffset());
-        for (LogSegment segment : log.logSegments())
-            segment.setLastModified(Long.parseLong(arguments[6]));
+        long modified = Long.parseLong(arguments[6]);
+        for (LogSegment segment : log.logSegments()) {
+            segment.log().file().setLastModified(modified);
+            modified += 1000;
+        }
         long uncleanable = Long.parseLong(arguments[5]);
         for (int run = 0; run + 7 < arguments.length; run++) {
             long now = Long.parseLong(arguments[run + 7]);
+            clock.set(now);
             log.removeExpiredProducers(now);
             Cleaner cleaner = new Cleaner(0, new SkimpyOffsetMap(4 << 20), 1 << 16, 1 << 24, 0.9,
                 new Throttler(Double.MAX_VALUE, Long.MAX_VALUE, "cleaner", "entries", Time.SYSTEM), Time.SYSTEM, partition -> { });
-            CleanerStats stats = cleaner.doClean(new LogToClean(log, run == 0 ? Long.parseLong(arguments[4]) : 0,
+            CleanerStats stats = cleaner.doClean(new LogToClean(log, run == 0 ? Long.parseLong(arguments[4]) : log.logStartOffset(),
                 uncleanable < 0 ? log.lastStableOffset() : uncleanable, false), now).getValue();
             System.out.println(stats.messagesRead() + " " + stats.bytesRead() + " " + stats.messagesWritten() + " "
-                + stats.bytesWritten() + " " + stats.invalidMessagesRead() + " " + stats.mapMessagesRead());
+                + stats.bytesWritten() + " " + stats.invalidMessagesRead() + " " + stats.mapMessagesRead()
+                + " " + log.lastStableOffset());
             copy(folder, Files.createDirectories(Path.of(arguments[1], String.valueOf(run))));
         }
         log.close();
