@@ -36,12 +36,12 @@ VERBS = {
     "diff": "compare two replicas of a partition",
     "txn": "open, hanging, aborted transactions",
     "reindex": "rebuild the indexes of a log",
+    "build": "make segments from JSON Lines, CSV, Arrow, Parquet",
+    "convert": "change codec, level, batch size, magic",
+    "compact": "run the log cleaner offline",
     "doctor": "versions, codecs, CRC path, what is missing",
 }
 NOT_YET = {
-    "build": "make segments from JSON Lines, Arrow, Parquet",
-    "convert": "change codec, level, batch size, magic",
-    "compact": "run the log cleaner offline",
     "study": "what would another codec or batch size save",
 }
 # What comes close today to a verb that is not there yet.
@@ -164,7 +164,7 @@ def _parser(verb: str | None) -> argparse.ArgumentParser:
     """The parser of all verbs, with the options of `verb` alone, so no other verb's module is imported."""
     parser = _Parser(
         prog="kafkarec",
-        description="Reads Kafka's log segments and record batches without a broker.",
+        description="Reads and writes Kafka's log segments and record batches without a broker.",
         epilog="Exit status: 0 fine, 1 damage found, 2 wrong use, 3 could not, 130 interrupted. "
         f"Not yet in this version: {', '.join(NOT_YET)}.",
         allow_abbrev=False,

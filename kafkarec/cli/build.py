@@ -55,7 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_header(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what rows and batches get, whatever the columns say")
-    newlog.add_batches(group, "16k")
+    newlog.add_compression(group, "none")
+    group.add_argument(
+        "--batch-size", type=options.size, default=16384, metavar="SIZE",
+        help="how large a batch gets, as batch.size (default 16k)",
+    )  # fmt: skip
+    group.add_argument("--magic", type=int, choices=(0, 1, 2), help="the record format (default 2)")
     group.add_argument("--base-offset", type=int, metavar="N", help="number the records from N on")
     group.add_argument(
         "--timestamp", type=options.when, metavar="T",
@@ -81,12 +86,12 @@ def _number(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    settings = _settings(args)
     refused = _Refused(stop=args.errors == "raise")
     inputs = args.input or [rowreaders.STANDARD_INPUT]
     if inputs.count(rowreaders.STANDARD_INPUT) > 1:
         raise WrongUse("standard input (-) can be read once only")
     with newlog.opened(args, inputs) as log:
+        settings = _settings(args, log.is_folder)
         builders: dict[tuple[str | None, int | None], Batches] = {}
         for rows in _rows(inputs, args, refused):
             for place, some in _parted(rows, log):
@@ -99,12 +104,13 @@ def run(args: argparse.Namespace) -> int:
                 log.write(place, batch)
         log.finish()
     if args.output not in (None, newlog.STANDARD_OUTPUT):
-        records, batches = (sum(getattr(each, name) for each in builders.values()) for name in ("records", "batches"))
-        say(f"{records} record{'s' * (records != 1)} in {batches} batch{'es' * (batches != 1)}: {log.told}")
+        made = builders.values()
+        say(f"{newlog.contents(sum(each.records for each in made), sum(each.batches for each in made), log.size)}, "
+            f"in {log.told}")  # fmt: skip
     return refused.finish()
 
 
-def _settings(args: argparse.Namespace) -> Settings:
+def _settings(args: argparse.Namespace, into_folder: bool) -> Settings:
     fields = {
         "magic": args.magic,
         "compression": args.compression,
@@ -117,8 +123,9 @@ def _settings(args: argparse.Namespace) -> Settings:
     if args.base_offset is not None and args.base_offset < 0 and not args.odd:
         raise WrongUse("--base-offset: 0 or more (--odd takes it)")
     newlog.demand_level(args.compression, args.level)
+    defaults = {"partition_leader_epoch": 0} if into_folder and args.magic in (None, 2) else {}
     return Settings(
-        {name: value for name, value in fields.items() if value is not None},
+        {name: value for name, value in fields.items() if value is not None}, defaults,
         args.level, args.batch_size, args.base_offset, args.base_sequence, args.timestamp, args.odd,
     )  # fmt: skip
 
@@ -156,13 +163,13 @@ def _parted(rows: Rows, log: newlog.NewLog) -> Iterator[tuple[tuple[str | None, 
     """The rows of each partition, where they say one and there is a folder for each."""
     topics, partitions = rows.column("topic"), rows.column("partition")
     if topics is None or partitions is None:
-        log.demand_place(None, None, rows.where(0))
+        log.begin((None, None), rows.where(0))
         yield (None, None), rows
         return
     places = list(zip(topics, partitions, strict=True))
     start = 0
     for row in range(1, len(places) + 1):
         if row == len(places) or places[row] != places[start]:
-            log.demand_place(*places[start], rows.where(start))
+            log.begin(places[start], rows.where(start))
             yield places[start], rows.slice(start, row)
             start = row

@@ -63,9 +63,14 @@ _PLAIN = ("magic", "compression", "timestamp_type", "base_offset", "partition_le
 
 @dataclass(frozen=True)
 class Settings:
-    """What the options say. `fields`: names of `Key` -> the value for all rows; what is not there the columns tell."""
+    """What the options say.
+
+    fields     names of `Key` -> the value for all rows; what is not there the columns tell
+    defaults   likewise, for what neither says
+    """
 
     fields: dict[str, Any] = field(default_factory=dict)
+    defaults: dict[str, Any] = field(default_factory=dict)
     level: int | None = None
     batch_size: int = 16384
     base_offset: int | None = None
@@ -192,6 +197,8 @@ class Batches:
         columns: dict[str, Sequence[Any]] = {}
         for name in _PLAIN:
             cells = [fields[name]] * count if name in fields else rows.column(name)
+            if cells is None and name in self._settings.defaults:
+                cells = [self._settings.defaults[name]] * count
             if cells is not None:
                 columns[name] = cells
         offsets = rows.column("offset") or ()

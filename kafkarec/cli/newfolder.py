@@ -10,7 +10,7 @@ from kafkarec import durable
 from kafkarec.appending import AppendRefused, SegmentWriter
 from kafkarec.storage import names
 
-from .newlog import BadInput, Folder, NewLog, OneLog, Place
+from .newlog import BadInput, Folder, NewLog, OneLog, Origin, Place
 from .options import WrongUse
 
 _APPEND = 1 << 20
@@ -26,26 +26,32 @@ class PartitionFolder(OneLog):
     def __init__(self, path: str, folder: Folder, force: bool) -> None:
         super().__init__(path)
         self._path = os.path.realpath(path.rstrip("/") or path)
-        self._old = demand_free(self._path, path, force)
+        self._folder = folder
+        self._replaces = demand_free(self._path, path, force)
         above, name = os.path.split(self._path)
-        durable.make_folder(above)
         self._part = os.path.join(above, f".{name}.{os.getpid()}.part")
-        os.mkdir(self._part)
-        self._waiting: list[bytes] = []
+        self._writer: SegmentWriter | None = None
+        self._waiting: list[bytes | memoryview] = []
         self._waits = 0
+
+    def begin(self, place: Place, where: str, origin: Origin = Origin()) -> None:  # noqa: B008
+        super().begin(place, where, origin)
+        if self._writer is None:
+            self._writer = self._begun(origin)
+
+    def _begun(self, origin: Origin) -> SegmentWriter:
+        durable.make_folder(os.path.dirname(self._part))
+        os.mkdir(self._part)
+        told = self._folder
         try:
-            self._writer = SegmentWriter(
-                self._part, segment_bytes=folder.segment_bytes, index_interval_bytes=folder.index_interval,
-                topic_id=folder.topic_id, check_all=False,
+            return SegmentWriter(
+                self._part, segment_bytes=told.segment_bytes, index_interval_bytes=told.index_interval,
+                start_offset=origin.start_offset, topic_id=told.topic_id or origin.topic_id, check_all=False,
             )  # fmt: skip
         except ValueError as error:
-            shutil.rmtree(self._part)
             raise WrongUse(str(error)) from error
-        except BaseException:
-            shutil.rmtree(self._part, ignore_errors=True)
-            raise
 
-    def write(self, place: Place, batches: bytes) -> None:
+    def write(self, place: Place, batches: bytes | memoryview) -> None:
         self._waiting.append(batches)
         self._waits += len(batches)
         self.size += len(batches)
@@ -54,31 +60,34 @@ class PartitionFolder(OneLog):
 
     def _append(self) -> None:
         waiting, self._waiting, self._waits = b"".join(self._waiting), [], 0
-        if waiting:
+        if waiting and self._writer:
             try:
                 self._writer.append(waiting)
             except AppendRefused as error:
-                raise BadInput(f"{self.shown}: {error}") from error
+                raise BadInput(f"{self.name}: {error}") from error
 
     def finish(self) -> None:
+        if self._writer is None:
+            self.begin((None, None), self.name)
         self._append()
-        self._writer.close()
-        if self._old:
-            aside = f"{self._part[:-5]}.old"
+        if self._writer:
+            self._writer.close()
+        aside = self._part.removesuffix(".part") + ".old"
+        if self._replaces:
             os.rename(self._path, aside)
-            os.rename(self._part, self._path)
-            shutil.rmtree(aside)
         else:
             with suppress(FileNotFoundError):
                 os.rmdir(self._path)  # an empty one
-            os.rename(self._part, self._path)
+        os.rename(self._part, self._path)
         durable.sync_folder(os.path.dirname(self._path))
+        if self._replaces:
+            shutil.rmtree(aside)
 
     def drop(self) -> None:
-        """Leaves nothing behind of one that was not finished."""
         if os.path.isdir(self._part):
             with suppress(OSError):
-                self._writer.close()
+                if self._writer:
+                    self._writer.close()
             shutil.rmtree(self._part, ignore_errors=True)
 
 
@@ -91,7 +100,8 @@ class PartitionFolders(NewLog):
         self._path, self._folder, self._force = path, folder, force
         self._made: dict[Place, PartitionFolder] = {}
 
-    def demand_place(self, topic: str | None, partition: int | None, where: str) -> None:
+    def begin(self, place: Place, where: str, origin: Origin = Origin()) -> None:  # noqa: B008
+        topic, partition = place
         if topic is None or partition is None:
             raise WrongUse(
                 f"{where}: no topic and partition is told, which name the folder in {self._path}; "
@@ -99,12 +109,17 @@ class PartitionFolders(NewLog):
             )
         if names.folder(f"{topic}-{partition}") is None or "/" in topic:
             raise WrongUse(f"{where}: the topic and the partition are none of Kafka's: no folder can have the name")
-        if (topic, partition) not in self._made:
+        if place not in self._made:
             path = os.path.join(self._path, f"{topic}-{partition}")
-            self._made[topic, partition] = PartitionFolder(path, self._folder, self._force)
+            self._made[place] = PartitionFolder(path, self._folder, self._force)
+            self._made[place].begin(place, where, origin)
 
-    def write(self, place: Place, batches: bytes) -> None:
+    def shown(self, place: Place) -> str:
+        return self._made[place].name
+
+    def write(self, place: Place, batches: bytes | memoryview) -> None:
         self._made[place].write(place, batches)
+        self.size += len(batches)
 
     def finish(self) -> None:
         for each in self._made.values():
@@ -116,8 +131,8 @@ class PartitionFolders(NewLog):
 
     @property
     def told(self) -> str:
-        sizes = [each.size for each in self._made.values()]
-        return f"{sum(sizes)} bytes in {len(sizes)} folder{'s' * (len(sizes) != 1)} in {self._path}"
+        made = sorted(os.path.basename(each.name) for each in self._made.values())
+        return os.path.join(self._path, made[0]) if len(made) == 1 else f"{len(made)} folders in {self._path}"
 
 
 def demand_free(path: str, shown: str, force: bool) -> bool:

@@ -12,17 +12,22 @@ over without --force, and then only what is a log.
 from __future__ import annotations
 
 import argparse
+import json
 import os
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from kafkarec import remote
+from kafkarec import codecs, remote
+from kafkarec.checks.text import amount
 from kafkarec.enums import Compression
 from kafkarec.errors import KafkaRecordError
-from kafkarec.storage import names
+from kafkarec.indexes import partition_metadata
+from kafkarec.plaintext import safe
+from kafkarec.storage import Log, names
 
-from . import options, output
+from . import inputs, options, output
 from .options import CouldNot, WrongUse
 
 STANDARD_OUTPUT = "-"
@@ -55,15 +60,18 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_batches(parser: Any, batch_size: str) -> None:
-    """How batches are written."""
-    parser.add_argument("--compression", choices=CODECS, help="(build: default none; else as it was)")
+def add_compression(group: argparse._ArgumentGroup, default: str) -> None:
+    group.add_argument("--compression", choices=CODECS, help=f"the codec (default: {default})")
+    group.add_argument(
+        "--level", type=_level, metavar="N",
+        help="gzip 1 to 9, lz4 1 to 17, zstd -131072 to 22 (default: Kafka's, -1, 9 and 3)",
+    )  # fmt: skip
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--level", type=_level, metavar="N", help="gzip 1 to 9, lz4 1 to 17, zstd -131072 to 22; default: Kafka's"
+        "--format", choices=("text", "json"), default="text", help="of the summary on standard error (default: text)"
     )
-    parser.add_argument("--batch-size", type=options.size, default=options.size(batch_size), metavar="SIZE",
-                        help=f"how large a batch gets, as batch.size (default {batch_size})")  # fmt: skip
-    parser.add_argument("--magic", type=int, choices=(0, 1, 2), help="the record format (default 2)")
 
 
 def _level(text: str) -> int:
@@ -79,8 +87,6 @@ def demand_level(compression: str | None, level: int | None) -> None:
         return
     if compression not in ("gzip", "lz4", "zstd"):
         raise WrongUse("--level goes with --compression gzip, lz4 or zstd")
-    from kafkarec import codecs
-
     try:
         codecs.compress(CODECS.index(compression), b"", level, 2)
     except KafkaRecordError:
@@ -97,17 +103,30 @@ class Folder(NamedTuple):
     topic_id: str | None
 
 
+class Origin(NamedTuple):
+    """What the folder of a partition takes over from the one that it is made of. None: nothing."""
+
+    start_offset: int | None = None
+    topic_id: str | None = None
+
+
 class NewLog:
-    """A log in the making; `write` takes whole batches."""
+    """A log in the making: `begin` for each partition, then `write` with whole batches of it, in order."""
 
     is_folder = False
+    size = 0  # bytes of all batches so far
 
-    def write(self, place: Place, batches: bytes) -> None:
-        """Some batches of a partition, in order."""
+    def begin(self, place: Place, where: str, origin: Origin = Origin()) -> None:  # noqa: B008
+        """Makes room for a partition; once more means nothing. WrongUse where it has no place here: `where` is where
+        its records stand."""
         raise AssertionError
 
-    def demand_place(self, topic: str | None, partition: int | None, where: str) -> None:
-        """WrongUse where records of this partition have no place here; `where` is where they stand."""
+    def write(self, place: Place, batches: bytes | memoryview) -> None:
+        raise AssertionError
+
+    def shown(self, place: Place) -> str:
+        """Where this partition's records go, for people."""
+        raise AssertionError
 
     def finish(self) -> None:
         """All batches are written: what was made gets its name."""
@@ -117,43 +136,79 @@ class NewLog:
 
     @property
     def told(self) -> str:
-        """What was written, in words."""
+        """All of it, in words."""
         raise AssertionError
 
 
 class OneLog(NewLog):
-    """One that holds a single partition. size: bytes so far."""
+    """One that holds a single partition."""
 
-    def __init__(self, shown: str) -> None:
-        self.shown = shown
-        self.size = 0
+    def __init__(self, name: str) -> None:
+        self.name = name
         self._place: Place | None = None
 
-    def demand_place(self, topic: str | None, partition: int | None, where: str) -> None:
+    def begin(self, place: Place, where: str, origin: Origin = Origin()) -> None:  # noqa: B008
         if self._place is None:
-            self._place = topic, partition
-        elif self._place != (topic, partition):
+            self._place = place
+        elif self._place != place:
             raise WrongUse(
-                f"{where}: another partition than before, and {self.shown} holds one (-o DIR/ makes a folder for each)"
+                f"{where}: another partition than before, and {self.name} holds one (-o DIR/ makes a folder for each)"
             )
+
+    def shown(self, place: Place) -> str:
+        return self.name
 
     @property
     def told(self) -> str:
-        return f"{self.size} bytes in {self.shown}"
+        return self.name
 
 
 class FileLog(OneLog):
     """A file of batches, or standard output."""
 
-    def __init__(self, sink: output.Sink, shown: str) -> None:
-        super().__init__(shown)
+    def __init__(self, sink: output.Sink, name: str) -> None:
+        super().__init__(name)
         self._sink = sink
 
-    def write(self, place: Place, batches: bytes) -> None:
+    def write(self, place: Place, batches: bytes | memoryview) -> None:
         self.size += self._sink.write(batches)
 
     def finish(self) -> None:
         self._sink.flush()
+
+
+def origin_of(log: Log) -> Origin:
+    """What the new folder takes over from a log's."""
+    data = log.folder_file(partition_metadata.NAME)
+    try:
+        topic_id = None if data is None else partition_metadata.read(data).topic_id
+    except KafkaRecordError:
+        topic_id = None
+    return Origin(log.start_offset, topic_id)
+
+
+def shown(log: Log) -> str:
+    """A source's name."""
+    if log.segments[0].path == inputs.STANDARD_INPUT:
+        return "standard input"
+    return log.path if os.path.isdir(log.path) and len(log.segments) != 1 else log.segments[0].path
+
+
+def contents(records: int, batches: int, size: int, before: int | None = None) -> str:
+    """`293 records in 149 batches, 17.6 KiB`; before: bytes that this is told beside."""
+    share = f" ({100 * size / before:.1f} %)" if before else ""
+    return (
+        f"{records} record{'s' * (records != 1)} in {batches} batch{'es' * (batches != 1)}, {amount(size)}{share}"
+    )
+
+
+def report(form: str, objects: Iterable[dict[str, Any]], lines: Iterable[str]) -> None:
+    """The summary, on standard error: the log itself may go to standard output."""
+    try:
+        for line in map(json.dumps, objects) if form == "json" else map(safe, lines):
+            print(line, file=sys.stderr, flush=True)
+    except (OSError, ValueError, AttributeError):
+        return  # a closed standard error is no reason to fail
 
 
 @contextmanager

@@ -1,0 +1,141 @@
+"""`kafkarec compact`: the log cleaner, without a broker."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+from kafkarec.compaction import CleanerStats, cleaned
+from kafkarec.storage import Log, Segment
+from kafkarec.storage.folders import LocalFolder
+
+from . import inputs, newlog, options
+from .options import CouldNot
+from .trouble import FINE
+
+DESCRIPTION = """Keeps the last record of each key, as the cleaner of Kafka 4.3 does: older ones go, and records without
+a key, data of aborted transactions, and tombstones and markers whose time has come. Offsets stay. Tombstones get their
+time in the first pass that finds them and go in a later one: --passes 2 --delete-retention-ms 0 is rid of them at
+once. From the first open transaction on everything stays. A broker leaves the active segment alone; here it is cleaned
+as well."""
+EXAMPLES = """examples:
+  kafkarec compact /kafka-logs/users-0 -o new/            one partition: new/users-0
+  kafkarec compact users-0 -o new/ --passes 2 --delete-retention-ms 0        no tombstones either
+  kafkarec compact users-0 -o - | kafkarec convert - -o small.log --compression zstd --batch-size 1m"""
+
+_PASSES = 10
+# Why records went: a field of CleanerStats, what it is called.
+_REASONS = {
+    "messages_superseded": "with a later record of their key",
+    "messages_invalid": "without a key",
+    "tombstones_removed": "tombstones whose time had come",
+    "messages_aborted": "of aborted transactions",
+    "markers_removed": "transaction markers without data",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_inputs(parser)
+    newlog.add_output(parser)
+    group = parser.add_argument_group("the cleaner's settings")
+    for name, what in (
+        ("delete-retention-ms", "how long tombstones and markers stay (delete.retention.ms, default a day)"),
+        ("producer-expiration-ms", "how long a producer is remembered (producer.id.expiration.ms, default a day)"),
+    ):
+        group.add_argument(f"--{name}", type=_milliseconds, default=86_400_000, metavar="MS", help=what)
+    group.add_argument(
+        "--min-compaction-lag-ms", type=_milliseconds, default=0, metavar="MS",
+        help="leave everything from the first batch on that is younger (min.compaction.lag.ms, default 0)",
+    )  # fmt: skip
+    group.add_argument(
+        "--now", type=options.when, metavar="T", help="the time that these count from: ISO 8601, ms, -1h (default: now)"
+    )
+    group.add_argument("--passes", type=_passes, default=1, metavar="N", help="run the cleaner N times (default 1)")
+    parser.add_argument(
+        "--max-decompressed-bytes", type=options.size, default=128 << 20, metavar="SIZE",
+        help="how far one batch may decompress (default 128m)",
+    )  # fmt: skip
+    newlog.add_format(parser)
+
+
+def _milliseconds(text: str) -> int:
+    if not text.isdigit() or int(text) >= 1 << 63:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of milliseconds")
+    return int(text)
+
+
+def _passes(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= _PASSES:
+        raise argparse.ArgumentTypeError(f"{text!r}: 1 to {_PASSES} passes")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    logs = inputs.find(args.paths, args.topic, args.partition)
+    wishes = {
+        "now": int(time.time() * 1000) if args.now is None else args.now,
+        "delete_retention_ms": args.delete_retention_ms, "producer_expiration_ms": args.producer_expiration_ms,
+        "min_compaction_lag_ms": args.min_compaction_lag_ms, "max_decompressed_bytes": args.max_decompressed_bytes,
+    }  # fmt: skip
+    done: list[tuple[Log, str, list[CleanerStats]]] = []
+    with newlog.opened(args, args.paths, any(map(os.path.isdir, args.paths))) as out:
+        for log in logs:
+            place = log.topic, log.partition
+            out.begin(place, log.path, newlog.origin_of(log))
+            with ExitStack() as passes:
+                stats, source = [], log
+                for _ in range(args.passes - 1):
+                    source, found = _between(source, passes, wishes, args.output)
+                    stats.append(found)
+                cleaning = cleaned(source, **wishes)
+                for batches in cleaning:
+                    out.write(place, batches)
+            done.append((log, out.shown(place), [*stats, cleaning.stats]))
+        out.finish()
+    newlog.report(args.format, (_summary(*each) for each in done), (line for each in done for line in _lines(*each)))
+    return FINE
+
+
+def _between(source: Log, passes: ExitStack, wishes: dict[str, Any], output: str | None) -> tuple[Log, CleanerStats]:
+    """One pass into a file beside the output, which the next pass reads."""
+    above = os.path.dirname(os.path.realpath(output)) if output not in (None, newlog.STANDARD_OUTPUT) else None
+    try:
+        file = tempfile.NamedTemporaryFile(prefix=".kafkarec-", suffix=".log", dir=above)  # noqa: SIM115
+        passes.enter_context(file)
+        cleaning = cleaned(source, **wishes)
+        for batches in cleaning:
+            file.write(batches)
+        file.flush()
+    except OSError as error:
+        raise CouldNot(f"between two passes: {(error.strerror or str(error)).lower()}") from error
+    segment = passes.enter_context(Segment(file.name, os.path.basename(file.name), folder=LocalFolder(above or "/tmp")))
+    return Log(file.name, [segment]), cleaning.stats
+
+
+def _summary(log: Log, output: str, stats: list[CleanerStats]) -> dict[str, Any]:
+    return {"source": newlog.shown(log), "output": output, "passes": [_numbers(one) for one in stats]}
+
+
+def _numbers(stats: CleanerStats) -> dict[str, int]:
+    return {name: getattr(stats, name) for name in dir(stats) if isinstance(getattr(stats, name), int)}
+
+
+def _lines(log: Log, output: str, stats: list[CleanerStats]) -> Iterator[str]:
+    first, last = stats[0], stats[-1]
+    before = first.messages_read + first.messages_aborted + first.markers_removed
+    left = last.batches_copied + last.batches_rewritten + last.batches_emptied
+    yield (
+        f"{newlog.shown(log)}: {newlog.contents(before, first.batches_read, first.bytes_read)}"
+        f" -> {output}: {newlog.contents(last.messages_retained, left, last.bytes_retained, first.bytes_read)}"
+    )
+    for name, words in _REASONS.items():
+        if gone := sum(getattr(one, name) for one in stats):
+            yield f"  gone: {words}: {gone}"
+    if last.bytes_left_alone:
+        why = f"from offset {last.first_uncleanable_offset} on (an open transaction, or too young)"
+        yield f"  left alone: {last.bytes_left_alone} bytes {why}"

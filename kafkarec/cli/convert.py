@@ -1,0 +1,109 @@
+"""`kafkarec convert`: a log with another codec, level, batch size or magic."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from kafkarec.conversion import LOSSES, Conversion, ConversionStats, LossError, converted
+from kafkarec.storage import Log
+
+from . import inputs, newlog, options
+from .options import WrongUse
+from .trouble import DAMAGED, Troubles, say
+
+DESCRIPTION = """Writes a log anew with another codec, level, batch size or magic: offsets, timestamps, keys, values,
+headers, producers and transactions stay as they are. What already is as it should be is copied byte for byte. Down to
+magic 1 and 0 Kafka's own rules hold: headers, producers, control records are lost, and counted."""
+EXAMPLES = """examples:
+  kafkarec convert orders-0 -o new/ --compression zstd --level 19 --batch-size 1m
+  kafkarec convert old.log -o new.log                       magic 0 and 1 up to 2, which Kafka 4 wants
+  kafkarec convert orders-0 -o down/ --magic 1 --on-loss raise
+  kafkarec convert - -o - --compression none < packed.log | kafkarec cat -
+
+exit status: 0 fine, 1 damage (or a loss with --on-loss raise), 2 wrong use, 3 could not"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_inputs(parser)
+    newlog.add_output(parser)
+    group = parser.add_argument_group("what becomes of the batches")
+    group.add_argument(
+        "--magic", choices=("2", "1", "0", "keep"), default="2",
+        help="the record format (default 2); keep: each batch its own",
+    )  # fmt: skip
+    newlog.add_compression(group, "each its own")
+    group.add_argument(
+        "--batch-size", type=options.size, metavar="SIZE",
+        help="put neighbours together up to so many bytes, before compression, and cut above (default: as they are)",
+    )  # fmt: skip
+    group.add_argument(
+        "--on-loss", choices=("count", "raise"), default="count",
+        help="what magic 1 and 0 have no place for: count it, or write nothing and say what (raise)",
+    )  # fmt: skip
+    options.add_errors(parser)
+    parser.add_argument(
+        "--max-decompressed-bytes", type=options.size, default=128 << 20, metavar="SIZE",
+        help="how far one batch may decompress (default 128m)",
+    )  # fmt: skip
+    newlog.add_format(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    newlog.demand_level(args.compression, args.level)
+    magic = None if args.magic == "keep" else int(args.magic)
+    if magic in (0, 1) and args.compression == "zstd":
+        raise WrongUse(f"--magic {magic} has no zstd: none, gzip, snappy or lz4")
+    logs = inputs.find(args.paths, args.topic, args.partition)
+    done: list[tuple[Log, str, ConversionStats]] = []
+    troubles = Troubles(
+        args.argv, stop_at_first=False, last_path=inputs.segments(logs)[-1].path, limit=args.max_decompressed_bytes
+    )
+    wishes = {
+        "magic": magic, "compression": args.compression, "level": args.level, "batch_size": args.batch_size,
+        "on_loss": args.on_loss, "errors": args.errors, "max_decompressed_bytes": args.max_decompressed_bytes,
+    }  # fmt: skip
+    try:
+        with newlog.opened(args, args.paths, any(map(os.path.isdir, args.paths))) as out:
+            for log in logs:
+                place = log.topic, log.partition
+                out.begin(place, log.path, newlog.origin_of(log))
+                conversion = converted(log, **wishes)
+                for batches in conversion:
+                    out.write(place, batches)
+                _tell(log, conversion, troubles)
+                done.append((log, out.shown(place), conversion.stats))
+            out.finish()
+    except LossError as error:
+        say(f"nothing is written: magic {magic} has no place for")
+        for word, count in error.lost.items():
+            file, position, offset = error.places[word]
+            first = f"{file or 'standard input'} at byte {position} (up to offset {offset})"
+            say(f"  {LOSSES[word]}: {count}, first in the batch in {first}")
+        return DAMAGED
+    newlog.report(args.format, (_summary(*each) for each in done), (line for each in done for line in _lines(*each)))
+    return troubles.finish()
+
+
+def _tell(log: Log, conversion: Conversion, troubles: Troubles) -> None:
+    """Damage that was left out, and a cut tail."""
+    for damage in conversion.damage:
+        segment = next((one for one in log.segments if one.path == damage.file), log.segments[0])
+        troubles.add(segment, damage)
+    if conversion.remaining:
+        troubles.tail(log.segments[-1], conversion.remaining)
+
+
+def _summary(log: Log, output: str, stats: ConversionStats) -> dict[str, Any]:
+    return {"source": newlog.shown(log), "output": output, **stats.as_dict()}
+
+
+def _lines(log: Log, output: str, stats: ConversionStats) -> Iterator[str]:
+    yield (
+        f"{newlog.shown(log)}: {newlog.contents(stats.records_in, stats.batches_in, stats.bytes_in)}"
+        f" -> {output}: {newlog.contents(stats.records_out, stats.batches_out, stats.bytes_out, stats.bytes_in)}"
+    )
+    for word, count in stats.losses.items():
+        yield f"  lost: {LOSSES[word]}: {count}"
