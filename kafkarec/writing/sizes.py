@@ -75,7 +75,8 @@ def estimate_size_upper_bound(
     codec = codec_of(compression)
     header = batch_header_size(magic, codec)
     if magic < 2:
-        return header + record_size(magic, 0, 0, key, value, ())
+        # of the two messages that a wrapper and its record are, Kafka counts the 12 bytes in front once
+        return max(header, LOG_OVERHEAD) + record_size(magic, 0, 0, key, value, ()) - LOG_OVERHEAD
     pairs = [(name.encode() if isinstance(name, str) else name, content) for name, content in headers]
     fields = [key, value, *(field for pair in pairs for field in pair)]
     return header + MAX_RECORD_OVERHEAD + _varint_size(len(pairs)) + sum(map(_prefixed_size, fields))

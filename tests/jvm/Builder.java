@@ -44,7 +44,8 @@ final class Builder {
         StringBuilder lines = new StringBuilder();
         for (String line : arguments[0].split("\n")) {
             try {
-                lines.append("ok ").append(run(line.split(" "))).append('\n');
+                String answer = run(line.split(" "));
+                lines.append("ok ").append(answer).append('\n');
             } catch (Exception refusal) {
                 lines.append("refused ").append(refusal.getClass().getSimpleName()).append('\n');
             }

@@ -1,0 +1,400 @@
+"""The same calls to Kafka's MemoryRecordsBuilder and to ours: the same answers, and byte for byte the same batches.
+
+Compressed payloads are compared as what they decompress to: the codec libraries are not the same. After a refusal that
+leaves a trace in Kafka's builder (a record whose offset is too far, null headers) a script ends.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import golden
+import jvm_oracle
+import pytest
+from jvm_oracle import Oracle
+
+import kafkarec
+from kafkarec import codecs
+from kafkarec.control import Endpoint, KRaftVersionFeature, KRaftVoter, LeaderChangeVoter
+from kafkarec.writing.builder import RecordBatchBuilder, write_empty_header
+from kafkarec.writing.fields import single
+from kafkarec.writing.ratio import CompressionRatioEstimator
+from kafkarec.writing.sizes import estimate_size, estimate_size_upper_bound
+from kafkarec.writing.stamping import stamp
+
+NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+LIMIT = 1 << 24
+
+
+def blob(data: bytes | None) -> str:
+    return "-" if data is None else f".{data.hex()}"
+
+
+def header_words(headers: list[tuple[str, bytes | None]] | None) -> str:
+    if headers is None:
+        return "-"
+    return ";".join(f"{blob(key.encode())}={blob(value)}" for key, value in headers) or "[]"
+
+
+def bits(number: float) -> int:
+    return int(struct.unpack(">i", struct.pack(">f", number))[0])
+
+
+def content_of(batch: bytes) -> tuple[bytes, bytes]:
+    """(the header without size and checksum, the decompressed records) of a compressed batch or wrapper."""
+    if batch[16] == 2:
+        fields, codec, payload = batch[:8] + batch[12:17] + batch[21:61], batch[22] & 7, batch[61:]
+    else:
+        begin = 34 if batch[16] else 26
+        fields, codec, payload = batch[:8] + batch[16 : begin - 4], batch[17] & 7, batch[begin:]
+    return fields, bytes(codecs.decompress(codec, payload, LIMIT, 0, batch[16]))
+
+
+class Script:
+    """Random calls: made of our builder at once, and written down for Kafka's."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.lines: list[str] = []
+        self.answers: list[str | None] = []
+        self.batches: list[bytes] = []
+        self.builder: RecordBatchBuilder | None = None
+        self.codec = self.dice.choice((0, 0, 0, 1, 2, 3, 4))
+
+    def call(self, line: str, run: Callable[[], Any]) -> bool:
+        """False when our side refused."""
+        self.lines.append(line)
+        try:
+            answer = run()
+        except ValueError:
+            self.answers.append(None)
+            return False
+        text = str(answer).lower() if isinstance(answer, bool) else "" if answer is None else str(answer)
+        self.answers.append(text)
+        return True
+
+    def blob(self) -> bytes | None:
+        size = self.dice.choice((None, None, 0, 1, 3, 20, 63, 64, 100, 127, 128, 300))
+        return None if size is None else self.dice.choice((b"abc", b"\x00", self.dice.randbytes(7))) * size
+
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        if self.dice.random() < 0.7:
+            return []
+        names = ("", "h", "naïve", "€😀", "x" * 70)
+        return [(self.dice.choice(names), self.blob()) for _ in range(self.dice.randrange(4))]
+
+    def timestamp(self) -> int:
+        usual = 1_700_000_000_000 + self.dice.randrange(-5000, 5000)
+        return self.dice.choice((usual, usual, usual, usual, -1, 0, 2**63 - 1, 5))
+
+    def start(self) -> bool:
+        dice = self.dice
+        self.magic = dice.choice((0, 1, 2, 2, 2, 2))
+        odd = dice.random() < 0.2 or self.magic == 2
+        codec = self.codec
+        levels = {1: (None, -1, 1, 9, 0), 3: (None, 1, 9, 12, 0), 4: (None, -5, 1, 5, 23)}
+        level = dice.choice(levels.get(codec, (None,)))
+        kind = dice.choice((0, 0, 0, 1)) if self.magic else dice.choice((0, 1, -1))
+        time = dice.choice((-1, 1_700_000_000_500))
+        base = dice.choice((0, 0, 5, 1000, 2**40, -3))
+        limit = dice.choice((0, 60, 100, 300, 1000, 16384))
+        self.producer = dice.choice(((-1, -1, -1), (7, 0, 0), (7, 3, 2**31 - 1), (-2, 0, 0), (7, -1, 0), (7, 0, -1)))
+        if not odd:
+            self.producer = (-1, -1, -1)
+        transactional, control = odd and dice.random() < 0.3, odd and dice.random() < 0.2
+        self.control = control
+        epoch = dice.choice((-1, 0, 9))
+        horizon = dice.choice((-1, -1, -1, 0, 1_700_000_000_000, -2)) if odd else -1
+        self.base = base
+        words = (
+            self.magic, NAMES[codec], "-" if level is None else level, kind, time, base, limit, *self.producer,
+            int(transactional), int(control), epoch, horizon,
+        )  # fmt: skip
+
+        def run() -> None:
+            self.builder = RecordBatchBuilder(
+                magic=self.magic, compression=NAMES[codec], level=level, timestamp_type=(None, 0, 1)[kind + 1],
+                log_append_time=time, base_offset=base, batch_size=limit, producer_id=self.producer[0],
+                producer_epoch=self.producer[1], base_sequence=self.producer[2], is_transactional=transactional,
+                is_control=control, partition_leader_epoch=epoch, delete_horizon_ms=horizon,
+            )  # fmt: skip
+
+        self.append_time = kind == 1
+        return self.call("new " + " ".join(map(str, words)), run)
+
+    def append(self) -> None:
+        assert self.builder is not None
+        time, key, value = self.timestamp(), self.blob(), self.blob()
+        headers = self.headers() if self.magic == 2 or self.dice.random() < 0.03 else []
+        offset = None
+        if self.dice.random() < 0.3:
+            offset = self.builder.next_offset + self.dice.choice((0, 1, 100, -1, 2000))
+        time = -2 if self.dice.random() < 0.03 else time
+        words = f"{time} {blob(key)} {blob(value)} {header_words(headers)} {'-' if offset is None else offset}"
+        self.call(f"append {words}", lambda: self.add(time, key, value, headers, offset))
+
+    def add(self, *fields: Any) -> None:
+        assert self.builder is not None
+        self.builder.append(*fields)
+
+    def room(self) -> None:
+        assert self.builder is not None
+        time, key, value, headers = self.timestamp(), self.blob(), self.blob(), self.headers()
+        builder = self.builder
+        line = f"room {time} {blob(key)} {blob(value)} {header_words(headers)}"
+        self.call(line, lambda: builder.has_room_for(time, key, value, headers))
+
+    def control_record(self) -> None:
+        builder, dice = self.builder, self.dice
+        assert builder is not None
+        time = self.timestamp()
+        number, other = dice.choice((0, 1, 2**31 - 1, -5)), dice.choice((0, 3, 2**15 - 1))
+        kind = dice.choice(("ABORT", "COMMIT", "LEADER_CHANGE"))
+        uuid = UUID(bytes=dice.randbytes(16))
+        halves = [struct.unpack(">q", uuid.bytes[at : at + 8])[0] for at in (0, 8)]
+        voter = KRaftVoter(number, uuid, (Endpoint("CONTROLLER", "höst", 9093),), KRaftVersionFeature(0, other))
+        offset = builder.next_offset + dice.randrange(3)
+        key = struct.pack(">hh", dice.choice((0, 1)), dice.choice((0, 1, 2, 3, 4, 5, 6, 7, -1)))
+        value = self.blob()
+        calls: list[tuple[str, Callable[[], Any]]] = [
+            (f"marker {time} {kind} {number}", lambda: builder.append_end_txn_marker(time, kind, number)),
+            (f"leader {time} {number} 1,2,3 -", lambda: builder.append_leader_change(
+                time, number, [LeaderChangeVoter(1), LeaderChangeVoter(2), LeaderChangeVoter(3)])),
+            (f"leader {time} {number} - 8", lambda: builder.append_leader_change(
+                time, number, [], [LeaderChangeVoter(8)])),
+            (f"snapshotheader {time} {number}", lambda: builder.append_snapshot_header(time, number)),
+            (f"snapshotfooter {time}", lambda: builder.append_snapshot_footer(time)),
+            (f"version {time} {other}", lambda: builder.append_kraft_version(time, other)),
+            (f"voters {time} {number} {halves[0]} {halves[1]} 0 {other} CONTROLLER höst 9093",
+             lambda: builder.append_voters(time, [voter])),
+            (f"voters {time}", lambda: builder.append_voters(time, [])),
+            (f"control {time} {blob(key)} {blob(value)} [] {offset}",
+             lambda: builder.append_control_record(time, key, value, (), offset)),
+        ]  # fmt: skip
+        line, run = dice.choice(calls)
+        self.call(line, lambda: self.quietly(run))
+
+    def quietly(self, run: Callable[[], Any]) -> None:
+        """Kafka's appends give nothing back."""
+        assert run() == self.builder.last_offset
+
+    def facts(self) -> None:
+        b = self.builder
+        assert b is not None
+        size = "?" if self.codec and b.is_closed and len(b) else b.estimated_size
+        words = (
+            len(b), str(b.is_full).lower(), str(b.is_closed).lower(), size, b.uncompressed_bytes_written,
+            b.max_allowed_bytes, str(b.delete_horizon_ms is not None).lower(),
+        )  # fmt: skip
+        self.call("facts", lambda: " ".join(map(str, words)))
+        if len(b) or not self.append_time:
+            self.call("info", lambda: " ".join(map(str, b.info)))
+
+    def state(self) -> None:
+        builder, dice = self.builder, self.dice
+        assert builder is not None
+        fields = dice.choice(((7, 1, 5), (-1, -1, -1), self.producer, (8, 0, -1)))
+        transactional = dice.random() < 0.3
+        verb = dice.choice(("state", "reopen"))
+        run = builder.set_producer_state if verb == "state" else builder.reopen_and_rewrite_producer_state
+        line = f"{verb} {fields[0]} {fields[1]} {fields[2]} {int(transactional)}"
+        self.call(line, lambda: run(*fields, transactional))
+
+    def last(self) -> None:
+        builder = self.builder
+        assert builder is not None
+        offset = builder.next_offset + self.dice.choice((-1, 0, 5, -3))
+        self.call(f"last {offset}", lambda: builder.override_last_offset(offset))
+
+    def ratio(self) -> None:
+        assert self.builder is not None
+        ratio = single(self.dice.choice((0.1, 0.333, 0.5, 0.95, 1.0, 1.2)))
+        self.builder.estimated_compression_ratio = ratio
+        self.call(f"ratio {ratio!r}", lambda: None)
+
+    def build(self) -> None:
+        builder = self.builder
+        assert builder is not None
+
+        def run() -> str:
+            batch = builder.build()
+            self.batches.append(batch)
+            return f"{blob(batch)} {bits(builder.compression_ratio)}"
+
+        self.call("build", run)
+
+    def run(self) -> None:
+        if not self.start():
+            return
+        assert self.builder is not None
+        for _ in range(self.dice.choice((0, 1, 3, 10, 30))):
+            roll = self.dice.random()
+            if roll < 0.6:
+                (self.control_record if self.control != (self.dice.random() < 0.05) else self.append)()
+            elif roll < 0.8:
+                self.room()
+            elif roll < 0.9:
+                self.facts()
+            elif roll < 0.97:
+                self.dice.choice((self.state, self.last, self.ratio))()
+            elif roll < 0.98:
+                self.call("close", self.builder.close_for_appends)
+        self.facts()
+        self.build()
+        self.facts()
+        self.dice.choice((self.append, self.state, self.last, self.room))()
+        self.facts()
+        self.build()
+        end = self.dice.randrange(4)
+        if end == 0:
+            self.call("abort", self.builder.abort)
+            self.build()
+        elif end == 1 and self.magic == 2 and not self.control:
+            self.call("append 5 - - - -", lambda: self.add(5, None, None, None))
+        elif end == 2:
+            far = self.base + 2**31 + self.dice.randrange(1, 9)
+            self.call(f"append 5 - - [] {far}", lambda: self.add(5, None, None, [], far))
+
+
+def readable(data: bytes) -> bool:
+    try:
+        return kafkarec.decode(data, control=True).remaining == 0
+    except kafkarec.KafkaRecordError:
+        return False
+
+
+def compare(script: Script, said: list[str], seed: int) -> None:
+    for line, ours, theirs in zip(script.lines, script.answers, said, strict=True):
+        where = (seed, line, script.lines[0])
+        if ours is None or theirs.startswith("refused"):
+            assert ours is None and theirs.startswith("refused"), (where, ours, theirs)
+            continue
+        answer = theirs.removeprefix("ok").strip()
+        if line == "build" and script.codec and len(answer) > 30:
+            one, other = (bytes.fromhex(text.split()[0][1:]) for text in (ours, answer))
+            assert content_of(one) == content_of(other), where
+        elif "?" in ours:
+            assert all(mine in ("?", his) for mine, his in zip(ours.split(), answer.split(), strict=True)), where
+        else:
+            assert ours == answer, where
+
+
+def test_random_calls_end_alike(kafka: Oracle, tmp_path: Path) -> None:
+    seen: dict[str, int] = {}
+    file = tmp_path / "batches"
+    unreadable = 0
+    for seed in range(jvm_oracle.count(1500)):
+        script = Script(seed)
+        script.run()
+        said = kafka.ask("build", "\n".join(script.lines)).out.splitlines()
+        compare(script, said, seed)
+        for line, answer in zip(script.lines, script.answers, strict=True):
+            outcome = f"{line.split()[0]} {'refused' if answer is None else 'ok'}"
+            seen[outcome] = seen.get(outcome, 0) + 1
+        if script.batches and script.codec and seed % 5 == 0:
+            file.write_bytes(b"".join(script.batches))
+            read = kafka.ask("read", file).out.splitlines()
+            assert (read[-1] == "end 0") == readable(b"".join(script.batches)), seed
+            unreadable += read[-1] != "end 0"
+    for outcome in ("new", "append", "marker", "leader", "control", "state", "last", "build"):
+        assert seen[f"{outcome} ok"] > 10 and seen[f"{outcome} refused"] > 10, (outcome, seen)
+    assert unreadable < 5, "but for wrappers whose last offset was set too low"
+    assert seen["room ok"] > 500 and seen["voters ok"] > 5 and seen["snapshotfooter ok"] > 5
+
+
+def test_estimates_are_kafkas(kafka: Oracle) -> None:
+    lines, ours = [], []
+    for seed in range(jvm_oracle.count(1000)):
+        script = Script(seed)
+        dice, magic, codec = script.dice, script.dice.choice((0, 1, 2)), NAMES[script.codec]
+        rows = [
+            (n, script.timestamp(), script.blob(), script.blob(), script.headers())
+            for n in range(dice.choice((0, 1, 2, 5, 400 if seed % 50 == 0 else 3)))
+        ]
+        words = [f"{r[1]} {blob(r[2])} {blob(r[3])} {header_words(r[4])}" for r in rows]
+        lines.append(" ".join(["size", str(magic), codec, *words]))
+        ours.append(str(estimate_size(rows, magic=magic, compression=codec)))
+        key, value, headers = script.blob(), script.blob(), script.headers()
+        lines.append(f"most {magic} {codec} {blob(key)} {blob(value)} {header_words(headers)}")
+        ours.append(str(estimate_size_upper_bound(key, value, headers, magic=magic, compression=codec)))
+    assert kafka.ask("estimates", "\n".join(lines)).out.splitlines() == ours
+
+
+def test_compression_ratios_move_as_in_kafka(kafka: Oracle) -> None:
+    dice = random.Random(5)
+    estimator = CompressionRatioEstimator()
+    lines, ours = [], []
+    for _ in range(jvm_oracle.count(4000)):
+        topic, codec = dice.choice(("orders", "payments")), dice.choice(NAMES)
+        ratio = single(dice.choice((dice.random(), dice.random() * 3, 0.3, 1.0)))
+        verb = dice.choice(("observed",) * 20 + ("estimate", "set", "reset"))
+        lines.append(f"{verb} {topic} {codec} {ratio!r}")
+        if verb == "observed":
+            ours.append(str(bits(estimator.update_estimation(topic, codec, ratio))))
+        elif verb == "estimate":
+            ours.append(str(bits(estimator.estimation(topic, codec))))
+        else:
+            ours.append("")
+            if verb == "set":
+                estimator.set_estimation(topic, codec, ratio)
+            else:
+                estimator.reset_estimation(topic)
+    assert kafka.ask("estimates", "\n".join(lines)).out.split("\n")[:-1] == ours
+
+
+def stamp_every(data: bytes, last: int | None, epoch: int | None, kind: int, time: int | None) -> str:
+    buffer, position = bytearray(data), 0
+    try:
+        while position < len(data):
+            times = {} if time is None else {"timestamp_type": kind, "max_timestamp": time}
+            position = stamp(buffer, position=position, last_offset=last, partition_leader_epoch=epoch, **times)
+    except ValueError:
+        return "refused"
+    return blob(bytes(buffer))
+
+
+def whole(case: golden.Case) -> bool:
+    """No cut tail, which Kafka leaves alone and `stamp` refuses."""
+    try:
+        return kafkarec.scan(case.bytes).remaining == 0
+    except kafkarec.KafkaRecordError:
+        return False
+
+
+@pytest.mark.parametrize("folder", ["vectors", "invalid"])
+def test_stamping_as_in_kafka(folder: str, kafka: Oracle) -> None:
+    """Odd attribute bits, codec ids that do not exist, v1 wrappers and all."""
+    cases = [case for case in (golden.vectors() if folder == "vectors" else golden.invalid()) if whole(case)]
+    refused = 0
+    changes = (
+        (17, None, 0, None), (None, 5, 0, None), (None, None, 1, 99), (None, None, 0, 1_700_000_000_000),
+        (2**40, -1, 1, -1), (0, None, 1, 99),
+    )  # fmt: skip
+    for case in cases:
+        for last, epoch, kind, time in changes:
+            words = ["-" if word is None else word for word in (last, epoch, kind, time)]
+            said = kafka.ask("stamp", case.bin_path, *words).out
+            said = "refused" if said.startswith("refused") else said
+            refused += said == "refused"
+            assert stamp_every(case.bytes, last, epoch, kind, time) == said, (case.name, words)
+    assert len(cases) > 100 and refused > 20
+
+
+def test_empty_batches_are_kafkas(kafka: Oracle) -> None:
+    dice = random.Random(3)
+    for _ in range(50):
+        producer = dice.choice(((-1, -1, -1), (9, 2, 2**31 - 1)))
+        base, time, kind = dice.choice((0, 2**40)), dice.choice((-1, 1_700_000_000_000)), dice.randrange(2)
+        last, epoch, flags = base + dice.randrange(9), dice.choice((-1, 4)), (dice.randrange(2), dice.randrange(2))
+        theirs = kafka.ask("empty", 2, *producer, base, last, epoch, kind, time, *flags).out
+        ours = write_empty_header(
+            base_offset=base, last_offset=last, max_timestamp=time, producer_id=producer[0],
+            producer_epoch=producer[1], base_sequence=producer[2], partition_leader_epoch=epoch, timestamp_type=kind,
+            is_transactional=bool(flags[0]), is_control=bool(flags[1]),
+        )  # fmt: skip
+        assert blob(ours) == theirs
