@@ -303,7 +303,7 @@ def test_random_calls_end_alike(kafka: Oracle, tmp_path: Path) -> None:
             unreadable += read[-1] != "end 0"
     for outcome in ("new", "append", "marker", "leader", "control", "state", "last", "build"):
         assert seen[f"{outcome} ok"] > 10 and seen[f"{outcome} refused"] > 10, (outcome, seen)
-    assert unreadable < 5, "but for wrappers whose last offset was set too low"
+    assert unreadable < jvm_oracle.count(1500) / 200, "but for wrappers whose last offset was set too low"
     assert seen["room ok"] > 500 and seen["voters ok"] > 5 and seen["snapshotfooter ok"] > 5
 
 
