@@ -15,7 +15,7 @@ class Cuts:
 @final
 class Table:
     has_offsets: bool
-    def __new__(cls, rows: list[Any]) -> Table: ...
+    def __new__(cls, rows: list[Any], row_of: Any) -> Table: ...
 
 @final
 class Sheet:
@@ -27,6 +27,7 @@ class Sheet:
         stream: object = None,
         array: object = None,
         rows: list[Any] | None = None,
+        row_of: Any = None,
         left_out: set[str] | frozenset[str] = ...,
     ) -> Sheet: ...
     def __len__(self) -> int: ...

@@ -85,7 +85,7 @@ cdef class Sheet:
     """Rows that can be written: Arrow arrays, held by reference, or a table of pointers into Python's bytes.
 
     stream, array      what __arrow_c_stream__ or __arrow_c_array__ gave
-    rows               a list of (offset, timestamp in ms, key, value, headers)
+    rows               a list of (offset, timestamp in ms, key, value, headers), or of what `row_of` makes those of
     left_out           names of columns that are not looked at
     """
     cdef Leaf* leaves
@@ -97,10 +97,10 @@ cdef class Sheet:
     cdef Table table
     cdef bint wide
 
-    def __cinit__(self, *, stream=None, array=None, list rows=None, object left_out=frozenset()):
+    def __cinit__(self, *, stream=None, array=None, list rows=None, row_of=None, object left_out=frozenset()):
         self.held, self.names = [], set()
         if rows is not None:
-            self.take_rows(rows)
+            self.take_rows(rows, row_of)
         elif array is not None:
             self.take_array(array, left_out)
         else:
@@ -176,12 +176,12 @@ cdef class Sheet:
             schema.release(&schema)
         return 0
 
-    cdef int take_rows(self, list rows) except -1:
+    cdef int take_rows(self, list rows, row_of) except -1:
         self.room(1)
         self.arrays[0].release = NULL
         memset(self.leaves, 0, sizeof(Leaf))
         self.leaf_count = 1
-        self.table = Table(rows)
+        self.table = Table(rows, row_of)
         self.table.bind(self.leaves)
         self.rows = len(rows)
         self.names = {"timestamp", "key", "value", "headers"} | ({"offset"} if self.table.has_offsets else set())
@@ -233,24 +233,29 @@ cdef class Sheet:
 
 @cython.final
 cdef class Table:
-    """Python rows as pointers; their bytes live as long as the rows do."""
+    """Python rows as pointers; their bytes live as long as this and the rows do."""
     cdef int64_t count
     cdef readonly bint has_offsets
     cdef int64_t* numbers                # offsets, timestamps, starts of headers
-    cdef Span* spans                     # keys, values, then header keys and values by turns
+    cdef Span* spans                     # keys, values
+    cdef Span* pairs                     # header keys and values by turns
+    cdef int64_t room                    # of pairs, in headers
     cdef list held
 
-    def __cinit__(self, list rows):
-        cdef int64_t i = 0, headers = sum([len(row[4]) if row[4] else 0 for row in rows]), at = 0, missing = 0
-        cdef Span* pair
+    def __cinit__(self, list rows, row_of):
+        cdef int64_t i = 0, at = 0, missing = 0
+        cdef tuple row
         self.count = len(rows)
         self.held = []
         self.numbers = <int64_t*>malloc(<size_t>(3 * self.count + 1) * sizeof(int64_t))
-        self.spans = <Span*>malloc(<size_t>(2 * self.count + 2 * headers + 1) * sizeof(Span))
+        self.spans = <Span*>malloc(<size_t>(2 * self.count + 1) * sizeof(Span))
         if self.numbers == NULL or self.spans == NULL:
             raise MemoryError
-        pair = self.spans + 2 * self.count
-        for offset, timestamp, key, value, fields in rows:
+        for record in rows:
+            if type(record) is not tuple or len(record) != 5 or type(record[1]) is not int:
+                record = row_of(record, i)
+            row = record
+            offset, timestamp, fields = row[0], row[1], row[4]
             if offset is None:
                 missing += 1
                 self.numbers[i] = 0
@@ -258,33 +263,48 @@ cdef class Table:
                 self.numbers[i] = offset
             self.numbers[self.count + i] = ABSENT if timestamp is None else timestamp
             self.numbers[2 * self.count + i] = at
-            self.spans[i] = span_of(key, self.held, "a key")
-            self.spans[self.count + i] = span_of(value, self.held, "a value")
-            for name, content in fields or ():
-                pair[at] = span_of(name, self.held, "a header key")
-                pair[headers + at] = span_of(content, self.held, "a header value")
-                at += 1
+            self.spans[i] = span_of(row[2], self.held, "a key")
+            self.spans[self.count + i] = span_of(row[3], self.held, "a value")
+            if fields:
+                at = self.take_headers(fields, at)
             i += 1
         self.numbers[2 * self.count + i] = at
         if missing and missing != self.count:
             raise ValueError(f"{missing} of {self.count} records have no offset: all or none have one")
         self.has_offsets = missing == 0 and self.count > 0
 
+    cdef int64_t take_headers(self, fields, int64_t at) except -1:
+        cdef Span* more
+        for name, content in fields:
+            if at == self.room:
+                self.room = 2 * self.room + 64
+                more = <Span*>realloc(self.pairs, <size_t>(2 * self.room) * sizeof(Span))
+                if more == NULL:
+                    raise MemoryError
+                self.pairs = more
+            self.pairs[2 * at] = span_of(name, self.held, "a header key")
+            self.pairs[2 * at + 1] = span_of(content, self.held, "a header value")
+            at += 1
+        return at
+
     def __dealloc__(self):
         free(self.numbers)
         free(self.spans)
+        free(self.pairs)
 
     cdef void bind(self, Leaf* leaf) noexcept:
         leaf.rows = self.count
         leaf.offset.kind = leaf.timestamp.kind = INT_64
         leaf.offset.values, leaf.timestamp.values = self.numbers, self.numbers + self.count
-        leaf.offset.times = leaf.offset.per = leaf.timestamp.times = leaf.timestamp.per = 1
+        leaf.offset.plain = leaf.timestamp.plain = True
+        leaf.key.width = leaf.value.width = 1
         leaf.key.kind = leaf.value.kind = leaf.headers.key.kind = leaf.headers.value.kind = SPANS
         leaf.key.index, leaf.value.index = self.spans, self.spans + self.count
         leaf.headers.kind = LISTS_64
         leaf.headers.starts = self.numbers + 2 * self.count
-        leaf.headers.key.index = self.spans + 2 * self.count
-        leaf.headers.value.index = self.spans + 2 * self.count + self.numbers[3 * self.count]
+        leaf.headers.key.index = leaf.headers.value.index = self.pairs
+        leaf.headers.key.width = leaf.headers.value.width = 2        # every other span, from the first and the second
+        leaf.headers.value.first = 1
 
 
 @cython.final

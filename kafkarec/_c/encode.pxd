@@ -286,8 +286,8 @@ cdef inline bint row_fits(const Encoder* e, const Draft* d, int64_t size) noexce
     if e.kept:
         return True
     return (d.offset > e.previous_offset and d.timestamp >= ABSENT and e.count < INT32_MAX
-            and d.offset - e.facts.base_offset <= INT32_MAX and has_room(e, size) and not e.sequenced
-            and e.facts.magic == 2)
+            and d.offset - e.facts.base_offset <= INT32_MAX and has_room(e, size) and e.facts.magic == 2
+            and not (e.sequenced and e.facts.base_sequence >= 0))
 
 
 cdef inline int row_add(Encoder* e, const Leaf* leaf, int64_t row) noexcept nogil:

@@ -60,6 +60,7 @@ cdef struct Tally:
     int64_t rewritten            # bytes that they take in `to_magic`, without the header
     int64_t base_timestamp       # the first record's
     int64_t headers              # in number
+    bint unfit                   # one that cannot be written in `to_magic` stands before the first that is refused
     Buffer refused
     int64_t refused_count
 
@@ -79,7 +80,7 @@ cdef inline void tally_begin(Tally* t) noexcept nogil:
     t.records = t.size = t.rewritten = t.headers = t.refused_count = 0
     t.base_timestamp = 0
     t.least, t.greatest = INT64_MAX, ABSENT
-    t.in_order = True
+    t.in_order, t.unfit = True, False
 
 
 cdef inline int wrong_with(const Rules* rules, bint keyed, int64_t timestamp, bint append_time) noexcept nogil:
@@ -120,6 +121,8 @@ cdef inline int tally_add(Tally* t, const Rules* rules, const Weight* w, int wro
         note = <Refused*>t.refused.data + t.refused_count
         note.offset, note.timestamp, note.index, note.why, note.magic = w.offset, w.timestamp, index, wrong, magic
         t.refused_count += 1
+    elif t.refused_count == 0 and (w.timestamp < ABSENT or (rules.to_magic < 2 and w.headers > 0)):
+        t.unfit = True
     if t.records == 0:
         t.base_timestamp = w.timestamp
     if w.offset != t.records:

@@ -55,7 +55,7 @@ cdef struct Cells:
     const uint8_t* data
     const void* const* buffers   # of views: the array's own list, from its third on
     int64_t first                # the array's offset
-    int64_t width                # of FIXED
+    int64_t width                # of FIXED: bytes a row; of SPANS: spans a row
 
 cdef struct Numbers:
     int kind
@@ -137,7 +137,7 @@ cdef inline Span any_cell(const Cells* c, int64_t row) noexcept nogil:
         short_ = <const int32_t*>c.index + i
         found.data, found.length = c.data + short_[0], short_[1] - short_[0]
     elif c.kind == SPANS:
-        found = (<const Span*>c.index)[i]
+        found = (<const Span*>c.index)[row * c.width + c.first]
     elif c.kind == OFFSETS_64:
         long_ = <const int64_t*>c.index + i
         found.data, found.length = c.data + long_[0], long_[1] - long_[0]

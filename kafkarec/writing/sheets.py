@@ -39,7 +39,8 @@ def sheet_of(records: Any, *, plain: bool = False) -> Sheet:
         return _known(Sheet(array=records.__arrow_c_array__(), left_out=left_out))
     if isinstance(records, str | bytes | bytearray | memoryview | Mapping) or not isinstance(records, Iterable):
         raise TypeError(f"records or Arrow columns are needed, not {type(records).__name__}; decode() reads bytes")
-    return Sheet(rows=[_row(record, number) for number, record in enumerate(records)])
+    rows = records if isinstance(records, list) else list(records)
+    return Sheet(rows=rows, row_of=_row)
 
 
 def cuts_of(columns: RecordColumns) -> Cuts:
