@@ -49,11 +49,11 @@ class FolderLock:
 
     def release(self) -> None:
         """Safe to call twice."""
-        if self._descriptor >= 0:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
             with suppress(OSError):
                 os.unlink(self._path)
-            os.close(self._descriptor)
-            self._descriptor = -1
+            os.close(descriptor)
         self._let_go_of_brokers()
 
     def _let_go_of_brokers(self) -> None:
@@ -69,7 +69,7 @@ def _hold_off_brokers(path: str) -> int:
         return -1
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    except (FileNotFoundError, PermissionError):
         return -1
     try:
         fcntl.fcntl(descriptor, command, _SHARED)
