@@ -11,21 +11,15 @@ CODECS = ("none", "none", "gzip", "snappy", "lz4")
 
 
 class ConvertibleMaker(Maker):
-    """Batches of every magic whose offsets rise; producers with sequences, transactions, compacted and empty batches."""
+    """Batches of every magic whose offsets rise: producers, transactions, markers, compacted and empty batches."""
 
-    def good_records(self, deltas: list[int]) -> list[bytes]:
-        return [
-            builders.record(
-                offset_delta=delta,
-                timestamp_delta=self.random.choice([i, i * 1000, 0, -1, 70]),
-                key=self.blob(),
-                value=self.blob(),
-                headers=self.headers(),
-            )
-            for i, delta in enumerate(deltas)
-        ]
+    def good_record(self, offset_delta: int, timestamp_delta: int) -> bytes:
+        return builders.record(
+            offset_delta=offset_delta, timestamp_delta=timestamp_delta,
+            key=self.blob(), value=self.blob(), headers=self.headers(),
+        )  # fmt: skip
 
-    def good_batch(self, offset: int, producer: dict[str, int], *, codecs: tuple[str, ...] = CODECS) -> tuple[bytes, int]:
+    def good_batch(self, offset: int, producer: dict[str, int], codecs: tuple[str, ...]) -> tuple[bytes, int]:
         """A batch and its last offset. `producer` remembers the next sequence."""
         last = self.random.choice([0, 0, 1, 2, 4, 19])
         deltas = list(range(last + 1))
@@ -39,16 +33,17 @@ class ConvertibleMaker(Maker):
             producer["sequence"] = (producer["sequence"] + last + 1) % 2**31
         if self.random.randrange(6) == 0:
             attributes |= builders.DELETE_HORIZON
-        now = self.random.choice([builders.NOW, builders.NOW + 1, 0])
+        now = self.random.choice([builders.NOW, builders.NOW + 1, 1])
+        times = [self.random.choice([i, i * 1000, 0, -1, 70]) for i in range(len(deltas))]
         raw = builders.batch(
-            self.good_records(deltas),
+            [self.good_record(*both) for both in zip(deltas, times, strict=True)],
             codec=self.random.choice(codecs) if deltas else "none",
             base_offset=offset,
             leader_epoch=self.random.choice([-1, 0, 0, 3]),
             attributes=attributes,
             last_offset_delta=last,
             base_timestamp=now,
-            max_timestamp=now + 70 if attributes & builders.LOG_APPEND else None,
+            max_timestamp=now + (70 if attributes & builders.LOG_APPEND else max(times, default=0)),
             **fields,  # type: ignore[arg-type]
         )
         return raw, offset + last
@@ -93,7 +88,7 @@ class ConvertibleMaker(Maker):
             if odd and self.random.randrange(odd) == 0:
                 part = self.batch(offset) if self.random.randrange(2) else self.legacy(offset)
             elif kind < 6:
-                part, last = self.good_batch(offset, producer, codecs=codecs)
+                part, last = self.good_batch(offset, producer, codecs)
             elif kind < 9 and legacy:
                 part, last = self.good_legacy(offset)
             else:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .decoded import Decoded, sized, varint_size
+from .decoded import Decoded
+from .varints import varint_size
 
 _HEADER_BYTES = 61
 _MESSAGE_BYTES = {0: 26, 1: 34}
@@ -25,10 +26,10 @@ def borders(decoded: Decoded, start: int, stop: int, magic: int, limit: int) -> 
 
 
 def _borders_of_wrappers(decoded: Decoded, start: int, stop: int, overhead: int, limit: int) -> Iterator[int]:
-    keys, values = decoded.lengths("key"), decoded.lengths("value")
+    keys, values = decoded.key_lengths[start:stop], decoded.value_lengths[start:stop]
     size = limit + 1
-    for row in range(start, stop):
-        more = overhead + max(keys[row], 0) + max(values[row], 0)
+    for row, (key, value) in enumerate(zip(keys, values, strict=True), start):
+        more = overhead + max(key, 0) + max(value, 0)
         if size + more > limit:
             yield row
             size = 0
@@ -36,27 +37,18 @@ def _borders_of_wrappers(decoded: Decoded, start: int, stop: int, overhead: int,
 
 
 def _borders_of_batches(decoded: Decoded, start: int, stop: int, limit: int) -> Iterator[int]:
-    content = _content_sizes(decoded)
-    offsets, timestamps = decoded.offsets, decoded.timestamps
+    """The most frequent sizes of a varint are worked out in place: this is what cutting spends its time on."""
+    contents, offsets, timestamps = (
+        column[start:stop] for column in (decoded.content_sizes, decoded.offsets, decoded.timestamps)
+    )
     size, base_offset, base_timestamp = limit + 1, 0, 0
-    for row in range(start, stop):
-        offset, timestamp = offsets[row], timestamps[row]
-        more = _framed(content[row] + varint_size(timestamp - base_timestamp) + varint_size(offset - base_offset))
+    for row, (content, offset, timestamp) in enumerate(zip(contents, offsets, timestamps, strict=True), start):
+        offset_delta, timestamp_delta = offset - base_offset, timestamp - base_timestamp
+        body = content + (1 if offset_delta < 64 else varint_size(offset_delta))
+        body += 1 if -64 <= timestamp_delta < 64 else varint_size(timestamp_delta)
+        more = body + (1 if body < 64 else 2 if body < 8192 else varint_size(body))
         if size + more > limit:
             yield row
             size, base_offset, base_timestamp = _HEADER_BYTES, offset, timestamp
-            more = _framed(content[row] + 2)
+            more = content + 2 + varint_size(content + 2)
         size += more
-
-
-def _content_sizes(decoded: Decoded) -> list[int]:
-    """Bytes of each record without its length and its two deltas."""
-    headers = decoded.header_sizes()
-    return [
-        1 + sized(key) + sized(value) + header
-        for key, value, header in zip(decoded.lengths("key"), decoded.lengths("value"), headers, strict=True)
-    ]
-
-
-def _framed(body: int) -> int:
-    return varint_size(body) + body

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
-from operator import lt
+from operator import add, lt
 from typing import Any
 
 from .._core import Chunk, Source
@@ -13,6 +13,7 @@ from ..passes import as_columns, read_part
 from ..request import request
 from ..writing.sheets import sheet_of
 from .units import Unit, rows_by_batch
+from .varints import all_sized, varint_size
 
 INT32_MAX = 2**31 - 1
 WIDEST = 2**30 - 1
@@ -48,34 +49,30 @@ class Decoded:
         """What the desk writes from; made when it is asked for."""
         return sheet_of(self.columns)
 
-    def lengths(self, name: str) -> list[int]:
-        """Bytes of each key or value; -1: null."""
-        column = _KEY if name == "key" else _VALUE
-        found: list[int] = []
-        for chunk in self._chunks:
-            validity, offsets, _ = chunk.column(column, 0)
-            sizes = [end - start for start, end in pairwise(offsets.cast("i")[: len(chunk) + 1].tolist())]
-            found += sizes if validity is None else _marked(sizes, validity)
-        return found
+    @cached_property
+    def key_lengths(self) -> list[int]:
+        """Bytes; -1: null."""
+        return [length for chunk in self._chunks for length in _lengths(chunk, _KEY)]
+
+    @cached_property
+    def value_lengths(self) -> list[int]:
+        return [length for chunk in self._chunks for length in _lengths(chunk, _VALUE)]
 
     @cached_property
     def header_counts(self) -> list[int]:
         """How many headers each record has."""
-        found: list[int] = []
-        for chunk in self._chunks:
-            _, ends, _ = chunk.column(_HEADERS, 0)
-            found += [end - start for start, end in pairwise(ends.cast("i")[: len(chunk) + 1].tolist())]
-        return found
+        return [stop - start for chunk in self._chunks for start, stop in pairwise(_ends(chunk, _HEADERS))]
 
-    def header_sizes(self) -> list[int]:
-        """Bytes of each record's headers in magic 2, their count included."""
-        found: list[int] = []
-        for chunk in self._chunks:
-            _, ends, _ = chunk.column(_HEADERS, 0)
-            lists = ends.cast("i")[: len(chunk) + 1].tolist()
-            pairs = _pair_sizes(chunk, lists[-1]) if lists[-1] else [0]
-            found += [varint_size(stop - start) + pairs[stop] - pairs[start] for start, stop in pairwise(lists)]
-        return found
+    @cached_property
+    def content_sizes(self) -> list[int]:
+        """Bytes of each record in magic 2 without its length and its two deltas."""
+        keys, values = all_sized(self.key_lengths), all_sized(self.value_lengths)
+        headers = [size for chunk in self._chunks for size in _header_sizes(chunk)]
+        return [1 + key + value + header for key, value, header in zip(keys, values, headers, strict=True)]
+
+    def all_at(self, time: int, start: int, stop: int) -> bool:
+        """Whether all records in rows [start, stop) have that timestamp."""
+        return self.timestamps[start:stop].count(time) == stop - start
 
     def ascend(self, start: int, stop: int) -> bool:
         """Whether offsets go up from record to record in rows [start, stop)."""
@@ -83,30 +80,32 @@ class Decoded:
         return all(map(lt, offsets, offsets[1:]))
 
 
-def _pair_sizes(chunk: Chunk, last: int) -> list[int]:
-    """Bytes of all headers up to each one."""
+def _ends(chunk: Chunk, column: int) -> list[int]:
+    """Where each value of a column begins, and where the last one ends."""
+    _, offsets, _ = chunk.column(column, 0)
+    return offsets.cast("i")[: len(chunk) + 1].tolist()
+
+
+def _lengths(chunk: Chunk, column: int) -> list[int]:
+    validity, _, _ = chunk.column(column, 0)
+    return _marked([stop - start for start, stop in pairwise(_ends(chunk, column))], validity)
+
+
+def _marked(lengths: list[int], validity: memoryview | None) -> list[int]:
+    if validity is None:
+        return lengths
+    return [length if validity[row >> 3] >> (row & 7) & 1 else -1 for row, length in enumerate(lengths)]
+
+
+def _header_sizes(chunk: Chunk) -> list[int]:
+    """Bytes of each record's headers in magic 2, their count included."""
+    lists = _ends(chunk, _HEADERS)
+    if lists[0] == lists[-1]:
+        return [1] * len(chunk)
     key_ends, _, validity, value_ends, _ = chunk.headers()
-    keys = key_ends.cast("i")[: last + 1].tolist()
-    values = value_ends.cast("i")[: last + 1].tolist()
-    lengths = _marked([stop - start for start, stop in pairwise(values)], validity)
-    sizes = [sized(stop - start) + sized(length) for (start, stop), length in zip(pairwise(keys), lengths, strict=True)]
-    return [0, *accumulate(sizes)]
-
-
-def sized(length: int) -> int:
-    """Bytes of a length in magic 2 and of what it is the length of; -1 is null."""
-    return varint_size(length) + length if length > 0 else 1
-
-
-def varint_size(value: int) -> int:
-    """Bytes of a zig-zag varint or varlong; a delta outside of 64 bits wraps around."""
-    if -64 <= value < 64:
-        return 1
-    if -8192 <= value < 8192:
-        return 2
-    value = (value + 2**63) % 2**64 - 2**63
-    return (max(value, ~value).bit_length() + 7) // 7
-
-
-def _marked(sizes: list[int], validity: memoryview) -> list[int]:
-    return [size if validity[row >> 3] >> (row & 7) & 1 else -1 for row, size in enumerate(sizes)]
+    keys, values = (
+        [stop - start for start, stop in pairwise(ends.cast("i")[: lists[-1] + 1].tolist())]
+        for ends in (key_ends, value_ends)
+    )
+    upto = [0, *accumulate(map(add, all_sized(keys), all_sized(_marked(values, validity))))]
+    return [varint_size(stop - start) + upto[stop] - upto[start] for start, stop in pairwise(lists)]

@@ -58,11 +58,13 @@ def is_regular(decoded: Decoded, number: int, shape: Shape) -> bool:
     first, last = decoded.offsets[start], decoded.offsets[stop - 1]
     if not decoded.ascend(start, stop) or last - first > WIDEST:
         return False
+    latest = -1 if unit.max_timestamp is None else unit.max_timestamp
+    if unit.magic < 2 and unit.timestamp_type == LOG_APPEND and not decoded.all_at(latest, start, stop):
+        return False
     if shape.magic < 2:
-        return min(decoded.timestamps[start:stop]) >= -1
+        return min(latest, min(decoded.timestamps[start:stop])) >= -1
     if unit.magic < 2:
         return True
-    latest = -1 if unit.max_timestamp is None else unit.max_timestamp
     if unit.timestamp_type != LOG_APPEND and max(-1, max(decoded.timestamps[start:stop])) != latest:
         return False
     if unit.base_sequence is not None and unit.base_sequence < 0:

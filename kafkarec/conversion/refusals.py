@@ -11,7 +11,6 @@ from ..faults import Damage
 from .units import Unit
 
 NOT_CONVERTIBLE = "not_convertible"
-_LAST_LEGACY_CODEC = Compression.LZ4
 
 
 def not_convertible(unit: Unit, why: str) -> KafkaRecordError:
@@ -26,8 +25,8 @@ def not_convertible(unit: Unit, why: str) -> KafkaRecordError:
 
 def zstd_below_2(unit: Unit) -> KafkaRecordError:
     """RecordsUtil.downConvert throws an UnsupportedCompressionTypeException, also for a batch without records."""
-    detail = "zstd is not converted below magic 2; compression= names another codec"
-    sides = {"expected": _LAST_LEGACY_CODEC.value, "found": unit.codec}
+    detail = "magic 0 and 1 do not have zstd; compression= names another codec"
+    sides = {"expected": Compression.LZ4.value, "found": Compression.ZSTD.value}
     return faults.error("unsupported_codec", {**_place(unit), **sides, "detail": detail})
 
 

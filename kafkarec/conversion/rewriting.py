@@ -118,18 +118,22 @@ def _keep(group: Group, shape: Shape, target: Target) -> bytes | None:
     return bytes(keep)
 
 
-def _stamp(unit: Unit) -> tuple[int, int]:
-    """(timestamp type, log append time)"""
+def _stamp(group: Group, shape: Shape) -> tuple[int, int]:
+    """(timestamp type, log append time). Where a wrapper's time is not that of its messages (of another magic, say),
+    only the way down takes it for theirs, as Kafka's does."""
+    unit = group.decoded.units[group.first]
+    time = -1 if unit.max_timestamp is None else unit.max_timestamp
     if unit.timestamp_type != LOG_APPEND:
         return 0, -1
-    return LOG_APPEND, -1 if unit.max_timestamp is None else unit.max_timestamp
+    holds = unit.magic == 2 or shape.magic < unit.magic or group.decoded.all_at(time, group.start, group.stop)
+    return (LOG_APPEND, time) if holds else (0, -1)
 
 
 def _wrapper_header(group: Group, rows: range | list[int], shape: Shape, target: Target) -> BatchHeader:
     """As RecordsUtil.convertRecordBatch asks the builder for it, and with what the builder refuses."""
     decoded, unit = group.decoded, group.decoded.units[group.first]
     offsets = [decoded.offsets[row] for row in rows]
-    timestamp_type, time = _stamp(unit)
+    timestamp_type, time = _stamp(group, shape)
     earliest = min(time, min(decoded.timestamps[row] for row in rows))
     base = offsets[0]
     if not all(map(lt, offsets, offsets[1:])):
@@ -149,7 +153,7 @@ def _batch_header(group: Group, shape: Shape, target: Target) -> BatchHeader:
     base, last = _offset_range(group)
     if last - base > INT32_MAX:
         raise refusals.not_convertible(unit, f"offset {last} is too far from the first, {base}")
-    timestamp_type, time = _stamp(unit)
+    timestamp_type, time = _stamp(group, shape)
     sequence = -1
     if unit.base_sequence is not None and unit.base_offset is not None:
         sequence = sequence_after(unit.base_sequence, base - unit.base_offset)

@@ -134,7 +134,7 @@ class Conversion(Iterator[bytes]):
         self.stats.records_below_first += group.stop - group.start - rows
         if shape.magic != first.magic:
             self.stats.records_converted += rows
-        if plan and shape.magic < first.magic:
+        if plan and shape.magic < 2:
             count_losses(group, plan, shape, self.stats)
         if plan and self._writes:
             yield self._out(written(group, plan), 1 if shape.magic == 2 or shape.codec else rows, rows)

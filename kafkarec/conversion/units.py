@@ -18,7 +18,6 @@ from ..request import request
 from ..storage.ranges import EVERYTHING
 from ..storage.readable import Readable
 
-
 _Raw = Callable[[int, int], memoryview] | memoryview
 """The input's bytes: all of them, or what gives `size` of them from `position` on."""
 

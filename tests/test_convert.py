@@ -1,0 +1,422 @@
+"""convert: what must stay stays, what is lost is counted, what is damaged is not made to look good."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import builders
+import golden
+import pytest
+from convertible_logs import CODECS, ConvertibleMaker
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kafkarec
+from kafkarec import codecs
+from kafkarec.conversion import LOSSES, LossError, convert, converted
+
+ALL_CODECS = (*CODECS, "zstd")
+_COLUMNS = (
+    "offset", "timestamp", "key", "value", "headers", "sequence", "is_control", "control_type", "is_transactional",
+    "producer_id", "producer_epoch", "partition_leader_epoch", "timestamp_type",
+)  # fmt: skip
+
+
+def records(data: Any) -> list[tuple[Any, ...]]:
+    """Every record column that magic 2 can hold; magic 0 has no timestamp type, which becomes CreateTime."""
+    found = kafkarec.decode(
+        data, columns=_COLUMNS, control=True, header_keys="binary", timestamp_unit="int64", check_crcs="all"
+    )
+    rows = zip(*(found.column(name) for name in _COLUMNS), strict=True)
+    return [(*row[:-1], row[-1] or 0) for row in rows]
+
+
+def sequences(data: Any) -> dict[Any, Any]:
+    """What a broker's producer state knows after this log: each producer's last sequence and last offset."""
+    return {
+        (row["producer_id"], row["producer_epoch"]): (row["last_sequence"], row["last_offset"])
+        for row in kafkarec.scan(data)
+        if row["producer_id"] is not None and not row["is_control"]
+    }
+
+
+def markers(data: Any) -> list[bytes]:
+    return [bytes(batch.raw) for batch in kafkarec.batches(data) if batch.is_control]
+
+
+def two(**second: object) -> bytes:
+    """Two batches of one record each, the second as told; equal otherwise."""
+    return builders.good_batch(1) + builders.good_batch(1, **{"base_offset": 1, **second})  # type: ignore[arg-type]
+
+
+wishes = st.fixed_dictionaries(
+    {
+        "compression": st.sampled_from([None, "none", "gzip", "snappy", "lz4", "zstd"]),
+        "batch_size": st.sampled_from([None, 1, 90, 200, 500, 16384]),
+    }
+)
+
+
+@given(seed=st.integers(0, 2**32), asked=wishes)
+def test_records_are_kept(seed: int, asked: dict[str, Any]) -> None:
+    data = ConvertibleMaker(seed).good_log(codecs=ALL_CODECS)
+    found = convert(data, **asked)
+    assert records(found) == records(data)
+    assert not found.stats.losses and found.remaining == 0 and found.damage == ()
+    assert found.stats.records_in == found.stats.records_out == len(records(data))
+    assert (found.stats.bytes_in, found.stats.bytes_out) == (len(data), len(found))
+    assert (found.stats.batches_in, found.stats.batches_out) == (len(kafkarec.scan(data)), len(kafkarec.scan(found)))
+    assert {row["magic"] for row in kafkarec.scan(found)} == {2}
+    if asked["compression"]:
+        packed = [row for row in kafkarec.scan(found) if row["record_count"] and not row["is_control"]]
+        assert {row["compression"] for row in packed} <= {asked["compression"]}
+
+
+@given(seed=st.integers(0, 2**32), asked=wishes)
+def test_a_second_time_nothing_changes(seed: int, asked: dict[str, Any]) -> None:
+    once = convert(ConvertibleMaker(seed).good_log(codecs=ALL_CODECS), **asked)
+    again = convert(once, **asked)
+    assert bytes(again) == bytes(once)
+    assert again.stats.batches_copied == again.stats.batches_in == again.stats.batches_out
+
+
+@given(seed=st.integers(0, 2**32), asked=wishes)
+def test_producer_state_and_offsets_stay(seed: int, asked: dict[str, Any]) -> None:
+    data = ConvertibleMaker(seed).good_log(codecs=ALL_CODECS, legacy=False)
+    found = convert(data, **asked)
+    assert sequences(found) == sequences(data)
+    assert markers(found) == markers(data)
+    before, after = kafkarec.scan(data), kafkarec.scan(found)
+    assert (before[0]["base_offset"], before[-1]["last_offset"]) == (after[0]["base_offset"], after[-1]["last_offset"])
+    assert covered(before) == covered(after) or asked["batch_size"]
+    empty = [row["base_offset"] for row in before if not row["record_count"]]
+    assert [row["base_offset"] for row in after if not row["record_count"]] == empty
+    if asked["batch_size"]:
+        several = [row for row in after if row["compression"] == "none" and row["record_count"] > 1]
+        assert all(row["size_in_bytes"] <= asked["batch_size"] for row in several)
+
+
+def covered(table: Any) -> list[tuple[int, int]]:
+    return [(row["base_offset"], row["last_offset"]) for row in table]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd"])
+@pytest.mark.parametrize("size", [None, 1, 300, 1 << 20])
+@pytest.mark.parametrize("folder", ["txn-0", "compacted-0", "logappend-0", "all-codecs-0", "__cluster_metadata-0"])
+def test_a_brokers_folders_read_the_same(folder: str, codec: str, size: int | None) -> None:
+    data = golden.partition_bytes(folder)
+    found = convert(data, compression=codec, batch_size=size)
+    assert records(found) == records(data)
+    assert sequences(found) == sequences(data)
+    assert markers(found) == markers(data)
+    for isolation in ("read_committed", "read_uncommitted"):
+        before, after = (kafkarec.decode(each, isolation=isolation) for each in (data, found))
+        assert [tuple(before.column(name)) for name in before.schema.names] == [
+            tuple(after.column(name)) for name in after.schema.names
+        ]
+        assert after.last_stable_offset == before.last_stable_offset
+    horizons = {row["delete_horizon_ms"] for row in kafkarec.scan(data)}
+    assert {row["delete_horizon_ms"] for row in kafkarec.scan(found)} == horizons
+
+
+@pytest.mark.parametrize(
+    ("second", "batches"),
+    [
+        ({}, 1),
+        ({"base_offset": 5}, 1),
+        ({"base_offset": 0}, 2),
+        ({"leader_epoch": 1}, 2),
+        ({"attributes": builders.LOG_APPEND}, 2),
+        ({"attributes": builders.TRANSACTIONAL}, 2),
+        ({"attributes": builders.DELETE_HORIZON}, 2),
+        ({"attributes": 0x80}, 2),
+        ({"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}, 2),
+        ({"max_timestamp": builders.NOW + 1}, 2),
+        ({"base_offset": 2**31}, 2),
+    ],
+    ids=lambda value: str(value),
+)
+def test_what_may_become_one_batch(second: dict[str, Any], batches: int) -> None:
+    data = two(**second)
+    found = convert(data, batch_size=16384)
+    assert len(kafkarec.scan(found)) == batches
+    assert records(found) == records(data)
+    if batches == 2:
+        assert bytes(found) == data
+
+
+@pytest.mark.parametrize(
+    ("second", "batches"),
+    [
+        ({}, 1),
+        ({"base_sequence": 8}, 2),
+        ({"base_offset": 2, "base_sequence": 6}, 2),
+        ({"producer_epoch": 1, "base_sequence": 0}, 2),
+        ({"producer_id": 8}, 2),
+    ],
+    ids=lambda value: str(value),
+)
+def test_a_producers_batches_go_on_in_sequence(second: dict[str, Any], batches: int) -> None:
+    producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 5}
+    later = {**producer, "base_offset": 1, "base_sequence": 6, **second}
+    data = builders.good_batch(1, **producer) + builders.good_batch(1, **later)
+    found = convert(data, batch_size=16384)
+    assert len(kafkarec.scan(found)) == batches
+    assert records(found) == records(data)
+    assert sequences(found) == sequences(data)
+
+
+def test_sequences_wrap_around_to_0() -> None:
+    data = builders.good_batch(4, producer_id=7, producer_epoch=0, base_sequence=2**31 - 2)
+    found = convert(data, batch_size=1)
+    assert [row["base_sequence"] for row in kafkarec.scan(found)] == [2**31 - 2, 2**31 - 1, 0, 1]
+    assert bytes(convert(found, batch_size=16384)) == data
+
+
+def test_pieces_of_a_compacted_batch_meet() -> None:
+    parts = [builders.record(offset_delta=delta) for delta in (3, 7)]
+    data = builders.batch(
+        parts, base_offset=10, last_offset_delta=9, max_timestamp=builders.NOW,
+        producer_id=7, producer_epoch=0, base_sequence=20,
+    )  # fmt: skip
+    table = kafkarec.scan(convert(data, batch_size=1))
+    assert covered(table) == [(10, 16), (17, 19)]
+    assert [(row["base_sequence"], row["last_sequence"]) for row in table] == [(20, 26), (27, 29)]
+
+
+@pytest.mark.parametrize("name", ["v2-varint-not-minimal", "v2-attributes-high-byte", "v2-offset-delta-descending"])
+def test_where_only_the_codec_changes_the_payload_stays_what_it_was(name: str) -> None:
+    """Records are not written anew: odd varints, unknown attributes and odd offsets survive."""
+    data = golden.invalid_case(name).bytes
+    found = convert(data, compression="gzip")
+    assert codecs.decompress(1, found[61:], 1 << 20) == data[61:]
+    assert bytes(convert(found, compression="none")) == data
+
+
+def test_log_append_time_keeps_its_type_and_time() -> None:
+    data = golden.vector("v2-none-logappend").bytes
+    for size in (None, 1):
+        for row in kafkarec.scan(convert(data, compression="lz4", batch_size=size)):
+            assert (row["timestamp_type"], row["max_timestamp"]) == (1, kafkarec.scan(data)[0]["max_timestamp"])
+    there_and_back = convert(convert(data, compression="lz4"), compression="none")
+    assert bytes(there_and_back) == data  # the deltas that nobody sees are there still
+
+
+def test_a_level_is_used_even_where_the_codec_stays() -> None:
+    data = golden.vector("v2-none-text").bytes
+    fast, strong = (convert(data, compression="zstd", level=level) for level in (1, 19))
+    assert len(strong) < len(fast)
+    assert bytes(convert(fast, compression="zstd", level=19)) == bytes(strong)
+    assert bytes(convert(fast, compression="zstd")) == bytes(fast)
+
+
+def test_plain_messages_are_gathered_and_wrappers_are_not() -> None:
+    plain = b"".join(builders.message(offset=i) for i in range(1000))
+    wrapped = builders.wrapper([builders.message(offset=i) for i in range(2)], offset=1001)
+    table = kafkarec.scan(convert(plain + wrapped))
+    assert sum(row["record_count"] for row in table) == 1002
+    assert table[-1]["record_count"] == 2 and 1 < len(table) < 10
+    assert all(row["size_in_bytes"] <= 16384 for row in table)
+    kept = convert(plain, magic=None)
+    assert bytes(kept) == plain and kept.stats.batches_copied == 1000
+
+
+def test_magic_none_changes_the_codec_and_not_the_magic() -> None:
+    data = golden.vector("mixed-magic-down").bytes
+    found = convert(data, magic=None, compression="gzip")
+    assert {row["compression"] for row in kafkarec.scan(found)} == {"gzip"}
+    assert [row["magic"] for row in kafkarec.scan(found)] == [2, 1, 0]
+    assert records(found) == records(data)
+
+
+def lossy_log() -> bytes:
+    headers = [(b"a", b"1"), (b"b", None)]
+    return b"".join(
+        (
+            builders.batch([builders.record(headers=headers), builders.record(offset_delta=1)], leader_epoch=-1),
+            builders.good_batch(
+                2, base_offset=2, attributes=builders.TRANSACTIONAL, producer_id=7, producer_epoch=0, base_sequence=0,
+            ),
+            builders.end_marker(commit=False, producer_id=7, base_offset=4, leader_epoch=-1),
+            builders.batch([], base_offset=5, last_offset_delta=3, leader_epoch=-1),
+            builders.batch(
+                [builders.record(offset_delta=2)], base_offset=9, last_offset_delta=4, leader_epoch=-1,
+                attributes=builders.LOG_APPEND | builders.DELETE_HORIZON,
+            ),
+        )
+    )  # fmt: skip
+
+
+def test_each_loss_is_counted() -> None:
+    lost = {
+        "headers": 2, "records_with_headers": 1, "control_batches": 1, "control_records": 1,
+        "transactional_batches": 1, "producer_ids": 1, "leader_epochs": 1, "delete_horizons": 1, "empty_batches": 1,
+        "offset_ranges": 1,
+    }  # fmt: skip
+    found = convert(lossy_log(), magic=1)
+    assert found.stats.losses == lost
+    assert list(found.stats.lost) == list(LOSSES)
+    assert convert(lossy_log(), magic=0).stats.losses == {**lost, "timestamps": 5, "log_append_times": 1}
+    assert [record.offset for record in kafkarec.decode(found)] == [0, 1, 2, 3, 11]
+    assert (found.stats.batches_in, found.stats.batches_out, found.stats.records_converted) == (5, 5, 5)
+    assert found.stats.as_dict()["lost"] == found.stats.lost
+
+
+def test_on_loss_raise_says_what_and_where_and_returns_nothing() -> None:
+    with pytest.raises(LossError, match="record headers: 2, first in the batch at byte 0") as caught:
+        convert(lossy_log(), magic=1, on_loss="raise")
+    assert caught.value.lost == convert(lossy_log(), magic=1).stats.losses
+    assert caught.value.lost["control_batches"] == 1 and "control batches: 1" in str(caught.value)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value) and again.lost == caught.value.lost
+    with pytest.raises(LossError):
+        converted(lossy_log(), magic=1, on_loss="raise")
+    assert bytes(convert(lossy_log(), on_loss="raise")) == lossy_log()
+
+
+def test_first_offset_leaves_out_of_uncompressed_batches_only() -> None:
+    data = builders.good_batch(3) + builders.good_batch(3, base_offset=3, codec="gzip")
+    found = convert(data, magic=1, first_offset=5)
+    assert [record.offset for record in kafkarec.decode(found)] == [3, 4, 5]
+    assert found.stats.records_below_first == 3
+
+
+def test_zstd_is_refused_below_magic_2_unless_another_codec_is_named() -> None:
+    data = golden.vector("v2-zstd-create").bytes
+    with pytest.raises(kafkarec.UnsupportedCompressionError, match="compression= names another") as caught:
+        convert(data, magic=1)
+    assert (caught.value.reason, caught.value.position) == ("unsupported_codec", 0)
+    assert [row.value for row in kafkarec.decode(convert(data, magic=1, compression="gzip"))] == [
+        row.value for row in kafkarec.decode(data)
+    ]
+    skipped = convert(data, magic=1, errors="skip")
+    assert skipped == b"" and [damage.reason for damage in skipped.damage] == ["unsupported_codec"]
+
+
+def test_what_kafkas_builder_refuses_is_not_written() -> None:
+    for parts in (
+        [builders.record(offset_delta=1), builders.record(offset_delta=1)],
+        [builders.record(timestamp_delta=-builders.NOW - 2)],
+    ):
+        data = builders.batch(parts) + builders.good_batch(1, base_offset=9)
+        with pytest.raises(kafkarec.InvalidRecordError) as caught:
+            convert(data, magic=1)
+        assert (caught.value.reason, caught.value.position) == ("not_convertible", 0)
+        found = convert(data, magic=1, errors="skip")
+        assert [record.offset for record in kafkarec.decode(found)] == [9]
+        assert [(damage.position, damage.reason) for damage in found.damage] == [(0, "not_convertible")]
+
+
+@pytest.mark.parametrize("case", golden.invalid(), ids=str)
+def test_what_cannot_be_read_is_not_converted(case: golden.Case) -> None:
+    """No new checksum on damaged content: refused if and only if the reader refuses it."""
+    try:
+        before = records(case.bytes)
+    except kafkarec.KafkaRecordError as refusal:
+        with pytest.raises(type(refusal)):
+            convert(case.bytes, compression="gzip", batch_size=16384)
+        return
+    assert [row[:5] for row in records(convert(case.bytes, compression="gzip"))] == [row[:5] for row in before]
+    assert [row[:5] for row in records(convert(case.bytes, compression="zstd", batch_size=99))] == [
+        row[:5] for row in before
+    ]
+
+
+def test_damage_is_skipped_and_listed() -> None:
+    good = builders.good_batch(2)
+    bad = bytearray(builders.good_batch(2, base_offset=2))
+    bad[-1] ^= 1
+    data = good + bad + builders.good_batch(2, base_offset=4) + b"\0" * 5
+    with pytest.raises(kafkarec.CorruptRecordError):
+        convert(data, compression="lz4")
+    found = convert(data, compression="lz4", errors="skip")
+    assert [record.offset for record in kafkarec.decode(found)] == [0, 1, 4, 5]
+    [damage] = found.damage
+    assert (damage.position, damage.length, damage.reason) == (len(good), len(bad), "crc_mismatch")
+    assert found.remaining == 5
+    assert found.stats.bytes_in + damage.length + found.remaining == len(data)
+
+
+def test_the_cap_on_decompressed_bytes_holds() -> None:
+    data = convert(builders.batch([builders.record(value=b"v" * 5000)]), compression="gzip")
+    with pytest.raises(kafkarec.LimitExceededError, match="max_decompressed_bytes"):
+        convert(data, compression="lz4", max_decompressed_bytes=4000)
+
+
+def test_sources_of_every_kind_give_the_same(tmp_path: Path) -> None:
+    folder = tmp_path / "topic-0"
+    folder.mkdir()
+    for path in sorted((golden.VECTORS / "segments" / "txn-0").glob("*.log")):
+        (folder / path.name).write_bytes(path.read_bytes())
+    data = golden.partition_bytes("txn-0")
+    wanted = convert(data, compression="lz4", batch_size=700)
+    log = kafkarec.open(folder)
+    for source in (log, list(log.batches()), bytearray(data), memoryview(data)):
+        found = convert(source, compression="lz4", batch_size=700)
+        assert bytes(found) == bytes(wanted) and found.stats.as_dict() == wanted.stats.as_dict()
+    segment = next(iter(log.segments))
+    assert bytes(convert(segment)) == Path(segment.path).read_bytes()
+    assert bytes(convert(segment.slice(range(5, 6)))) == bytes(next(batch.raw for batch in segment.slice(range(5, 6))))
+    assert convert(b"") == b""
+
+
+def test_several_partitions_are_refused(tmp_path: Path) -> None:
+    for name in ("a-0", "a-1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{0:020}.log").write_bytes(builders.good_batch(1))
+    with pytest.raises(ValueError, match="one by one"):
+        convert(kafkarec.open(tmp_path))
+
+
+def test_a_file_is_named_in_what_goes_wrong(tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(golden.vector("v2-zstd-create").bytes)
+    with pytest.raises(kafkarec.UnsupportedCompressionError, match=r"00000\.log at byte 0"):
+        convert(kafkarec.open(path), magic=0)
+    with pytest.raises(LossError, match=r"00000\.log at byte 0"):
+        convert(kafkarec.open(path), magic=0, compression="none", on_loss="raise")
+
+
+def test_memory_stays_flat() -> None:
+    """Python's own allocations; the columns lie in recycled pages."""
+    batch = builders.batch(builders.records(100, value=b"some text, " * 11))
+    count = (24 << 20) // len(batch)
+    data = b"".join(struct.pack(">q", i * 100) + batch[8:] for i in range(count))
+    for asked in ({"compression": "lz4"}, {"batch_size": 1 << 16}, {"magic": 1}):
+        tracemalloc.start()
+        written = sum(map(len, converted(data, **asked)))  # type: ignore[arg-type]
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert written > 100_000 and peak < 8 << 20
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"magic": 3}, "magic 3"),
+        ({"magic": True}, "magic True"),
+        ({"magic": 1, "compression": "zstd"}, "zstd is not supported in magic 1"),
+        ({"compression": "brotli"}, "one of none, gzip"),
+        ({"compression": "gzip", "level": 10}, "levels 1 to 9"),
+        ({"compression": "snappy", "level": 1}, "no compression levels"),
+        ({"level": 1}, "needs compression="),
+        ({"batch_size": 0}, "1 or more"),
+        ({"batch_size": "1k"}, "batch_size is an int"),
+        ({"first_offset": 1.5}, "first_offset is an int"),
+        ({"on_loss": "ignore"}, "one of count, raise"),
+        ({"errors": "ignore"}, "one of raise, skip"),
+    ],
+)
+def test_wrong_use_is_told(asked: dict[str, Any], words: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=words):
+        convert(builders.good_batch(1), **asked)
+
+
+@pytest.mark.parametrize("data", [5, [b"x"], None])
+def test_what_is_no_source_is_told(data: Any) -> None:
+    with pytest.raises(TypeError, match=r"RecordBatch|a buffer"):
+        convert(data)
