@@ -238,7 +238,7 @@ cdef class Request:
         return fault.position, fault.base_offset, fault.next_position
 
     cdef int weigh_plain(self, const Rules* rules, Fault* fault) noexcept nogil:
-        """Each message is a batch of its own: the first with a wrong record ends it."""
+        """Each message is a batch of its own: the first with a wrong record, or of another magic, ends it."""
         cdef const uint8_t* base = <const uint8_t*>self.view.buf
         cdef BatchRow row
         cdef int64_t at = 0
@@ -246,6 +246,8 @@ cdef class Request:
         while at < self.end and status == OK and self.tally.refused_count == 0:
             status = next_batch(base, self.end, at, &row, fault)
             if status != OK:
+                break
+            if row.magic != self.row.magic:
                 break
             self.blame(fault, &row)
             status = weigh_message(&self.tally, rules, &row, base + at, row.size_in_bytes, row.base_offset, 0, fault)
@@ -256,7 +258,7 @@ cdef class Request:
     def weight(self):
         """What `validation.request.Weight` names, of all records so far."""
         cdef const Tally* t = &self.tally
-        return t.records, t.in_order, t.least, t.greatest, t.size, t.rewritten, t.headers
+        return t.records, t.in_order, t.least, t.greatest, t.size, t.rewritten, t.headers, t.unfit
 
     def refused(self):
         """Of each record that is wrong: (index in its batch, why, timestamp, offset, magic). `why`: the C enum Wrong."""

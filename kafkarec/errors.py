@@ -156,7 +156,7 @@ REASONS: dict[str, Reason] = {
     "base_offset_not_zero": Reason(_I, "a client's batch does not begin at offset 0", "wanted", "found"),
     "leader_epoch_differs": Reason(_I, "partition leader epoch is not that of the leader", "leader's", "found"),
     "batch_too_large": Reason(_I, "the batch is larger than allowed", "at most", "found"),
-    "offsets_out_of_order": Reason(_I, "offset is not above the last one", "above", "found"),
+    "offsets_out_of_order": Reason(_I, "offsets are out of order", "above", "found"),
     # objects of tiered storage (KIP-405): kafkarec.storage.tiered
     "tiered_object": Reason(UnsupportedCompressionError, "a tiered-storage object and no plain log segment"),
 }

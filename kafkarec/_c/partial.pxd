@@ -18,7 +18,7 @@ from kafkarec._c.batch cimport (
 from kafkarec._c.checksum cimport crc32
 from kafkarec._c.columns cimport Buffer, buffer_reserve
 from kafkarec._c.endian cimport load_i32, load_i64, load_u32
-from kafkarec._c.message cimport inner_shift, next_inner
+from kafkarec._c.message cimport Message, inner_shift, next_inner, read_message
 from kafkarec._c.press cimport sized, varint_size
 from kafkarec._c.status cimport (
     Fault, HEADER_COUNT_INVALID, HEADER_KEY_INVALID, HEADER_VALUE_INVALID, INNER_COMPRESSED, INNER_CRC_MISMATCH,
@@ -250,6 +250,8 @@ cdef inline int weigh_message(Tally* t, const Rules* rules, const BatchRow* oute
                               int64_t offset, int32_t index, Fault* fault) noexcept nogil:
     """One message of `size` bytes, inner or plain; `outer`: what it lies in, or itself."""
     cdef Weight w
+    cdef Message m
+    cdef int status
     cdef int8_t magic = <int8_t>p[MAGIC_OFFSET]
     cdef int64_t key_at = UP_TO_MAGIC + 1 + (8 if magic > 0 else 0)
     cdef bint inner = outer.codec != 0
@@ -272,6 +274,10 @@ cdef inline int weigh_message(Tally* t, const Rules* rules, const BatchRow* oute
         if rules.compacted and size - key_at < 4:
             return refuse(fault, MESSAGE_TRUNCATED, 4, size - key_at)
         wrong = wrong_with(rules, w.key_length >= 0, w.timestamp, outer.timestamp_type == 1)
+    if wrong == OTHER_MAGIC or wrong == APPEND_TIME:     # Kafka's message shows the record, so it reads it
+        status = read_message(p, size, &m, fault)
+        if status != OK:
+            return status
     if tally_add(t, rules, &w, wrong, index, magic) != OK:
         return refuse(fault, OUT_OF_MEMORY, sizeof(Refused), 0)
     return OK

@@ -28,15 +28,19 @@ class First(NamedTuple):
 
 
 def first_of(request: Request) -> First:
-    """The first batch of a request that may be written: one batch, or plain messages of one magic."""
+    """The first batch of a request: of one batch, or of plain messages."""
     if request.batches == 0:
         refuse("request_empty")
     first = First(*request.first)
     if request.batches > 1 and (first.magic == 2 or request.codec):
         refuse("batch_not_alone", position=first.size)
+    return first
+
+
+def check_magic(request: Request, first: First) -> None:
+    """All messages are of the first one's magic. Kafka says so when the ones in front were seen."""
     if not request.one_magic:
         refuse("batch_magic_differs", position=request.other_position, expected=first.magic, found=request.other_magic)
-    return first
 
 
 def check(batch: First, rules: Rules) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 from kafkarec import _partial, codecs
 from kafkarec.enums import Compression, TimestampType
-from kafkarec.validation.batch import First, check, first_of
+from kafkarec.validation.batch import First, check, check_magic, first_of
 from kafkarec.validation.refusals import refuse, refuse_records
 from kafkarec.validation.result import ValidatedRecords, validated
 from kafkarec.validation.rules import NO_LIMIT, Rules, checked_origin, wanted
-from kafkarec.validation.taking import Request, Weight, stamped, stamped_plain, written_anew
+from kafkarec.validation.taking import Request, Weight, rows, stamped, stamped_plain, written_anew
 
 
 def validate(
@@ -112,16 +112,24 @@ def _weighed(view: memoryview, batches: _partial.Request, first: First, rules: R
         stays = (stays and rules.magic > 0) or (first.codec == 0 and first.is_control)
     payload = _records(view, batches, first, rules, stays)
     place = batches.weigh(payload, rules, stays and first.codec > 0, rules.limit)
-    wrong = batches.refused()
-    if wrong:
-        refuse_records(wrong, place, first.magic, rules)
     weight = Weight(*batches.weight)
     kept = payload if first.magic == 2 else None
     request = Request(view[: batches.end], first, batches.batches, kept, weight, rules)
+    converts = plain and not stays
+    wrong = batches.refused()
+    if wrong and converts:
+        rows(request)  # Kafka reads all records to know how large the result will be
+    if wrong and not (converts and weight.unfit):  # and writes each of them as soon as it has seen it
+        refuse_records(wrong, place, first.magic, rules)
+    check_magic(batches, first)
     if plain and stays:
         return stamped_plain(request)
     if stays and (weight.in_order or rules.magic == 0):
         return stamped(request)
+    if stays and first.codec and first.magic == 2:
+        # Kafka would write it anew, and fails: of records that it stepped over it has neither key nor value
+        told = "they do not count up from 0 in a compressed batch that keeps its codec"
+        refuse("offsets_out_of_order", base_offset=first.base_offset, next_position=first.size, detail=told)
     return written_anew(request)
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from kafkarec._partial import stamp_messages
 from kafkarec.enums import TimestampType
 from kafkarec.reader import decode
+from kafkarec.records import RecordColumns
 from kafkarec.validation.batch import First, check_rewrite
 from kafkarec.validation.refusals import refuse
 from kafkarec.validation.result import RecordValidationStats, ValidatedRecords, validated
@@ -30,7 +31,10 @@ _ATTRIBUTES_LOW_AT, _CODEC_MASK = 22, 7
 
 
 class Weight(NamedTuple):
-    """All records, as the desk saw them: timestamps in ms, sizes in bytes."""
+    """All records, as the desk saw them: timestamps in ms, sizes in bytes.
+
+    unfit: a record that cannot be written in the wanted magic stands before the first that is refused
+    """
 
     records: int
     in_order: bool
@@ -39,6 +43,7 @@ class Weight(NamedTuple):
     size: int
     rewritten: int
     headers: int
+    unfit: bool
 
 
 class Request(NamedTuple):
@@ -126,17 +131,21 @@ def written_anew(request: Request) -> ValidatedRecords:
     return request.taken(data, max_timestamp, stats, anew=True)
 
 
-def _write(request: Request) -> bytes:
-    rules, first = request.rules, request.first
-    rows = decode(
+def rows(request: Request) -> RecordColumns:
+    """What of the records goes into the new batch; whoever asks for it has them read whole, errors and all."""
+    return decode(
         request.view if request.payload is None else _plain(request),
         columns=_COLUMNS,
         control=True,
         check_crcs=False,
-        max_decompressed_bytes=rules.limit,
+        max_decompressed_bytes=request.rules.limit,
         timestamp_unit="int64",
         header_keys="binary",
     )
+
+
+def _write(request: Request) -> bytes:
+    rules, first = request.rules, request.first
     header = BatchHeader(
         magic=rules.magic,
         codec=rules.codec,
@@ -150,7 +159,7 @@ def _write(request: Request) -> bytes:
         base_sequence=first.base_sequence,
         is_transactional=first.is_transactional,
     )
-    return sheet_of(rows).write(header)
+    return sheet_of(rows(request)).write(header)
 
 
 def _plain(request: Request) -> Any:
