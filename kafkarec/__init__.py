@@ -1,4 +1,4 @@
-"""Kafka record batches without a broker: bytes to Arrow columns, and what is wrong with them."""
+"""Kafka record batches without a broker: bytes to Arrow columns and back, and what is wrong with them."""
 
 from typing import TYPE_CHECKING
 
@@ -24,13 +24,20 @@ from .records import BatchTable, Record, RecordBatch, RecordColumns
 from .storage import Log, LogDir, Segment, open
 
 if TYPE_CHECKING:
+    from .appending import SegmentWriter
     from .checks import Report, verify
+    from .compaction import Compacted, compact
+    from .conversion import Converted, LossError, convert
     from .rescue import SalvageReport, salvage
+    from .validation import ValidatedRecords, validate
+    from .writing import RecordBatchBuilder, encode, estimate_size, stamp
 
 __all__ = [
     "BatchTable",
+    "Compacted",
     "Compression",
     "ControlRecordType",
+    "Converted",
     "CorruptRecordError",
     "Damage",
     "InvalidRecordError",
@@ -39,28 +46,38 @@ __all__ = [
     "LimitExceededError",
     "Log",
     "LogDir",
+    "LossError",
     "MissingCodecError",
     "Record",
     "RecordBatch",
+    "RecordBatchBuilder",
     "RecordColumns",
     "RecordLists",
     "Report",
     "SalvageReport",
     "Segment",
+    "SegmentWriter",
     "TimestampType",
     "UnsupportedCompressionError",
     "UnsupportedMagicError",
+    "ValidatedRecords",
     "__version__",
     "batches",
     "build_info",
+    "compact",
+    "convert",
     "decode",
     "decode_each",
+    "encode",
+    "estimate_size",
     "logger",
     "open",
     "release_memory",
     "salvage",
     "scan",
     "scan_each",
+    "stamp",
     "stream",
+    "validate",
     "verify",
 ]

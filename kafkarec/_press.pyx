@@ -1,7 +1,7 @@
 """The writing desk: columns or rows in, the rooms of `_c` with the GIL released, batches out.
 
 A module of its own beside `_core`, which reads. It knows no format: it keeps the input alive, calls codecs, and turns
-refusals into words. What is chosen for a batch is told by `writing/header.py` and `writing/encode.py`.
+refusals into words. What is chosen for a batch is told by `writing/header.py` and `writing/encoding.py`.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer

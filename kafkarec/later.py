@@ -6,7 +6,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_NAMES = {"Report": "checks", "verify": "checks", "SalvageReport": "rescue", "salvage": "rescue"}
+_BY_PACKAGE = {
+    "appending": ("SegmentWriter",),
+    "checks": ("Report", "verify"),
+    "compaction": ("Compacted", "compact"),
+    "conversion": ("Converted", "LossError", "convert"),
+    "rescue": ("SalvageReport", "salvage"),
+    "validation": ("ValidatedRecords", "validate"),
+    "writing": ("RecordBatchBuilder", "encode", "estimate_size", "stamp"),
+}
+_NAMES = {name: package for package, names in _BY_PACKAGE.items() for name in names}
 _PACKAGES = ("explain", "indexes", "messages")
 
 

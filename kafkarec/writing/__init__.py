@@ -1,13 +1,20 @@
 """The way back: records and columns into batches.
 
-    encode               columns or rows to batches, in C                        encode.py, sheets.py
+    encode               columns or rows to batches, in C                        encoding.py, sheets.py
     RecordBatchBuilder   one batch, a record at a time, as Kafka's producer      builder.py, sizes.py, ratio.py
     stamp                header fields of batches that are there, in place       stamping.py
     BatchHeader          what the desk (`kafkarec/_press.pyx`) is told           header.py
 """
 
-from .encode import encode
+from .builder import RecordBatchBuilder, write_empty_header
+from .encoding import encode
 from .header import BatchHeader
+from .ratio import CompressionRatioEstimator
 from .sheets import sheet_of
+from .sizes import estimate_size, estimate_size_upper_bound
+from .stamping import stamp, stamp_all
 
-__all__ = ["BatchHeader", "encode", "sheet_of"]
+__all__ = [
+    "BatchHeader", "CompressionRatioEstimator", "RecordBatchBuilder", "encode", "estimate_size",
+    "estimate_size_upper_bound", "sheet_of", "stamp", "stamp_all", "write_empty_header",
+]  # fmt: skip
