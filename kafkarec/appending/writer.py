@@ -182,7 +182,7 @@ class SegmentWriter:
         """Encodes records (rows, Record objects, or Arrow: see kafkarec.encode, which takes the options) and appends
         them. Their offsets are moved to `next_offset` (base_offset=None: they stay as they are); what has no leader
         epoch gets the log's newest one, 0 in a new log."""
-        from kafkarec.writing.encode import encode
+        from kafkarec.writing import encode
 
         self._demand_open()
         data = encode(records, **{"base_offset": self._next, **options})
