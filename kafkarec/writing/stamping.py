@@ -61,7 +61,8 @@ def stamp(
     """Changes the batch at byte `position` of a writable buffer; returns the position behind it.
 
     base_offset, last_offset: one of them; all records of the batch move along. A message of magic 0 or 1 has its last
-        offset only: a plain one takes either name, a wrapper `last_offset`
+        offset only: a plain one takes either name, a wrapper `last_offset`. The inner messages of magic 0 stay where
+        they are: their offsets are absolute
     partition_leader_epoch: magic 2 only
     timestamp_type: "create_time" or "log_append_time"; max_timestamp: ms. What is not given stays. Under log append
         time every record has the max timestamp. Not in magic 0, which has no timestamps
@@ -106,22 +107,20 @@ def stamp_all(
 
     A refusal in a later batch leaves the ones in front of it changed.
     """
-    position, next_offset = 0, base_offset
-    size = memoryview(buffer).nbytes
-    last = -1
-    while position < size:
-        batch_position = position
+    view = memoryview(buffer).cast("B")
+    position, next_offset = 0, 0 if base_offset is None else base_offset
+    while position < view.nbytes:
+        start = position
         position = stamp(
             buffer,
-            position=position,
-            base_offset=next_offset,
+            position=start,
+            base_offset=None if base_offset is None else next_offset,
             partition_leader_epoch=partition_leader_epoch,
             timestamp_type=timestamp_type,
             max_timestamp=max_timestamp,
         )
-        last = _last_offset(_batch_at(memoryview(buffer).cast("B"), batch_position))
-        next_offset = None if base_offset is None else last + 1
-    return last + 1
+        next_offset = _last_offset(_batch_at(view, start)) + 1
+    return next_offset
 
 
 def _stored_offset(batch: _Batch, base_offset: int | None, last_offset: int | None) -> int:

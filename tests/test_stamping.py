@@ -1,0 +1,189 @@
+"""Headers changed in place: what moves, what stays, when the checksum is made new, and what is refused."""
+
+from __future__ import annotations
+
+import mmap
+from typing import Any
+
+import golden
+import pytest
+
+import kafkarec
+from kafkarec.writing.builder import RecordBatchBuilder
+from kafkarec.writing.stamping import stamp, stamp_all
+
+APPEND_TIME = {"timestamp_type": "log_append_time", "max_timestamp": 99}
+
+
+def batch(count: int = 3, **options: Any) -> bytearray:
+    builder = RecordBatchBuilder(base_offset=10, **options)
+    for number in range(count):
+        builder.append(1000 + number, b"key", b"value")
+    return bytearray(builder.build())
+
+
+def rows(data: bytes) -> list[tuple[int | None, int | None]]:
+    """(offset, timestamp), with every checksum verified."""
+    return [(r.offset, r.timestamp) for r in kafkarec.decode(data, check_crcs="all")]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])
+def test_offsets_move_and_the_checksum_stays(codec: str) -> None:
+    for name, value in (("base_offset", 500), ("last_offset", 502)):
+        data = batch(compression=codec)
+        crc = data[17:21]
+        assert stamp(data, **{name: value}) == len(data)
+        assert rows(data) == [(500, 1000), (501, 1001), (502, 1002)] and data[17:21] == crc
+
+
+def test_offsets_of_magic_0_and_1() -> None:
+    for magic in (0, 1):
+        plain = batch(1, magic=magic)
+        for name in ("base_offset", "last_offset"):
+            stamp(plain, **{name: 77})
+            assert rows(plain)[0][0] == 77
+        wrapper = batch(magic=1, compression="gzip")
+        stamp(wrapper, last_offset=500)
+        assert [offset for offset, _ in rows(wrapper)] == [498, 499, 500]
+        with pytest.raises(ValueError, match="give last_offset"):
+            stamp(wrapper, base_offset=1)
+
+
+def test_leader_epoch_is_outside_of_the_checksum() -> None:
+    data = batch()
+    before = bytes(data)
+    stamp(data, partition_leader_epoch=6)
+    assert data[:12] + data[16:] == before[:12] + before[16:]
+    assert next(kafkarec.batches(data)).partition_leader_epoch == 6
+
+
+@pytest.mark.parametrize("options", [{}, {"compression": "lz4"}, {"magic": 1}, {"magic": 1, "compression": "snappy"}])
+def test_append_time_is_every_records_time(options: dict[str, Any]) -> None:
+    data = batch(1, **options)
+    stamp(data, **APPEND_TIME)
+    assert rows(data) == [(10, 99)]
+    assert kafkarec.scan(data).column("timestamp_type") == [1]
+    stamp(data, timestamp_type="create_time")
+    [header] = kafkarec.batches(data)
+    assert (header.max_timestamp, header.timestamp_type) == (99, 0)
+
+
+def test_max_timestamp_alone_keeps_the_type() -> None:
+    data = batch()
+    stamp(data, max_timestamp=5000)
+    assert kafkarec.scan(data).column("timestamp_type") == [0]
+    assert [timestamp for _, timestamp in rows(data)] == [1000, 1001, 1002]
+
+
+def test_what_is_so_already_is_not_touched() -> None:
+    """Not even a wrong checksum or unused attribute bits."""
+    data = batch()
+    data[17] ^= 1
+    data[21] |= 0x80
+    before = bytes(data)
+    stamp(data, timestamp_type="create_time", max_timestamp=1002)
+    assert bytes(data) == before
+    stamp(data, max_timestamp=1003)
+    assert data[21] == 0 and rows(data)
+
+
+def test_one_of_many_and_all_of_them() -> None:
+    many = batch() + batch(1, magic=1) + batch(2, compression="zstd")
+    first, second = len(batch()), len(batch(1, magic=1))
+    assert stamp(many, position=first, base_offset=900) == first + second
+    assert [offset for offset, _ in rows(many)] == [10, 11, 12, 900, 10, 11]
+    assert stamp_all(many, base_offset=2**40) == 2**40 + 6
+    assert [offset for offset, _ in rows(many)] == list(range(2**40, 2**40 + 6))
+    assert stamp_all(many, **APPEND_TIME) == 2**40 + 6
+    assert {timestamp for _, timestamp in rows(many)} == {99}
+    with pytest.raises(ValueError, match="no partition leader epoch"):
+        stamp_all(many, partition_leader_epoch=1)
+    assert stamp_all(bytearray()) == 0 and stamp_all(bytearray(), base_offset=7) == 7
+
+
+def test_base_offsets_keep_the_gaps_of_a_compacted_batch() -> None:
+    builder = RecordBatchBuilder(base_offset=10)
+    builder.append(0, b"", b"", offset=15)
+    builder.override_last_offset(19)
+    data = bytearray(builder.build())
+    assert stamp_all(data, base_offset=0) == 10
+    assert [offset for offset, _ in rows(data)] == [5]
+
+
+@pytest.mark.parametrize(
+    ("options", "fields", "words"),
+    [
+        ({"magic": 0}, {"partition_leader_epoch": 1}, "no partition leader epoch"),
+        ({"magic": 1}, {"partition_leader_epoch": 1}, "no partition leader epoch"),
+        ({"magic": 0}, {"max_timestamp": 1}, "no timestamp"),
+        ({"magic": 0}, {"timestamp_type": "create_time"}, "no timestamp"),
+        ({}, {"base_offset": 1, "last_offset": 1}, "one of them"),
+        ({}, {"base_offset": 2**63}, "does not fit 64 bits"),
+        ({}, {"partition_leader_epoch": 2**31}, "does not fit 32 bits"),
+        ({}, {"timestamp_type": "none"}, "create_time, log_append_time"),
+        ({}, {"position": -1}, "below 0"),
+    ],
+)
+def test_refusals_change_nothing(options: dict[str, Any], fields: dict[str, Any], words: str) -> None:
+    data = batch(1, **options)
+    before = bytes(data)
+    fields = {"last_offset": 5, **fields} if "base_offset" not in fields else fields
+    with pytest.raises(ValueError, match=words):
+        stamp(data, **fields)
+    assert bytes(data) == before
+
+
+@pytest.mark.parametrize(
+    ("damage", "error", "reason"),
+    [
+        (lambda data: data[:16], kafkarec.CorruptRecordError, "batch_too_small"),
+        (lambda data: data[:-1], kafkarec.CorruptRecordError, "length_beyond_end"),
+        (lambda data: data[:8] + b"\0\0\0\x0d" + data[12:], kafkarec.CorruptRecordError, "size_too_small"),
+        (lambda data: data[:8] + b"\0\0\0\x20" + data[12:], kafkarec.CorruptRecordError, "batch_too_small"),
+        (lambda data: data[:8] + b"\x7f\xff\xff\xff" + data[12:], kafkarec.CorruptRecordError, "size_overflow"),
+        (lambda data: data[:16] + b"\x03" + data[17:], kafkarec.UnsupportedMagicError, "unsupported_magic"),
+        (lambda data: data[:22] + b"\x07" + data[23:], kafkarec.UnsupportedCompressionError, "unsupported_codec"),
+    ],
+)
+def test_what_is_no_batch(damage: Any, error: type[kafkarec.KafkaRecordError], reason: str) -> None:
+    front = batch()
+    data = front + bytearray(damage(batch()))
+    with pytest.raises(error) as refused:
+        stamp(data, position=len(front), **APPEND_TIME)
+    assert refused.value.reason == reason and refused.value.position == len(front)
+
+
+def test_buffers() -> None:
+    with pytest.raises(TypeError, match="not writable"):
+        stamp(bytes(batch()), base_offset=1)
+    with pytest.raises(TypeError):
+        stamp(batch(), base_offset="1")  # type: ignore[arg-type]
+    held = bytearray(b"####" + batch())
+    stamp(memoryview(held)[4:], base_offset=7)
+    assert held[:4] == b"####" and rows(held[4:])[0][0] == 7
+    with mmap.mmap(-1, 4096) as pages:
+        pages[: len(batch())] = bytes(batch())
+        assert stamp(pages, base_offset=7, **APPEND_TIME) == len(batch())
+        assert rows(pages[: len(batch())]) == [(7, 99), (8, 99), (9, 99)]
+
+
+def test_all_golden_batches_can_be_moved() -> None:
+    """Those of every magic and codec that real writers made; checksums hold behind a new leader epoch too.
+
+    Not the wrappers whose inner offsets are absolute: all of magic 0, and odd ones of magic 1.
+    """
+    moved = 0
+    for case in golden.vectors():
+        batches = list(kafkarec.batches(case.bytes))
+        absolute = any(one.magic == 0 and one.compression != "none" for one in batches)
+        if absolute or "v1-wrapper" in case.name or kafkarec.scan(case.bytes).remaining:
+            continue
+        data, position = bytearray(case.bytes), 0
+        for one in batches:
+            epoch = {"partition_leader_epoch": 3} if one.magic == 2 else {}
+            assert one.last_offset is not None
+            position = stamp(data, position=position, last_offset=one.last_offset + 7, **epoch)
+        ours, theirs = rows(data), rows(case.bytes)
+        assert [offset for offset, _ in ours] == [offset + 7 for offset, _ in theirs if offset is not None], case.name
+        moved += len(ours)
+    assert moved > 500
