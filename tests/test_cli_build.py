@@ -1,0 +1,210 @@
+"""`cat | build | cat`: every row comes back, whatever carried it; with the columns of batches, every batch."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from command import SEGMENTS, Here, own_process
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from random_logs import Maker
+
+import kafkarec
+from kafkarec.writing import encode
+
+FOLDERS = ("all-codecs-0", "compacted-0", "logappend-0", "txn-0", "__consumer_offsets-0", "__cluster_metadata-0")
+FORMATS = ("json", "csv", "arrow", "parquet")
+ROW = "topic,partition,offset,timestamp,timestamp_type,key,value,headers"
+WIDE = f"{ROW},base_offset,producer_id,producer_epoch,sequence,is_transactional,is_control,partition_leader_epoch"
+WIDE += ",magic,compression"
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
+    return Here(capfdbinary)
+
+
+def there_and_back(run: Here, source: Path, form: str, out: Path, *words: object) -> tuple[bytes, bytes]:
+    """JSON Lines of a log, and of what was built from its rows in a format."""
+    rows = out.parent / f"rows.{form}"
+    assert run("cat", source, "--raw", "--format", form, "-o", rows, *words).status == 0
+    built = run("build", rows, "-o", out)
+    assert (built.status, built.out) == (0, b""), built.err
+    return tuple(run("cat", log, "--raw", *words).out for log in (source, out))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_rows_of_a_broker_come_back(run: Here, tmp_path: Path, folder: str, form: str) -> None:
+    before, after = there_and_back(run, SEGMENTS / folder, form, tmp_path / folder)
+    assert before and after == before
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_control_records_come_back(run: Here, tmp_path: Path, folder: str, form: str) -> None:
+    before, after = there_and_back(run, SEGMENTS / folder, form, tmp_path / folder, "--control")
+    assert before and after == before
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_batches_of_a_broker_come_back(run: Here, tmp_path: Path, folder: str, form: str) -> None:
+    words = ("--control", "--columns", WIDE)
+    before, after = there_and_back(run, SEGMENTS / folder, form, tmp_path / folder, *words)
+    assert before and after == before
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_uncompressed_batches_come_back_byte_for_byte(run: Here, tmp_path: Path, form: str) -> None:
+    """A log as the builder writes one: shortest varints, no offsets beyond the last record, no empty batches."""
+    first = tmp_path / "first.log"
+    run("cat", SEGMENTS / "txn-0", "--control", "--columns", WIDE, "-o", tmp_path / "rows.jsonl")
+    assert run("build", tmp_path / "rows.jsonl", "--compression", "none", "-o", first).status == 0
+    rows, second = tmp_path / f"rows.{form}", tmp_path / "second.log"
+    run("cat", first, "--control", "--columns", WIDE, "--format", form, "-o", rows)
+    assert run("build", rows, "-o", second).status == 0
+    assert second.read_bytes() == first.read_bytes() and len(kafkarec.scan(first.read_bytes())) == 149
+
+
+def test_what_the_command_line_shows_of_a_legacy_log_comes_back(run: Here, tmp_path: Path) -> None:
+    """Magic 0 has no timestamps and no timestamp type; both are null, and null they come back."""
+    log = tmp_path / "old.log"
+    inner = [builders.message(magic=1, offset=n, key=None, value=b"v%d" % n) for n in range(3)]
+    log.write_bytes(
+        builders.message(magic=0, offset=0) + builders.message(magic=1, offset=1, timestamp=-1)
+        + builders.message(magic=1, offset=2, attributes=8) + builders.wrapper(inner, codec="gzip", offset=5)
+        + builders.good_batch(2, base_offset=6)
+    )  # fmt: skip
+    before, after = there_and_back(run, log, "json", tmp_path / "new.log")
+    assert after == before
+    table = kafkarec.scan((tmp_path / "new.log").read_bytes())
+    assert table.column("magic") == [0, 2, 2, 2]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_logs_come_back(run: Here, tmp_path: Path, seed: int) -> None:
+    log = tmp_path / "random.log"
+    log.write_bytes(b"".join(Maker(seed * 100 + part).plain_log() for part in range(1)))
+    for form in FORMATS:
+        for words in ((), ("--columns", WIDE)):
+            out = tmp_path / "new.log"
+            out.unlink(missing_ok=True)
+            before, after = there_and_back(run, log, form, out, *words)
+            assert before and after == before
+            (tmp_path / f"rows.{form}").unlink()
+
+
+BLOBS = st.none() | st.binary(max_size=12) | st.text(max_size=12).map(str.encode) | st.sampled_from(
+    [b"", b"\0", b"\xff", b'"', b'""', b"\r\n", b",", b"null", "\u2028\x85\ud7ff".encode(), b"\xed\xa0\x80"]
+)  # fmt: skip
+RECORDS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "key": BLOBS,
+            "value": BLOBS,
+            "headers": st.lists(st.tuples(st.text(max_size=5), BLOBS), max_size=3),
+            "timestamp": st.none() | st.integers(0, 2**63 - 1),
+        }
+    ),
+    min_size=1,
+    max_size=9,
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(records=RECORDS, gaps=st.randoms(use_true_random=False), form=st.sampled_from(FORMATS))
+def test_any_records_come_back(
+    run: Here, tmp_path: Path, records: list[dict[str, Any]], gaps: random.Random, form: str
+) -> None:
+    offset, rows = gaps.choice([0, 2**40]), []
+    for one in records:
+        rows.append((offset, one["timestamp"], one["key"], one["value"], one["headers"]))
+        offset += gaps.choice([1, 1, 7])
+    log, out = tmp_path / "any.log", tmp_path / "new.log"
+    log.write_bytes(encode(rows, compression=gaps.choice(["none", "zstd"])))
+    for path in (out, tmp_path / f"rows.{form}"):
+        path.unlink(missing_ok=True)
+    big = any(one["timestamp"] is not None and one["timestamp"] > 2**62 // 1000 for one in records)
+    if form in ("arrow", "parquet") and big:
+        form = "json"  # pyarrow's own limits on timestamps are not ours
+    before, after = there_and_back(run, log, form, out)
+    assert after == before
+
+
+@pytest.mark.parametrize("form", ["utf8", "json", "base64", "hex", "int32", "int64"])
+def test_keys_and_values_in_every_form(run: Here, tmp_path: Path, form: str) -> None:
+    log = tmp_path / "forms.log"
+    values = [b"text", b'{"a": 1.50, "a": [1e400]}', b"\0\0\0\5", b"\xff" * 8, b"", None, b"\xff", b"0", b'"s"']
+    log.write_bytes(encode([(n, n, value, value, []) for n, value in enumerate(values)]))
+    for shown in ("json", "csv"):
+        words = ("--key-as", form, "--value-as", form)
+        rows, out = tmp_path / f"rows.{shown}", tmp_path / f"{shown}.log"
+        assert run("cat", log, "--format", shown, *words, "-o", rows).status == 0
+        built = run("build", rows, *words, "-o", out)
+        assert built.status == 0, built.err
+        assert out.read_bytes() == log.read_bytes()
+
+
+def test_json_bytes_are_those_of_the_line(run: Here, tmp_path: Path) -> None:
+    lines = b'{"value": {"n":1.0, "n": 2 ,"big":123456789012345678901234567890}, "key":[1,  2]}\n'
+    lines += b'{"key":"k","value":null}\n'
+    (tmp_path / "in.jsonl").write_bytes(lines)
+    run("build", tmp_path / "in.jsonl", "--key-as", "json", "--value-as", "json", "-o", tmp_path / "a.log")
+    found = kafkarec.decode((tmp_path / "a.log").read_bytes())
+    assert found.column("value") == [b'{"n":1.0, "n": 2 ,"big":123456789012345678901234567890}', None]
+    assert found.column("key") == [b"[1,  2]", b'"k"']
+
+
+def test_what_a_row_does_not_say_has_a_default() -> None:
+    ran = own_process("build", stdin=b'{"key":"a"}\n\n{"value":"b","offset":5}\n{}\n')
+    assert ran.status == 0 and ran.err == ""
+    found = kafkarec.decode(ran.out)
+    assert found.column("offset") == [0, 5, 6] and found.column("timestamp") == [None, None, None]
+    assert found.column("key") == [b"a", None, None] and found.column("value") == [None, b"b", None]
+    assert found.column("headers") == [(), (), ()] and len(found.batches) == 1
+    assert found.batches[0]["partition_leader_epoch"] is None and found.batches[0]["producer_id"] is None
+
+
+def test_looser_rows_than_cat_writes() -> None:
+    rows = [
+        {"timestamp": "2026-01-31T12:00:00.250Z", "headers": {"a": "1", "b": None}},
+        {"timestamp": "2026-01-31", "headers": [["a", "1"], ["a", None]]},
+        {"timestampType": 0, "key_hex": "00ff", "value_base64": "AP8="},
+    ]
+    ran = own_process("build", "-", stdin="\ufeff".encode() + b"\r\n".join(json.dumps(row).encode() for row in rows))
+    found = kafkarec.decode(ran.out, timestamp_unit="int64")
+    assert found.column("timestamp") == [1769860800250, 1769817600000, None]
+    assert found.column("headers")[:2] == [(("a", b"1"), ("b", None)), (("a", b"1"), ("a", None))]
+    assert found.column("key")[2] == found.column("value")[2] == b"\x00\xff"
+
+
+def test_options_say_what_all_rows_have(run: Here, tmp_path: Path) -> None:
+    rows = tmp_path / "in.jsonl"
+    rows.write_bytes(b"".join(b'{"offset":%d,"value":"%s"}\n' % (n * 2, b"v" * 100) for n in range(20)))
+    words = "--base-offset 100 --batch-size 500 --compression zstd --level 7 --producer-id 9 --producer-epoch 2 "
+    words += "--base-sequence 2147483640 --transactional --leader-epoch 4 --timestamp 1700000000000"
+    words += " --timestamp-type log-append"
+    assert run("build", rows, "-o", tmp_path / "a.log", *words.split()).status == 0
+    found = kafkarec.decode((tmp_path / "a.log").read_bytes(), columns=["offset", "sequence", "timestamp_type"])
+    assert found.column("offset") == list(range(100, 120)) and set(found.column("timestamp_type")) == {1}
+    assert found.column("sequence") == [(2147483640 + n) % 2**31 for n in range(20)]
+    names = ("producer_id", "producer_epoch", "is_transactional", "partition_leader_epoch", "compression")
+    told = {tuple(batch[name] for name in names) for batch in found.batches}
+    assert told == {(9, 2, True, 4, "zstd")} and len(found.batches) > 2
+
+
+def test_batches_end_where_kafkas_builder_ends_them(run: Here, tmp_path: Path) -> None:
+    """Also where a block of the input ends in the middle of a batch."""
+    lines = ({"key": f"k{n}", "value": "v" * (n % 300), "timestamp": 10**12 + n * 31} for n in range(30_000))
+    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert run("build", tmp_path / "in.jsonl", "-o", tmp_path / "a.log").status == 0
+    rows = [(n, 10**12 + n * 31, b"k%d" % n, b"v" * (n % 300), []) for n in range(30_000)]
+    assert (tmp_path / "a.log").read_bytes() == encode(rows)
+    assert run("build", tmp_path / "in.jsonl", "-o", tmp_path / "b.log", "--compression", "lz4").status == 0
+    assert (tmp_path / "b.log").read_bytes() == encode(rows, compression="lz4")
