@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import tempfile
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from kafkarec.compaction import CleanerStats, cleaned
+from kafkarec.errors import KafkaRecordError
 from kafkarec.storage import Log, Segment
 from kafkarec.storage.folders import LocalFolder
 
@@ -83,20 +85,24 @@ def run(args: argparse.Namespace) -> int:
         "min_compaction_lag_ms": args.min_compaction_lag_ms, "max_decompressed_bytes": args.max_decompressed_bytes,
     }  # fmt: skip
     done: list[tuple[Log, str, list[CleanerStats]]] = []
-    with newlog.opened(args, args.paths, any(map(os.path.isdir, args.paths))) as out:
-        for log in logs:
-            place = log.topic, log.partition
-            out.begin(place, log.path, newlog.origin_of(log))
-            with ExitStack() as passes:
-                stats, source = [], log
-                for _ in range(args.passes - 1):
-                    source, found = _between(source, passes, wishes, args.output)
-                    stats.append(found)
-                cleaning = cleaned(source, **wishes)
-                for batches in cleaning:
-                    out.write(place, batches)
-            done.append((log, out.shown(place), [*stats, cleaning.stats]))
-        out.finish()
+    try:
+        with newlog.opened(args, args.paths, any(map(os.path.isdir, args.paths))) as out:
+            for log in logs:
+                place = log.topic, log.partition
+                out.begin(place, log.path, newlog.origin_of(log))
+                with ExitStack() as passes:
+                    stats, source = [], log
+                    for _ in range(args.passes - 1):
+                        source, found = _between(source, passes, wishes, args.output)
+                        stats.append(found)
+                    cleaning = cleaned(source, **wishes)
+                    for batches in cleaning:
+                        out.write(place, batches)
+                done.append((log, out.shown(place), [*stats, cleaning.stats]))
+            out.finish()
+    except KafkaRecordError as error:
+        rescue = f"kafkarec salvage {' '.join(map(shlex.quote, args.paths))} -o rescued"
+        return newlog.refused(error, args, f"{rescue} (leaves it out), then compact that")
     newlog.report(args.format, (_summary(*each) for each in done), (line for each in done for line in _lines(*each)))
     return FINE
 

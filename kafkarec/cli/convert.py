@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from kafkarec.conversion import LOSSES, Conversion, ConversionStats, LossError, converted
+from kafkarec.errors import KafkaRecordError
 from kafkarec.storage import Log
 
 from . import inputs, newlog, options
 from .options import WrongUse
-from .trouble import DAMAGED, Troubles, say
+from .trouble import DAMAGED, Troubles, command, say
 
 DESCRIPTION = """Writes a log anew with another codec, level, batch size or magic: offsets, timestamps, keys, values,
 headers, producers and transactions stay as they are. What already is as it should be is copied byte for byte. Down to
@@ -83,6 +84,8 @@ def run(args: argparse.Namespace) -> int:
             first = f"{file or 'standard input'} at byte {position} (up to offset {offset})"
             say(f"  {LOSSES[word]}: {count}, first in the batch in {first}")
         return DAMAGED
+    except KafkaRecordError as error:
+        return newlog.refused(error, args, command(args.argv, "--errors", "skip"))
     newlog.report(args.format, (_summary(*each) for each in done), (line for each in done for line in _lines(*each)))
     return troubles.finish()
 

@@ -29,6 +29,7 @@ from kafkarec.storage import Log, names
 
 from . import inputs, options, output
 from .options import CouldNot, WrongUse
+from .trouble import DAMAGED, command, exit_status, say
 
 STANDARD_OUTPUT = "-"
 CODECS = tuple(codec.name.lower() for codec in Compression)
@@ -175,6 +176,19 @@ class FileLog(OneLog):
 
     def finish(self) -> None:
         self._sink.flush()
+
+
+def refused(error: KafkaRecordError, args: argparse.Namespace, way: str) -> int:
+    """Says what ended the work and how to go on; gives the exit status. Files and folders did not appear."""
+    if error.reason is None:
+        say(str(error))
+        return DAMAGED
+    if error.reason == "limit_exceeded":
+        larger = f"{max(8 * args.max_decompressed_bytes, 1 << 30) >> 20}m"
+        way = command(args.argv, "--max-decompressed-bytes", larger)
+    done = "everything in front of it" if args.output in (None, STANDARD_OUTPUT) else "nothing"
+    say(f"{error} [{error.reason}]; {done} is written. Go on with: {way}")
+    return exit_status(error.reason)
 
 
 def origin_of(log: Log) -> Origin:
