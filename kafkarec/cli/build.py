@@ -18,11 +18,11 @@ batches on standard output, or a partition folder with its indexes, which a brok
 base_offset, producer_id, producer_epoch, sequence, is_transactional, is_control, partition_leader_epoch, magic and
 compression the batches come back as they were."""
 EXAMPLES = """examples:
-  kafkarec build orders.jsonl -o orders-0/               a partition folder, indexes and all
+  kafkarec build orders.jsonl -o orders-0              a partition folder, indexes and all
   kafkarec build orders.jsonl -o orders.log --compression zstd
-  kafkarec cat orders-0 | kafkarec build -o copy/orders-0/
   kafkarec build rows.parquet --columns key,value --value-as json -o new.log
-  echo '{"key": "a", "value": "1"}' | kafkarec build | kafkarec cat -
+  kafkarec build rows.csv -o copies/                   copies/TOPIC-PARTITION for each partition in the rows
+  kafkarec build --base-offset 100 | kafkarec cat -    from standard input, to standard output
 
 exit status: 0 fine, 1 a row does not fit (nothing is written without --errors skip), 2 wrong use, 3 could not"""
 

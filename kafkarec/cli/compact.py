@@ -28,7 +28,7 @@ as well."""
 EXAMPLES = """examples:
   kafkarec compact /kafka-logs/users-0 -o new/            one partition: new/users-0
   kafkarec compact users-0 -o new/ --passes 2 --delete-retention-ms 0        no tombstones either
-  kafkarec compact users-0 -o - | kafkarec convert - -o small.log --compression zstd --batch-size 1m"""
+  kafkarec compact users-0 | kafkarec convert - -o small.log --compression zstd --batch-size 1m"""
 
 _PASSES = 10
 # Why records went: a field of CleanerStats, what it is called.

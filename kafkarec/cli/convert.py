@@ -22,7 +22,7 @@ EXAMPLES = """examples:
   kafkarec convert orders-0 -o new/ --compression zstd --level 19 --batch-size 1m
   kafkarec convert old.log -o new.log                       magic 0 and 1 up to 2, which Kafka 4 wants
   kafkarec convert orders-0 -o down/ --magic 1 --on-loss raise
-  kafkarec convert - -o - --compression none < packed.log | kafkarec cat -
+  kafkarec convert packed.log --compression none | kafkarec cat -
 
 exit status: 0 fine, 1 damage (or a loss with --on-loss raise), 2 wrong use, 3 could not"""
 
