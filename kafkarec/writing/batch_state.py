@@ -17,13 +17,11 @@ from kafkarec.writing.fields import (
     Headers,
     Timestamp,
     checked_magic,
-    codec_of,
     content,
     fitting,
     header_pair,
     single,
     timestamp_of,
-    timestamp_type_of,
     wrapped,
 )
 from kafkarec.writing.header import BatchHeader
@@ -72,11 +70,11 @@ class BatchState:
         topic: str | None = None,
     ) -> None:
         self._magic = checked_magic(magic)
-        self._codec = codec_of(compression)
+        self._codec = int(Compression.of(compression))
         self._level = checked_level(self._codec, level)
         if timestamp_type is None and magic > 0:
             raise ValueError(f"magic {magic} needs a timestamp type")
-        self._appends_time = timestamp_type is not None and timestamp_type_of(timestamp_type) == 1
+        self._appends_time = timestamp_type is not None and TimestampType.of(timestamp_type) == 1
         if magic < 2:
             _refuse_in_legacy(magic, self._codec, is_transactional, is_control, delete_horizon_ms)
         _load(self._codec)

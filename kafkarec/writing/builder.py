@@ -26,7 +26,6 @@ from kafkarec.writing.fields import (
     fitting,
     single,
     timestamp_of,
-    timestamp_type_of,
 )
 from kafkarec.writing.header import BatchHeader
 from kafkarec.writing.ratio import ESTIMATOR
@@ -223,7 +222,7 @@ def write_empty_header(
     """
     if checked_magic(magic) < 2:
         raise ValueError(f"there are no empty batches of magic {magic}")
-    append_time = timestamp_type_of(timestamp_type)
+    append_time = int(TimestampType.of(timestamp_type))
     fitting("distance from the base offset to the last", last_offset - base_offset, 32)
     return sheet_of([]).write(
         BatchHeader(

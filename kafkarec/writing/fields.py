@@ -17,7 +17,6 @@ from operator import index
 from struct import Struct
 from typing import Any
 
-from kafkarec.codecs import CODECS
 from kafkarec.enums import Compression, TimestampType
 
 MAX_SIZE = 2**31 - 1
@@ -98,22 +97,9 @@ def checked_magic(magic: int) -> int:
 
 def codec_of(compression: Compression | str | int) -> int:
     """The codec id of a name or member; ValueError lists the names."""
-    if isinstance(compression, str):
-        member = Compression.__members__.get(compression.upper())
-    else:
-        member = next((codec for codec in Compression if codec == compression), None)
-    if member is None or isinstance(compression, bool):
-        raise ValueError(f"compression {compression!r}: one of {', '.join(codec.name for codec in CODECS)}")
-    return int(member)
+    return int(Compression.of(compression))
 
 
 def timestamp_type_of(value: TimestampType | str | int) -> int:
     """0 create time, 1 log append time; ValueError lists the names."""
-    if isinstance(value, str):
-        member = TimestampType.__members__.get(value.upper().removesuffix("_TIME") + "_TIME")
-    else:
-        member = next((kind for kind in TimestampType if kind == value), None)
-    if member is None or isinstance(value, bool):
-        names = ", ".join(name.lower() for name in TimestampType.__members__)
-        raise ValueError(f"timestamp type {value!r}: one of {names}")
-    return int(member)
+    return int(TimestampType.of(value))

@@ -12,7 +12,7 @@ import threading
 
 from kafkarec.codecs import CODECS
 from kafkarec.enums import Compression
-from kafkarec.writing.fields import codec_of, single
+from kafkarec.writing.fields import single
 
 IMPROVING_STEP = single(0.005)
 DETERIORATE_STEP = single(0.05)
@@ -28,13 +28,13 @@ class CompressionRatioEstimator:
 
     def estimation(self, topic: str, compression: Compression | str) -> float:
         """The ratio to expect of the topic's next batch."""
-        codec = codec_of(compression)
+        codec = Compression.of(compression)
         with self._lock:
             return self._of(topic)[codec]
 
     def update_estimation(self, topic: str, compression: Compression | str, observed: float) -> float:
         """Moves the ratio one step to what a batch has shown; returns it."""
-        codec = codec_of(compression)
+        codec = Compression.of(compression)
         observed = single(observed)
         with self._lock:
             ratios = self._of(topic)
@@ -47,7 +47,7 @@ class CompressionRatioEstimator:
 
     def set_estimation(self, topic: str, compression: Compression | str, ratio: float) -> None:
         """Sets the ratio by hand."""
-        codec = codec_of(compression)
+        codec = Compression.of(compression)
         with self._lock:
             self._of(topic)[codec] = single(ratio)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from kafkarec._press import record_size
 from kafkarec.enums import Compression
-from kafkarec.writing.fields import MAX_SIZE, Headers, checked_magic, codec_of, wrapped
+from kafkarec.writing.fields import MAX_SIZE, Headers, checked_magic, wrapped
 
 LOG_OVERHEAD = 12
 BATCH_OVERHEAD = 61
@@ -44,7 +44,7 @@ def estimate_size(
     AbstractRecords.estimateSizeInBytes.
     """
     checked_magic(magic)
-    codec = codec_of(compression)
+    codec = Compression.of(compression)
     size = 0
     base_timestamp = 0
     for index, (offset, timestamp, key, value, headers) in enumerate(map(_fields, records)):
@@ -72,7 +72,7 @@ def estimate_size_upper_bound(
     (AbstractRecords.estimateSizeInBytesUpperBound).
     """
     checked_magic(magic)
-    codec = codec_of(compression)
+    codec = Compression.of(compression)
     header = batch_header_size(magic, codec)
     if magic < 2:
         # of the two messages that a wrapper and its record are, Kafka counts the 12 bytes in front once

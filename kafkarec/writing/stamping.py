@@ -20,7 +20,7 @@ from crc32c import crc32c
 from kafkarec._core import checksums_of
 from kafkarec.enums import TimestampType
 from kafkarec.faults import error
-from kafkarec.writing.fields import MAX_SIZE, fitting, timestamp_type_of, wrapped
+from kafkarec.writing.fields import MAX_SIZE, fitting, wrapped
 from kafkarec.writing.sizes import LOG_OVERHEAD
 
 _INT64, _INT32, _INT16, _UINT32 = Struct(">q"), Struct(">i"), Struct(">h"), Struct(">I")
@@ -151,7 +151,7 @@ def _time_changes(
     old_timestamp = batch.get(_INT64, timestamp_at)
     new_type = old_type
     if timestamp_type is not None:
-        new_type = _APPEND_TIME_FLAG * timestamp_type_of(timestamp_type)
+        new_type = _APPEND_TIME_FLAG * TimestampType.of(timestamp_type)
     timestamp = old_timestamp if max_timestamp is None else fitting("max timestamp", max_timestamp, 64)
     if (new_type, timestamp) == (old_type, old_timestamp):
         return []
