@@ -12,9 +12,11 @@ import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from .._core import Source
+from ..errors import KafkaRecordError
 from ..passes import Part, read_part, read_pieces, scan_pieces
 from ..records import BatchTable, RecordBatch
 from ..request import Request, request
@@ -34,7 +36,11 @@ class Segment(Readable):
     .base_offset              what the name tells; None: unknown
     .size                     bytes, when it was opened first
     .followed                 a later segment of the same log exists: nothing may be missing at this one's end
+    .begin, .end              the bytes that are read, see `between`; the whole file otherwise (0, None)
     """
+
+    begin: int = 0
+    end: int | None = None
 
     def __init__(
         self,
@@ -146,16 +152,59 @@ class Segment(Readable):
 
     def part(self, asked: Request, wanted: Range, threads: int) -> Part:
         with self.opened() as source:
-            return read_part(self.named(asked), source, ranges.start_position(self, wanted), threads=threads)
+            return read_part(self.named(asked), source, self._start(wanted), self.end, threads)
 
     def parts(self, asked: Request, wanted: Range) -> Generator[Part]:
         with self.opened() as source:
-            yield from read_pieces(self.named(asked), source, ranges.start_position(self, wanted))
+            yield from read_pieces(self.named(asked), source, self._start(wanted), self.end)
 
     def headers(self, asked: Request, wanted: Range = EVERYTHING) -> Iterator[BatchTable]:
         ranged = asked._replace(options=replace(asked.options, offsets=wanted.offsets))
         with self.opened() as source:
-            yield from scan_pieces(self.named(ranged), source, ranges.start_position(self, wanted))
+            yield from scan_pieces(self.named(ranged), source, self._start(wanted), self.end)
+
+    def _start(self, wanted: Range) -> int:
+        return max(self.begin, ranges.start_position(self, wanted))
+
+    def between(self, begin: int, end: int) -> Segment:
+        """This segment from byte `begin` to byte `end` alone, both batch borders (0, or the file's end): what one task
+        of several reads. Positions stay those of the file; see `splits`."""
+        if not 0 <= begin <= end <= self.size:
+            raise ValueError(f"bytes {begin} to {end} of a file of {self.size}")
+        part = Segment(
+            self.path, self.name, folder=self._folder, source=self._given, topic=self.topic, partition=self.partition,
+            size=self.size, followed=self.followed or end < self.size, mapped=self._mapped,
+        )  # fmt: skip
+        part.begin, part.end = begin, end
+        return part
+
+    def splits(self, max_bytes: int) -> list[tuple[int, int]]:
+        """Bytes [begin, end) of about `max_bytes` each, one behind the other, cut between two batches that are whole
+        and whose offsets rise.
+
+        Reads the headers of the file, and the two batches at each cut: nobody then goes on behind damage from one part
+        into the next, so the parts' records and damage are those of the file.
+        """
+        if max_bytes < 1:
+            raise ValueError(f"max_bytes {max_bytes}: 1 or more")
+        borders, before, next_offset = [self.begin], self.begin, 0
+        for table in self.headers(request(errors="skip")):
+            facts = (table.column(name) for name in ("position", "size_in_bytes", "last_offset", "next_offset"))
+            for position, size, last, following in zip(*facts, strict=True):
+                if position - borders[-1] >= max_bytes and next_offset <= last:
+                    if self._whole(before, position, position + size):
+                        borders.append(position)
+                before, next_offset = position, following
+        end = self.size if self.end is None else self.end
+        return [*pairwise(borders), (borders[-1], end)]
+
+    def _whole(self, *borders: int) -> bool:
+        """Whether there is exactly one good batch between each two neighbours of `borders`."""
+        try:
+            parts = [self.between(*ends).part(request(columns=[]), EVERYTHING, 1) for ends in pairwise(borders)]
+        except KafkaRecordError:
+            return False
+        return all(sum(map(len, part.tables)) == 1 and not part.remaining for part in parts)
 
     def record_batches(self, asked: Request, wanted: Range = EVERYTHING) -> Iterator[RecordBatch]:
         one = self.named(asked._replace(skip=False))
