@@ -44,7 +44,7 @@ def _borders_of_batches(decoded: Decoded, start: int, stop: int, limit: int) -> 
     size, base_offset, base_timestamp = limit + 1, 0, 0
     for row, (content, offset, timestamp) in enumerate(zip(contents, offsets, timestamps, strict=True), start):
         offset_delta, timestamp_delta = offset - base_offset, timestamp - base_timestamp
-        body = content + (1 if offset_delta < 64 else varint_size(offset_delta))
+        body = content + (1 if offset_delta < 64 else 2 if offset_delta < 8192 else varint_size(offset_delta))
         body += 1 if -64 <= timestamp_delta < 64 else varint_size(timestamp_delta)
         more = body + (1 if body < 64 else 2 if body < 8192 else varint_size(body))
         if size + more > limit:

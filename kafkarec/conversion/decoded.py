@@ -12,13 +12,10 @@ from .._core import Chunk, Source
 from ..passes import as_columns, read_part
 from ..request import request
 from ..writing.sheets import sheet_of
-from .units import Unit, rows_by_batch
+from .units import Unit
 from .varints import all_sized, varint_size
 
 INT32_MAX = 2**31 - 1
-WIDEST = 2**30 - 1
-"""Offsets that a batch may span and still be put together with others: of two such, the delta fits."""
-
 _COLUMNS = ("offset", "timestamp", "key", "value", "headers")
 _KEY, _VALUE, _HEADERS = (_COLUMNS.index(name) for name in ("key", "value", "headers"))
 
@@ -38,7 +35,7 @@ class Decoded:
         part = read_part(asked, Source(units[0].raw if len(units) == 1 else b"".join(unit.raw for unit in units)))
         self.units = units
         self.columns = as_columns(asked, part)
-        self.bounds = [0, *accumulate(rows_by_batch(part))]
+        self.bounds = [0, *accumulate(unit.rows for unit in units)]
         self.offsets: list[int] = self.columns.column("offset")
         stamps: list[int | None] = self.columns.column("timestamp")
         self.timestamps = [-1 if stamp is None else stamp for stamp in stamps]

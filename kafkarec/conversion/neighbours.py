@@ -7,9 +7,9 @@ records never come here (Target.shape gives them no limit).
 
 from __future__ import annotations
 
-from .decoded import WIDEST, Decoded
+from .decoded import Decoded
 from .target import Shape
-from .units import Unit
+from .units import WIDEST, Unit
 
 LOG_APPEND = 1
 _SEQUENCES = 2**31

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from itertools import compress
 from operator import lt
 from struct import Struct
 from typing import NamedTuple
@@ -99,8 +100,12 @@ def planned(group: Group, shape: Shape, target: Target) -> Plan | None:
     if shape.magic == 2:
         return Plan(_batch_header(group, shape, target), group.stop - group.start)
     keep = _keep(group, shape, target)
-    rows = [group.start + row for row, kept in enumerate(keep) if kept] if keep else range(group.start, group.stop)
-    return Plan(_wrapper_header(group, rows, shape, target), len(rows), keep) if rows else None
+    offsets, timestamps = (
+        column[group.start : group.stop] for column in (group.decoded.offsets, group.decoded.timestamps)
+    )
+    if keep:
+        offsets, timestamps = list(compress(offsets, keep)), list(compress(timestamps, keep))
+    return Plan(_wrapper_header(group, offsets, timestamps, shape, target), len(offsets), keep) if offsets else None
 
 
 def _keep(group: Group, shape: Shape, target: Target) -> bytes | None:
@@ -129,12 +134,13 @@ def _stamp(group: Group, shape: Shape) -> tuple[int, int]:
     return (LOG_APPEND, time) if holds else (0, -1)
 
 
-def _wrapper_header(group: Group, rows: range | list[int], shape: Shape, target: Target) -> BatchHeader:
+def _wrapper_header(
+    group: Group, offsets: list[int], timestamps: list[int], shape: Shape, target: Target
+) -> BatchHeader:
     """As RecordsUtil.convertRecordBatch asks the builder for it, and with what the builder refuses."""
-    decoded, unit = group.decoded, group.decoded.units[group.first]
-    offsets = [decoded.offsets[row] for row in rows]
+    unit = group.decoded.units[group.first]
     timestamp_type, time = _stamp(group, shape)
-    earliest = min(time, min(decoded.timestamps[row] for row in rows))
+    earliest = min(time, min(timestamps))
     base = offsets[0]
     if not all(map(lt, offsets, offsets[1:])):
         raise refusals.not_convertible(unit, "its offsets do not increase from record to record")
@@ -190,14 +196,15 @@ def count_losses(group: Group, plan: Plan, shape: Shape, stats: ConversionStats)
     """What magic 0 and 1 have no place for, of the rows that are written and of the units that end with them."""
     decoded = group.decoded
     place = decoded.units[group.first].place
-    rows = range(group.start, group.stop)
-    chosen = [row for row, kept in zip(rows, plan.keep, strict=True) if kept] if plan.keep else rows
-    counts = decoded.header_counts
-    headers = [counts[row] for row in chosen if counts[row]]
-    stats.lose("headers", sum(headers), place)
-    stats.lose("records_with_headers", len(headers), place)
+    counts, timestamps = (
+        column[group.start : group.stop] for column in (decoded.header_counts, decoded.timestamps)
+    )
+    if plan.keep:
+        counts, timestamps = list(compress(counts, plan.keep)), list(compress(timestamps, plan.keep))
+    stats.lose("headers", sum(counts), place)
+    stats.lose("records_with_headers", len(counts) - counts.count(0), place)
     if shape.magic == 0:
-        stats.lose("timestamps", sum(1 for row in chosen if decoded.timestamps[row] != -1), place)
+        stats.lose("timestamps", len(timestamps) - timestamps.count(-1), place)
     for number in group.ended():
         unit = decoded.units[number]
         count_header_losses(unit, shape, stats)

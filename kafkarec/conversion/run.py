@@ -54,7 +54,7 @@ class Conversion(Iterator[bytes]):
 
     def _pass(self) -> Generator[bytes]:
         for unit in self._units:
-            self.stats.batches_in += 1
+            self.stats.batches_in += unit.messages
             self.stats.records_in += unit.rows
             self.stats.bytes_in += unit.size_in_bytes
             shape = self._target.shape(unit)
@@ -62,21 +62,26 @@ class Conversion(Iterator[bytes]):
                 yield from self._flush()
             if self._is_left_out(unit, shape):
                 continue
-            if shape.limit is None:
-                yield from self._alone(unit, shape)
+            if shape.limit is None and self._is_as_cut(unit, shape):
+                yield from self._flush()
+                yield from self._as_cut(unit, shape)
                 continue
             self._run.append(unit)
             self._shape = shape
             self._added += unit.size_in_bytes
-            if self._added > max(_RUN_BYTES, 4 * shape.limit):
+            if self._added > max(_RUN_BYTES, 4 * (shape.limit or 0)):
                 yield from self._flush(final=False)
         yield from self._flush()
 
     def _goes_on(self, unit: Unit, shape: Shape) -> bool:
-        """Whether it may be put together with the run so far."""
+        """Whether it may be put together with the run so far; without a limit a run is only decoded together."""
         if not self._run or shape != self._shape:
             return False
-        return may_follow(self._run[0], self._run[-1], unit, shape)
+        return shape.limit is None or may_follow(self._run[0], self._run[-1], unit, shape)
+
+    def _is_as_cut(self, unit: Unit, shape: Shape) -> bool:
+        """Whether the whole batch needs no desk: a copy, or another codec around the same payload."""
+        return unit.magic == shape.magic and (unit.magic == 2 or self._target.keeps(unit, shape.magic, shape.codec))
 
     def _is_left_out(self, unit: Unit, shape: Shape) -> bool:
         """In the order of RecordsUtil.downConvert: control batches, then zstd, then batches without records."""
@@ -99,18 +104,11 @@ class Conversion(Iterator[bytes]):
             raise refusal
         self._refused.append(refusals.as_damage(unit, refusal))
 
-    def _alone(self, unit: Unit, shape: Shape) -> Iterator[bytes]:
-        """A batch that stays as it is cut."""
-        if unit.magic == shape.magic and (unit.magic == 2 or self._target.keeps(unit, shape.magic, shape.codec)):
-            yield from self._as_cut(unit, shape)
-        else:
-            yield from self._group(Group(Decoded([unit], self._limit), 0, unit.rows), shape)
-
     def _as_cut(self, unit: Unit, shape: Shape) -> Iterator[bytes]:
         """The same bytes, or the same records in another codec."""
         if self._target.keeps(unit, shape.magic, shape.codec):
-            self.stats.batches_copied += 1
-            yield self._out(bytes(unit.raw), 1, unit.rows)
+            self.stats.batches_copied += unit.messages
+            yield self._out(bytes(unit.raw), unit.messages, unit.rows)
         elif self._writes:
             try:
                 data = recoded(unit, shape.codec, self._target.level, self._limit)
@@ -122,7 +120,7 @@ class Conversion(Iterator[bytes]):
     def _group(self, group: Group, shape: Shape) -> Iterator[bytes]:
         """Rows as one batch; where they are all those of one batch already, that one."""
         unit, first = group.whole, group.decoded.units[group.first]
-        if unit and unit.magic == shape.magic and (unit.magic == 2 or self._target.keeps(unit, *shape[:2])):
+        if unit and self._is_as_cut(unit, shape):
             yield from self._as_cut(unit, shape)
             return
         try:
@@ -152,16 +150,15 @@ class Conversion(Iterator[bytes]):
         if not run:
             return
         decoded = Decoded(run, self._limit)
-        stretches = list(_stretches(decoded, shape))
-        for start, stop, regular in stretches:
+        for start, stop, regular in _stretches(decoded, shape):
             first, last = max(decoded.bounds[start], done), decoded.bounds[stop]
-            if not regular:
-                yield from self._alone(run[start], shape)
-                continue
-            rows = borders(decoded, first, last, shape.magic, shape.limit or 0)
-            if not final and stop == len(run):
-                self._keep_open(decoded, rows.pop(-2))
-                rows.pop()
+            if shape.limit is None or not regular:
+                rows = decoded.bounds[start : stop + 1]
+            else:
+                rows = borders(decoded, first, last, shape.magic, shape.limit)
+                if not final and stop == len(run):
+                    self._keep_open(decoded, rows.pop(-2))
+                    rows.pop()
             for begin, end in pairwise(rows):
                 yield from self._group(Group(decoded, begin, end), shape)
 
@@ -176,6 +173,9 @@ def _stretches(decoded: Decoded, shape: Shape) -> Iterator[tuple[int, int, bool]
     """Units [start, stop) that can be cut as one, and single ones that cannot be cut."""
     start = 0
     count = len(decoded.units)
+    if shape.limit is None:
+        yield start, count, False
+        return
     for number in range(count):
         regular = is_regular(decoded, number, shape)
         row = decoded.bounds[number]

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from .. import codecs
 from ..enums import Compression
-from ..writing.fields import codec_of
 from .units import Unit
 
 ZSTD = Compression.ZSTD.value
@@ -66,7 +65,7 @@ def target(magic: Any, compression: Any, level: Any, batch_size: Any, first_offs
     """ValueError or TypeError for what makes no sense."""
     if magic not in (0, 1, 2, None) or isinstance(magic, bool):
         raise ValueError(f"magic {magic!r}: 0, 1, 2, or None for that of each batch")
-    codec = None if compression is None else codec_of(compression)
+    codec = None if compression is None else int(Compression.of(compression))
     if codec is None and level is not None:
         raise ValueError("a level needs compression=, the codec that it is a level of")
     if codec is not None:

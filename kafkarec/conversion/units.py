@@ -7,6 +7,7 @@ whose new checksum is right.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from .._core import Source
@@ -18,14 +19,19 @@ from ..request import request
 from ..storage.ranges import EVERYTHING
 from ..storage.readable import Readable
 
+WIDEST = 2**30 - 1
+"""Offsets that a batch may span and still be put together with others: of two such, the delta fits."""
+
 _Raw = Callable[[int, int], memoryview] | memoryview
 """The input's bytes: all of them, or what gives `size` of them from `position` on."""
 
 
 class Unit(NamedTuple):
-    """One batch (magic 2) or outer message (magic 0 and 1): its header as BatchTable has it, its bytes.
+    """One batch (magic 2) or wrapper: its header as BatchTable has it, its bytes. Or plain messages (magic 0, 1) that
+    could be one batch: the header is the first one's, the last offset the last one's.
 
-    rows: records in it, control records too; file: None when it is no file's
+    rows: records in it, control records too; messages: how many batches or outer messages it is
+    file: None when it is no file's
     """
 
     position: int
@@ -46,6 +52,7 @@ class Unit(NamedTuple):
     rows: int
     raw: memoryview
     file: str | None
+    messages: int = 1
 
     @property
     def codec(self) -> int:
@@ -58,7 +65,6 @@ class Unit(NamedTuple):
 
 
 _HEADER = Unit._fields[: Unit._fields.index("rows")]
-_SIZE = _HEADER.index("size_in_bytes")
 
 
 class Units:
@@ -109,10 +115,34 @@ class Units:
         self.remaining += part.remaining
         table = BatchTable.of(part.tables)
         columns = [table.column(name) for name in _HEADER]
-        for rows, header in zip(rows_by_batch(part), zip(*columns, strict=True), strict=True):
-            position, size = header[0], header[_SIZE]
+        nothing = memoryview(b"")
+        units = map(Unit._make, zip(*columns, rows_by_batch(part), repeat(nothing), repeat(file), repeat(1)))
+        for unit in _gathered(units) if min(table.column("magic"), default=2) < 2 else units:
+            position, size = unit.position, unit.size_in_bytes
             content = raw[position : position + size] if isinstance(raw, memoryview) else raw(position, size)
-            yield Unit._make((*header, rows, content, file))
+            yield unit._replace(raw=content)
+
+
+def _gathered(units: Iterable[Unit]) -> Iterator[Unit]:
+    """Plain messages side by side as one: there may be millions of them."""
+    first: Unit | None = None
+    last, size, count = 0, 0, 0
+    for unit in units:
+        plain = unit.magic < 2 and not unit.attributes & 7 and (unit.max_timestamp or 0) >= 0
+        if (
+            first and plain and unit.magic == first.magic and unit.timestamp_type == first.timestamp_type
+            and unit.position == first.position + size and last < unit.last_offset <= first.last_offset + WIDEST
+            and (not unit.timestamp_type or unit.max_timestamp == first.max_timestamp)
+        ):  # fmt: skip
+            last, size, count = unit.last_offset, size + unit.size_in_bytes, count + 1
+            continue
+        if first:
+            yield first._replace(last_offset=last, size_in_bytes=size, rows=count, messages=count)
+        first, last, size, count = (unit, unit.last_offset, unit.size_in_bytes, 1) if plain else (None, 0, 0, 0)
+        if not plain:
+            yield unit
+    if first:
+        yield first._replace(last_offset=last, size_in_bytes=size, rows=count, messages=count)
 
 
 def _reader_of(segment: Any) -> Callable[[int, int], memoryview]:
