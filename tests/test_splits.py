@@ -36,7 +36,8 @@ def test_parts_are_the_whole(path: Path) -> None:
     assert isinstance(segment, kafkarec.Segment)
     assert compare(segment, 1 << 30) == 1
     counts = [compare(segment, size) for size in (4000, 300, 1)]
-    assert counts == sorted(counts) and counts[-1] > 1
+    assert counts == sorted(counts)
+    assert counts[-1] > 1 or len(segment.scan()) == 1
 
 
 @pytest.mark.parametrize("seed", range(12))
