@@ -4,10 +4,10 @@ units      the batches of the input, validated      target      what each one is
 neighbours which of them may become one             decoded     their records
 cutting    where a batch of a given size ends       rewriting   a batch's new bytes
 refusals   what cannot be converted                 stats       what was done, what is lost
-run        one pass                                 convert     convert(), converted()
+run        one pass                                 converting  convert(), converted()
 """
 
-from .convert import Converted, convert, converted
+from .converting import Converted, convert, converted
 from .run import Conversion
 from .stats import LOSSES, ConversionStats, LossError
 
