@@ -36,6 +36,7 @@ public final class Oracle {
         Map.entry("consume", Served::consume),
         Map.entry("text", Oracle::text),
         Map.entry("build", Builder::script),
+        Map.entry("encoded", Encoded::main),
         Map.entry("estimates", Builder::estimates),
         Map.entry("pack", Builder::pack),
         Map.entry("unpack", Builder::unpack),
