@@ -59,6 +59,9 @@ def test_estimates() -> None:
         packed = estimate_size(plain, magic=magic, compression="zstd")
         assert packed == max(1024, len(made.build()) // 2)
     assert estimate_size([]) == 0 and estimate_size([], compression="gzip") == 1024
+    for record in ({"key": b"k"}, (0, 1), None):
+        with pytest.raises(TypeError, match="see encode for columns"):
+            estimate_size([record])
     far = [(2**20 + n, 0, None, None, None) for n in range(2)]
     assert [estimate_size(far, base_offset=base) for base in (None, 2**20, 0)] == [75, 75, 81]
     assert estimate_size([(0, None, b"x" * 300_000, None, ())], compression="lz4") == 65_536

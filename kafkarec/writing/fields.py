@@ -25,6 +25,7 @@ Headers = Iterable[tuple[str | bytes, bytes | None]]
 Timestamp = int | datetime | None
 
 _EPOCH, _MS = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
+_HALVES = {bits: 1 << (bits - 1) for bits in (16, 32, 64)}
 _single = Struct("<f")
 
 
@@ -36,28 +37,31 @@ def single(number: float) -> float:
 
 def wrapped(number: int, bits: int) -> int:
     """`number` as Java's int or long holds it: deltas wrap around, and back when they are read."""
-    half = 1 << (bits - 1)
-    return (number + half) % (1 << bits) - half
+    half = _HALVES[bits]
+    return number if -half <= number < half else (number + half) % (2 * half) - half
 
 
 def fitting(name: str, value: Any, bits: int) -> int:
-    """An integer that fits a signed field of `bits`."""
+    """An integer that fits a signed field of `bits`: 16, 32 or 64."""
     try:
         number = index(value)
     except TypeError:
         raise TypeError(f"{name}: an int, not {type(value).__name__}") from None
-    if not -1 << (bits - 1) <= number < 1 << (bits - 1):
-        raise ValueError(f"{name} {number} does not fit {bits} bits")
-    return number
+    half = _HALVES[bits]
+    if -half <= number < half:
+        return number
+    raise ValueError(f"{name} {number} does not fit {bits} bits")
 
 
 def timestamp_of(value: Timestamp) -> int:
     """A record's timestamp in ms; -1 for none."""
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise ValueError("a timestamp without a time zone: use an aware datetime or ms")
-        return (value - _EPOCH) // _MS
-    return -1 if value is None else fitting("timestamp", value, 64)
+    if value is None:
+        return -1
+    if not isinstance(value, datetime):
+        return fitting("timestamp", value, 64)
+    if value.tzinfo is None:
+        raise ValueError("a timestamp without a time zone: use an aware datetime or ms")
+    return (value - _EPOCH) // _MS
 
 
 def content(name: str, data: Any) -> bytes | None:

@@ -13,7 +13,8 @@ from typing import Any
 
 from kafkarec._press import record_size
 from kafkarec.enums import Compression
-from kafkarec.writing.fields import MAX_SIZE, Headers, checked_magic, wrapped
+from kafkarec.records import Record
+from kafkarec.writing.fields import MAX_SIZE, Headers, checked_magic, timestamp_of, wrapped
 
 LOG_OVERHEAD = 12
 BATCH_OVERHEAD = 61
@@ -37,7 +38,7 @@ def estimate_size(
 ) -> int:
     """Bytes that `records` will take as one batch or message set: exact without a codec, a rough guess with one.
 
-    records: (offset, timestamp_ms, key, value, headers) tuples, or Records
+    records: (offset, timestamp_ms, key, value, headers) tuples, or Records; RecordColumns give them when iterated
     base_offset: what magic 2 counts the offsets from; None counts the records instead: 0, 1, 2, ...
 
     With a codec: half the size, 1 KiB at least, 64 KiB at most. No records: 0. The numbers are those of
@@ -84,12 +85,13 @@ def estimate_size_upper_bound(
 
 def _fields(record: Any) -> Sequence[Any]:
     """The five fields, in the order of the tuples."""
-    if isinstance(record, tuple):
-        offset, timestamp, key, value, headers = record
+    if isinstance(record, Record):
+        fields: Sequence[Any] = (record.offset, record.timestamp, record.key, record.value, record.headers)
+    elif isinstance(record, tuple) and len(record) == 5:
+        fields = record
     else:
-        offset, timestamp, key, value = record.offset, record.timestamp, record.key, record.value
-        headers = record.headers
-    return offset, -1 if timestamp is None else timestamp, key, value, headers or ()
+        raise TypeError("a Record or (offset, timestamp, key, value, headers) is needed; see encode for columns")
+    return fields[0], timestamp_of(fields[1]), *fields[2:4], fields[4] or ()
 
 
 def _varint_size(number: int) -> int:
