@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from crc32c import crc32c
 
 from kafkarec import faults, reader
-from kafkarec.errors import InvalidRecordError
+from kafkarec.errors import KafkaRecordError
 from kafkarec.indexes.walk import CHECKED_FROM
 from kafkarec.indexes.walk import COLUMNS as WALKED
 from kafkarec.producers import Marker, ProducerStates, read_marker
@@ -158,15 +158,7 @@ def _check_producer(
     """open_now: of producers seen in this append, whether they have a transaction open"""
     producer_id, position = row["producer_id"], row["position"]
     if row["is_control"]:
-        marker = read_marker(bytes(view[position : position + row["size_in_bytes"]]))
-        if marker is None and row["record_count"]:
-            fault = {"position": position, "base_offset": row["base_offset"]}
-            detail = "a control batch with a producer ends a transaction: ABORT or COMMIT"
-            raise InvalidRecordError(
-                faults.sentence("control_record_invalid", fault | {"detail": detail}),
-                reason="control_record_invalid", **fault,
-            )  # fmt: skip
-        markers[position] = marker
+        marker = markers[position] = _marker(view, row)
         if marker is not None:
             open_now[producer_id] = False
         return
@@ -178,6 +170,19 @@ def _check_producer(
     elif open_now[producer_id]:
         text = f"a plain batch of producer {producer_id}, whose transaction is open: a broker would not start on it"
         raise AppendRefused(_sentence(text, position, row["base_offset"]), position, row["base_offset"])
+
+
+def _marker(view: memoryview, row: dict[str, Any]) -> Marker | None:
+    fault = {"position": row["position"], "base_offset": row["base_offset"]}
+    try:
+        marker = read_marker(bytes(view[row["position"] : row["position"] + row["size_in_bytes"]]))
+    except KafkaRecordError as error:
+        reason = error.reason or "control_record_invalid"
+        raise type(error)(faults.sentence(reason, fault | {"detail": str(error)}), reason=reason, **fault) from None
+    if marker is None and row["record_count"]:
+        detail = "a control batch with a producer ends a transaction: ABORT or COMMIT"
+        raise faults.error("control_record_invalid", fault | {"detail": detail})
+    return marker
 
 
 def _sentence(text: str, position: int, base_offset: int | None = None) -> str:

@@ -118,14 +118,17 @@ def _within(epochs: list[epoch_file.EpochEntry], start: int, end: int) -> list[e
 
 def _enough(log: Log) -> int:
     """The last segment's number, where its snapshot and the epochs' file tell what came before; else 0."""
-    segment = log.segments[-1]
-    snapshot = f"{stem(segment.base_offset or 0)}{producer_snapshot.SUFFIX}"
+    epochs, _ = old_epochs(log)
+    known = epochs and epochs[0].start_offset <= (log.segments[0].base_offset or 0)
+    return len(log.segments) - 1 if known and _has_snapshot(log.segments[-1]) else 0
+
+
+def _has_snapshot(segment: Segment) -> bool:
     try:
-        producer_snapshot.read(log.folder_file(snapshot) or b"")
-        epoch_file.read(log.folder_file(epoch_file.NAME) or b"")
+        producer_snapshot.read(segment.sidecar(producer_snapshot.SUFFIX) or b"")
     except KafkaRecordError:
-        return 0
-    return len(log.segments) - 1
+        return False
+    return True
 
 
 def _sync(path: str, drop_cache: bool) -> None:
@@ -146,7 +149,7 @@ def _walk(segment: Segment, is_last: bool, found: Recovered, settings: Settings)
         _refuse(segment, 0, f"its name is below offset {found.next_offset}, at which the segment before it ends")
     found.base, found.size, found.next_offset, found.first_timestamp = base, 0, base, None
     found.states.end_offset = base
-    if found.maker is not None and segment.sidecar(producer_snapshot.SUFFIX) is None:
+    if found.maker is not None and not _has_snapshot(segment):
         found.mended[stem(base) + producer_snapshot.SUFFIX] = producer_snapshot.write(found.states.snapshot())
     found.maker = SegmentRebuild(base, found.states, found.epochs, settings.index_interval_bytes)
     damage: list[faults.Damage] = []
@@ -194,24 +197,27 @@ def _refuse(segment: Segment, position: int, why: str) -> NoReturn:
 
 
 def _mended(segment: Segment, made: SegmentIndexes) -> dict[str, bytes]:
-    """Those of a segment's indexes that are missing, or are what LogSegment.sanityCheck refuses."""
+    """Those of a segment's indexes that are missing or empty, or that LogSegment.sanityCheck refuses; and a .txnindex
+    of other transactions."""
     base = segment.base_offset or 0
     return {
-        stem(base) + suffix: data for suffix, data in made.files.items() if not _is_sound(segment, suffix, base)
+        stem(base) + suffix: data
+        for suffix, data in made.files.items()
+        if not _is_sound(segment.sidecar(suffix), data, suffix, base)
     }
 
 
-def _is_sound(segment: Segment, suffix: str, base: int) -> bool:
-    data = segment.sidecar(suffix)
-    if data is None:
-        return False
+def _is_sound(data: bytes | None, made: bytes, suffix: str, base: int) -> bool:
+    if not data:
+        return data == made
     try:
-        if suffix == txn_index.SUFFIX:
-            return all(one.last_offset >= base for one in txn_index.read(data))
+        if suffix == txn_index.SUFFIX:  # the last stable offset is another one where a broker took many batches at once
+            told, known = txn_index.read(data), txn_index.read(made)
+            return [one[:3] for one in told] == [one[:3] for one in known]
         index = offset_index.read(data, base) if suffix == offset_index.SUFFIX else time_index.read(data, base)
     except KafkaRecordError:
         return False
-    return not len(index) or index[len(index) - 1].offset >= base
+    return len(index) > 0 and index[len(index) - 1].offset >= base
 
 
 def snapshots(folder: str) -> Iterator[int]:
