@@ -5,6 +5,7 @@ neighbours which of them may become one             decoded     their records
 cutting    where a batch of a given size ends       rewriting   a batch's new bytes
 refusals   what cannot be converted                 stats       what was done, what is lost
 run        one pass                                 converting  convert(), converted()
+varints    how many bytes numbers take
 """
 
 from .converting import Converted, convert, converted

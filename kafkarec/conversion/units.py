@@ -22,8 +22,8 @@ from ..storage.readable import Readable
 WIDEST = 2**30 - 1
 """Offsets that a batch may span and still be put together with others: of two such, the delta fits."""
 
-_Raw = Callable[[int, int], memoryview] | memoryview
-"""The input's bytes: all of them, or what gives `size` of them from `position` on."""
+_Read = Callable[[int, int], bytes | memoryview]
+"""Gives `size` bytes of the input from `position` on."""
 
 
 class Unit(NamedTuple):
@@ -86,10 +86,10 @@ class Units:
         if isinstance(self._data, Readable):
             for segment in (segment for group in self._data.groups() for segment in group):
                 for part in segment.parts(self._asked, EVERYTHING):
-                    yield from self._of(part, _reader_of(segment), segment.path)
+                    yield from self._of(part, segment.raw, segment.path)
         elif isinstance(self._data, memoryview):
             for part in read_pieces(self._asked, Source(self._data)):
-                yield from self._of(part, self._data)
+                yield from self._of(part, _reader_of(self._data))
         else:
             for batch in self._data:
                 yield from self._of_batch(batch)
@@ -99,7 +99,7 @@ class Units:
         begin = len(self.damage)
         try:
             for part in read_pieces(self._asked, Source(batch.raw)):
-                for unit in self._of(part, batch.raw):
+                for unit in self._of(part, _reader_of(batch.raw)):
                     yield unit._replace(position=batch.position)
         except KafkaRecordError as error:
             error.position = batch.position
@@ -110,17 +110,22 @@ class Units:
         ]
         self.damage[begin:] = moved
 
-    def _of(self, part: Part, raw: _Raw, file: str | None = None) -> Iterator[Unit]:
+    def _of(self, part: Part, read: _Read, file: str | None = None) -> Iterator[Unit]:
         self.damage += part.damage
         self.remaining += part.remaining
         table = BatchTable.of(part.tables)
         columns = [table.column(name) for name in _HEADER]
         nothing = memoryview(b"")
         units = map(Unit._make, zip(*columns, rows_by_batch(part), repeat(nothing), repeat(file), repeat(1)))
-        for unit in _gathered(units) if min(table.column("magic"), default=2) < 2 else units:
-            position, size = unit.position, unit.size_in_bytes
-            content = raw[position : position + size] if isinstance(raw, memoryview) else raw(position, size)
-            yield unit._replace(raw=content)
+        if not len(table):
+            return
+        begin, size = table[0]["position"], sum(table.column("size_in_bytes"))
+        at_once = table[-1]["position"] + table[-1]["size_in_bytes"] == begin + size  # no damage between
+        content = memoryview(read(begin, size)) if at_once else nothing
+        for unit in _gathered(units) if min(table.column("magic")) < 2 else units:
+            start, stop = unit.position - begin, unit.position - begin + unit.size_in_bytes
+            raw = content[start:stop] if at_once else memoryview(read(unit.position, unit.size_in_bytes))
+            yield unit._replace(raw=raw)
 
 
 def _gathered(units: Iterable[Unit]) -> Iterator[Unit]:
@@ -145,8 +150,8 @@ def _gathered(units: Iterable[Unit]) -> Iterator[Unit]:
         yield first._replace(last_offset=last, size_in_bytes=size, rows=count, messages=count)
 
 
-def _reader_of(segment: Any) -> Callable[[int, int], memoryview]:
-    return lambda position, size: memoryview(segment.raw(position, size))
+def _reader_of(content: memoryview) -> _Read:
+    return lambda position, size: content[position : position + size]
 
 
 def rows_by_batch(part: Part) -> list[int]:
