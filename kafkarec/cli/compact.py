@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         "delete_retention_ms": args.delete_retention_ms, "producer_expiration_ms": args.producer_expiration_ms,
         "min_compaction_lag_ms": args.min_compaction_lag_ms, "max_decompressed_bytes": args.max_decompressed_bytes,
     }  # fmt: skip
-    done: list[tuple[Log, str, list[CleanerStats]]] = []
+    done: list[tuple[str, str, list[CleanerStats]]] = []
     try:
         with newlog.opened(args, args.paths, any(map(os.path.isdir, args.paths))) as out:
             for log in logs:
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
                     cleaning = cleaned(source, **wishes)
                     for batches in cleaning:
                         out.write(place, batches)
-                done.append((log, out.shown(place), [*stats, cleaning.stats]))
+                done.append((newlog.shown(log, args.paths), out.shown(place), [*stats, cleaning.stats]))
             out.finish()
     except KafkaRecordError as error:
         rescue = f"kafkarec salvage {' '.join(map(shlex.quote, args.paths))} -o rescued"
@@ -123,20 +123,20 @@ def _between(source: Log, passes: ExitStack, wishes: dict[str, Any], output: str
     return Log(file.name, [segment]), cleaning.stats
 
 
-def _summary(log: Log, output: str, stats: list[CleanerStats]) -> dict[str, Any]:
-    return {"source": newlog.shown(log), "output": output, "passes": [_numbers(one) for one in stats]}
+def _summary(source: str, output: str, stats: list[CleanerStats]) -> dict[str, Any]:
+    return {"source": source, "output": output, "passes": [_numbers(one) for one in stats]}
 
 
 def _numbers(stats: CleanerStats) -> dict[str, int]:
     return {name: getattr(stats, name) for name in dir(stats) if isinstance(getattr(stats, name), int)}
 
 
-def _lines(log: Log, output: str, stats: list[CleanerStats]) -> Iterator[str]:
+def _lines(source: str, output: str, stats: list[CleanerStats]) -> Iterator[str]:
     first, last = stats[0], stats[-1]
     before = first.messages_read + first.messages_aborted + first.markers_removed
     left = last.batches_copied + last.batches_rewritten + last.batches_emptied
     yield (
-        f"{newlog.shown(log)}: {newlog.contents(before, first.batches_read, first.bytes_read)}"
+        f"{source}: {newlog.contents(before, first.batches_read, first.bytes_read)}"
         f" -> {output}: {newlog.contents(last.messages_retained, left, last.bytes_retained, first.bytes_read)}"
     )
     for name, words in _REASONS.items():

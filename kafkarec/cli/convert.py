@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     if magic in (0, 1) and args.compression == "zstd":
         raise WrongUse(f"--magic {magic} has no zstd: none, gzip, snappy or lz4")
     logs = inputs.find(args.paths, args.topic, args.partition)
-    done: list[tuple[Log, str, ConversionStats]] = []
+    done: list[tuple[str, str, ConversionStats]] = []
     troubles = Troubles(
         args.argv, stop_at_first=False, last_path=inputs.segments(logs)[-1].path, limit=args.max_decompressed_bytes
     )
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
                 for batches in conversion:
                     out.write(place, batches)
                 _tell(log, conversion, troubles)
-                done.append((log, out.shown(place), conversion.stats))
+                done.append((newlog.shown(log, args.paths), out.shown(place), conversion.stats))
             out.finish()
     except LossError as error:
         say(f"nothing is written: magic {magic} has no place for")
@@ -99,13 +99,13 @@ def _tell(log: Log, conversion: Conversion, troubles: Troubles) -> None:
         troubles.tail(log.segments[-1], conversion.remaining)
 
 
-def _summary(log: Log, output: str, stats: ConversionStats) -> dict[str, Any]:
-    return {"source": newlog.shown(log), "output": output, **stats.as_dict()}
+def _summary(source: str, output: str, stats: ConversionStats) -> dict[str, Any]:
+    return {"source": source, "output": output, **stats.as_dict()}
 
 
-def _lines(log: Log, output: str, stats: ConversionStats) -> Iterator[str]:
+def _lines(source: str, output: str, stats: ConversionStats) -> Iterator[str]:
     yield (
-        f"{newlog.shown(log)}: {newlog.contents(stats.records_in, stats.batches_in, stats.bytes_in)}"
+        f"{source}: {newlog.contents(stats.records_in, stats.batches_in, stats.bytes_in)}"
         f" -> {output}: {newlog.contents(stats.records_out, stats.batches_out, stats.bytes_out, stats.bytes_in)}"
     )
     for word, count in stats.losses.items():

@@ -201,11 +201,12 @@ def origin_of(log: Log) -> Origin:
     return Origin(log.start_offset, topic_id)
 
 
-def shown(log: Log) -> str:
-    """A source's name."""
-    if log.segments[0].path == inputs.STANDARD_INPUT:
+def shown(log: Log, paths: Sequence[str]) -> str:
+    """A source's name: the file's, where it was one of the paths."""
+    first = log.segments[0].path
+    if first == inputs.STANDARD_INPUT:
         return "standard input"
-    return log.path if os.path.isdir(log.path) and len(log.segments) != 1 else log.segments[0].path
+    return first if first in paths and len(log.segments) == 1 else log.path
 
 
 def contents(records: int, batches: int, size: int, before: int | None = None) -> str:
