@@ -4,7 +4,9 @@ A module of its own beside `_core`, which reads, and `_press`, which writes. It 
 What is to be done with a request is the business of `validation/`.
 """
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBUF_WRITE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AsStringAndSize
+from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -279,6 +281,14 @@ cdef dict fault_words(const Fault* f):
 
 cdef int raise_fault(int status, const Fault* f) except -1:
     raise faults.error(_REASONS[status - st.SIZE_TOO_SMALL], fault_words(f))
+
+
+def unsealed(fresh):
+    """A writable view of a bytes object that was just made, and that nobody else has seen: stamped without a second copy."""
+    cdef char* at
+    cdef Py_ssize_t size
+    PyBytes_AsStringAndSize(fresh, &at, &size)
+    return PyMemoryView_FromMemory(at, size, PyBUF_WRITE)
 
 
 def stamp_messages(buffer, int64_t first_offset, timestamp_type, int64_t log_append_time):

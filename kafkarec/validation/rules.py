@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kafkarec.codecs import checked_level
 from kafkarec.enums import Compression, TimestampType
-from kafkarec.writing.fields import checked_magic, codec_of, fitting, timestamp_type_of
+from kafkarec.writing.fields import checked_magic, fitting
 
 ORIGINS = ("client", "replication", "coordinator", "raft_leader")
 """Who appends (Kafka: AppendOrigin). A client's batches are held to more than the others'."""
@@ -72,7 +72,7 @@ def wanted(
     """ValueError and TypeError name what is wrong with an option."""
     if compression == "producer":
         compression = None
-    codec = None if compression is None else codec_of(compression)
+    codec = None if compression is None else int(Compression.of(compression))
     if codec is not None:
         checked_level(codec, level)
     limits = [
@@ -88,7 +88,7 @@ def wanted(
         magic=2,
         codec=0,
         level=None,
-        create_time=timestamp_type_of(timestamp_type) == TimestampType.CREATE_TIME,
+        create_time=TimestampType.of(timestamp_type) is TimestampType.CREATE_TIME,
         compacted=bool(compacted),
         before_ms=limits[0],
         after_ms=limits[1],

@@ -106,7 +106,7 @@ def _followed(view: memoryview, request: _partial.Request, rules: Rules) -> Vali
 def _weighed(view: memoryview, batches: _partial.Request, first: First, rules: Rules) -> ValidatedRecords:
     """Sees the records, then takes them (validateMessagesAndAssignOffsets)."""
     plain = first.codec == rules.codec == 0
-    stays = first.codec == rules.codec and first.magic == rules.magic
+    stays = first.codec == rules.codec and first.magic == rules.magic and batches.one_magic
     if not plain:
         # offsets of magic 0 lie inside of what is compressed; control batches are never compressed by a broker
         stays = (stays and rules.magic > 0) or (first.codec == 0 and first.is_control)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
-from kafkarec._partial import stamp_messages
+from kafkarec._partial import stamp_messages, unsealed
 from kafkarec.enums import TimestampType
 from kafkarec.reader import decode
 from kafkarec.records import RecordColumns
@@ -66,7 +66,7 @@ class Request(NamedTuple):
         return self.batches * batch_header_size(self.rules.magic, self.first.codec)
 
     def taken(
-        self, data: bytes | bytearray, max_timestamp: int, stats: RecordValidationStats, *, anew: bool = False
+        self, data: bytes | memoryview, max_timestamp: int, stats: RecordValidationStats, *, anew: bool = False
     ) -> ValidatedRecords:
         return validated(
             data,
@@ -81,31 +81,32 @@ class Request(NamedTuple):
 def stamped_plain(request: Request) -> ValidatedRecords:
     """Uncompressed batches of the wanted magic (LogValidator.assignOffsetsNonCompressed)."""
     rules, magic = request.rules, request.first.magic
-    data = bytearray(request.view)
-    if magic == 2:
-        _stamp_batch(data, request, leader_epoch=True, times=True)
-    else:
-        stamp_messages(data, rules.first_offset, rules.timestamp_type, rules.now)
     max_timestamp = request.weight.greatest
     if not rules.create_time:
         max_timestamp = rules.now if magic > 0 else -1
-    return request.taken(data, max_timestamp, RecordValidationStats())
+    taken = request.taken(request.view, max_timestamp, RecordValidationStats())
+    if magic == 2:
+        _stamp_batch(taken, request, leader_epoch=True, times=True)
+    else:
+        stamp_messages(unsealed(taken), rules.first_offset, rules.timestamp_type, rules.now)
+    return taken
 
 
 def stamped(request: Request) -> ValidatedRecords:
     """A compressed batch that keeps its codec, or a control batch that comes uncompressed and stays so."""
     rules = request.rules
-    data = bytearray(request.view)
-    _stamp_batch(data, request, leader_epoch=rules.magic == 2, times=rules.magic > 0)
     memory = wrapped(request.weight.size + request.header_bytes, 32)
     greatest = request.weight.greatest if rules.magic > 0 else -1
-    return request.taken(data, greatest if rules.create_time else rules.now, RecordValidationStats(memory))
+    max_timestamp = greatest if rules.create_time else rules.now
+    taken = request.taken(request.view, max_timestamp, RecordValidationStats(memory))
+    _stamp_batch(taken, request, leader_epoch=rules.magic == 2, times=rules.magic > 0)
+    return taken
 
 
-def _stamp_batch(data: bytearray, request: Request, *, leader_epoch: bool, times: bool) -> None:
+def _stamp_batch(taken: ValidatedRecords, request: Request, *, leader_epoch: bool, times: bool) -> None:
     rules = request.rules
     stamp(
-        data,
+        unsealed(taken),
         last_offset=wrapped(request.next_offset - 1, 64),
         partition_leader_epoch=rules.leader_epoch if leader_epoch else None,
         timestamp_type=TimestampType(rules.timestamp_type) if times else None,

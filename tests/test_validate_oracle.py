@@ -1,0 +1,74 @@
+"""validate beside Kafka's LogValidator: verdict, bytes, results, statistics, errors of single records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import golden
+import jvm_oracle
+from validating import Asked, ask, compare, golden_request, mutated, random_request
+
+import kafkarec
+from kafkarec.validation import validate
+
+SMALL = [case for case in golden.vectors() if 0 < len(case.bytes) < 9000 and len(kafkarec.scan(case.bytes))]
+
+
+def compared(kafka: jvm_oracle.Oracle, requests: list[Asked]) -> Counter[str]:
+    """What came of them, by reason; an AssertionError names the request that differs."""
+    found: Counter[str] = Counter()
+    for number, (asked, answer) in enumerate(zip(requests, ask(kafka, requests), strict=True)):
+        try:
+            found[compare(asked, answer)] += 1
+        except AssertionError as different:
+            raise AssertionError(f"request {number} ({asked.name}) {asked.options}: {different}") from different
+    return found
+
+
+def test_random_requests(kafka: jvm_oracle.Oracle) -> None:
+    random = Random(53)
+    count = jvm_oracle.count(6000)
+    found = compared(kafka, [random_request(random) for _ in range(count)])
+    assert found["stamped"] > count // 20 and found["written anew"] > count // 10
+    assert len(found) > 25  # reasons
+
+
+def test_golden_files_under_all_kinds_of_options(kafka: jvm_oracle.Oracle) -> None:
+    random = Random(54)
+    cases = [case for case in golden.vectors() + golden.invalid() if len(case.bytes) < 30_000]
+    found = compared(kafka, [golden_request(random, case.bytes, case.name) for case in cases for _ in range(5)])
+    assert found["stamped"] > 50 and found["written anew"] > 50
+
+
+def test_records_changed_inside_of_whole_batches(kafka: jvm_oracle.Oracle) -> None:
+    random = Random(55)
+    requests = []
+    for _ in range(jvm_oracle.count(4000)):
+        case = random.choice(SMALL)
+        requests.append(golden_request(random, mutated(random, case.bytes), case.name))
+    found = compared(kafka, requests)
+    assert found["stamped"] and found["written anew"]
+
+
+def test_kafka_reads_what_was_written_anew(kafka: jvm_oracle.Oracle, tmp_path: Path) -> None:
+    random = Random(56)
+    files, wanted = [], []
+    while len(files) < 300:
+        asked = random_request(random)
+        try:
+            made = validate(asked.data, check_crcs=False, **asked.options)
+        except kafkarec.KafkaRecordError:
+            continue
+        if not made.size_changed:
+            continue
+        path = tmp_path / f"{len(files)}"
+        path.write_bytes(made)
+        files.append(path)
+        wanted.append(len(kafkarec.decode(made, control=True)))
+    lines = kafka.ask("read", *files).out.splitlines()
+    assert "refused" not in {line.split()[0] for line in lines}
+    ends = [i for i, line in enumerate(lines) if line.startswith("end ")]
+    assert [end - begin - 1 for begin, end in zip([-1, *ends], ends, strict=False)] == wanted
+    assert {lines[end] for end in ends} == {"end 0"}
