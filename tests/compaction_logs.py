@@ -11,7 +11,7 @@ import builders
 
 import kafkarec
 
-_FIELDS = (
+FIELDS = (
     "base_offset", "last_offset", "next_offset", "partition_leader_epoch", "magic", "attributes", "compression",
     "timestamp_type", "is_transactional", "is_control", "delete_horizon_ms", "base_timestamp", "max_timestamp",
     "producer_id", "producer_epoch", "base_sequence", "last_sequence", "record_count",
@@ -128,7 +128,8 @@ class Log:
         self.put(
             builders.batch(
                 records, codec=self.codec(), base_offset=self.offset, leader_epoch=self.random.randrange(3) // 2,
-                attributes=attributes, last_offset_delta=last, base_timestamp=self.now, max_timestamp=self.now + 499, **who,
+                attributes=attributes, last_offset_delta=last, base_timestamp=self.now, max_timestamp=self.now + 499,
+                **who,
             ),
             last + 1,
         )  # fmt: skip
@@ -146,7 +147,8 @@ class Log:
 
     def leader_change(self) -> None:
         record = builders.record(key=struct.pack(">hh", 0, 2), value=b"\x00\x00\x00\x00\x00\x01\x01\x01\x00")
-        self.put(builders.batch([record], base_offset=self.offset, attributes=builders.CONTROL, base_timestamp=self.now), 1)
+        where = {"base_offset": self.offset, "base_timestamp": self.now}
+        self.put(builders.batch([record], attributes=builders.CONTROL, **where), 1)
 
     def legacy(self, magic: int) -> None:
         stamp = builders.LOG_APPEND if self.append_time and magic else 0
@@ -191,5 +193,5 @@ def read(data: bytes) -> list[tuple[object, ...]]:
     for batch in kafkarec.batches(data, header_keys="binary"):
         plain = bytes(batch.raw) if batch.compression == "none" else None
         records = [tuple(getattr(record, name) for name in _RECORDS) for record in batch]
-        found.append((*(getattr(batch, name) for name in _FIELDS), plain, records))
+        found.append((*(getattr(batch, name) for name in FIELDS), plain, records))
     return found

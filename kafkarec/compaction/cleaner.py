@@ -7,7 +7,8 @@
     tombstone of magic 0 and 1                 stays while its segment was modified less than delete_retention_ms before
                                                the last clean one; it becomes one of magic 2 with a horizon
     batch with a producer's last sequence      its header stays until the producer writes again or is forgotten
-    last batch of the pass                     its header stays: it tells where the log ends
+    last batch of the pass                     its header stays: it tells where the log ends. A message of magic 0 or
+                                               1 leaves an empty batch of magic 2; a broker fails on such a log
     transactions                               see transactions.py
     from the first uncleanable offset on       everything stays
 """
@@ -49,6 +50,9 @@ class CleanerStats(FilterStats):
     next_offset: int = 0
 
 
+_ORDINARY = Verdict(BatchRetention.DELETE_EMPTY)
+
+
 class CleanerDecisions:
     """One pass of the cleaner over one log, segment after segment. `retains_legacy_tombstones`: of the segment."""
 
@@ -67,8 +71,9 @@ class CleanerDecisions:
 
     def batch(self, batch: Batch) -> Verdict:
         """Cleaner.cleanInto's checkBatchRetention."""
-        discards = self._transactions.discards(batch)
-        gone = discards
+        if batch.producer_id < 0 and not batch.is_control and batch.next_offset != self._end_offset:
+            return _ORDINARY
+        discards = gone = self._transactions.discards(batch)
         if batch.is_control:
             gone = discards and batch.delete_horizon_ms is not None and batch.delete_horizon_ms <= self._now
         if self._is_last_of_producer(batch) or batch.next_offset == self._end_offset:

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
+from .._press import Sheet
 from ..errors import REASONS, KafkaRecordError
 from ..passes import Part, as_columns
 from ..request import Request
-from ..writing.sheets import Sheet, sheet_of
+from ..writing.sheets import sheet_of
 from .batches import Batch, Rows, asked, batches
 from .inputs import Buffer, Input
 from .rewriting import HEADER_SIZE, emptied, refuse, rewritten
@@ -105,10 +106,16 @@ class FilterStats:
 
 
 class Filter:
-    """One pass over the parts of one or more inputs. `stats` counts on."""
+    """One pass over one or more inputs. `stats` counts on.
 
-    def __init__(self, decisions: Decisions, now: int, delete_retention_ms: int, stats: FilterStats) -> None:
+    empties_messages   RETAIN_EMPTY makes an empty batch of a message of magic 0 or 1, too, where Kafka refuses
+    """
+
+    def __init__(
+        self, decisions: Decisions, now: int, delete_retention_ms: int, stats: FilterStats, *, empties_messages: bool
+    ) -> None:
         self.stats = stats
+        self._empties_messages = empties_messages
         self._decisions = decisions
         self._horizon = (now + delete_retention_ms + 2**63) % 2**64 - 2**63  # a long of Java: it wraps
 
@@ -182,7 +189,7 @@ class Filter:
             if verdict.retention is not BatchRetention.RETAIN_EMPTY:
                 stats.batches_removed += 1
                 return _GONE
-            if batch.magic < 2:
+            if batch.magic < 2 and not self._empties_messages:
                 raise ValueError("RETAIN_EMPTY for a message of magic 0 or 1: only batches of magic 2 can be empty")
             stats.batches_emptied += 1
             stats.left(batch, batch.max_timestamp, batch.last_offset, batch.last_offset, 0, HEADER_SIZE)
@@ -197,13 +204,12 @@ class Filter:
         return _Fate(self._horizon if sets else batch.delete_horizon_ms)
 
     def _rewritten(self, batch: Batch, rows: Rows, sheet: Sheet, keep: bytes, horizon: int | None) -> bytes:
-        written = rewritten(batch, rows, sheet, keep, horizon)
-        offsets = [offset for offset, kept in zip(rows.offsets[batch.start : batch.stop], keep, strict=True) if kept]
+        written, offsets = rewritten(batch, rows, sheet, keep, horizon)
         max_timestamp = int.from_bytes(written[35:43], "big", signed=True)
         at = batch.last_offset if batch.magic == 2 else offsets[-1]
         if max_timestamp == -1 and batch.timestamp_type != _LOG_APPEND:
             at = -1
-        self.stats.left(batch, max_timestamp, at, max(offsets), len(offsets), len(written))
+        self.stats.left(batch, max_timestamp, at, offsets[-1], len(offsets), len(written))
         return written
 
 
@@ -255,6 +261,7 @@ def filter_to(
     source = Buffer(data)
     wishes = asked(check_crcs, max_decompressed_bytes)
     done = FilterStats()
-    result = Filtered(b"".join(Filter(decisions, now, delete_retention_ms, done).run(wishes, source)))
+    going = Filter(decisions, now, delete_retention_ms, done, empties_messages=False).run(wishes, source)
+    result = Filtered(b"".join(going))
     result.stats, result.remaining = done, source.remaining
     return result

@@ -3,28 +3,29 @@
     what stays as it was     base and last offset, leader epoch, producer id, epoch and base sequence, the flags, codec
     what may change          base timestamp: that of the first record that is left, or the delete horizon (KIP-534)
                              max timestamp: the greatest of what is left; with LogAppendTime the broker's, as before
-                             magic: messages of magic 0 and 1 become batches of magic 2 (KIP-724, since Kafka 4.0), which
-                             begin with the first record that is left and end with the last
+                             magic: messages of magic 0 and 1 become batches of magic 2 (KIP-724, since Kafka 4.0);
+                             these begin with the first record that is left and end with the last
 
 What Kafka's builder refuses is refused here: such a log makes a broker give up cleaning the partition.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import compress, pairwise
 from typing import NoReturn
 
+from .._press import Sheet
 from ..enums import Compression
 from ..errors import InvalidRecordError
 from ..writing.header import BatchHeader
-from ..writing.sheets import Sheet, sheet_of
+from ..writing.sheets import sheet_of
 from .batches import Batch, Rows
 
 HEADER_SIZE = 61  # DefaultRecordBatch.RECORD_BATCH_OVERHEAD
 _LOG_APPEND = 1
 _CODECS = {codec.name.lower(): int(codec) for codec in Compression}
 _MAX_DELTA = 2**31 - 1
-_NO_ROWS: Sheet = sheet_of([])
 
 
 def refuse(batch: Batch, why: str) -> NoReturn:
@@ -38,17 +39,24 @@ def refuse(batch: Batch, why: str) -> NoReturn:
     )
 
 
+@cache
+def _no_rows() -> Sheet:
+    return sheet_of([])
+
+
 def emptied(batch: Batch) -> bytes:
     """The header alone: it keeps a producer's last sequence, or the log's end (writeEmptyHeader)."""
-    header = _header(batch, None)
-    return _NO_ROWS.write(
-        header._replace(codec=0, log_append_time=batch.max_timestamp, base_timestamp=-1, max_timestamp=batch.max_timestamp)
+    time = batch.max_timestamp
+    return _no_rows().write(
+        _header(batch, None)._replace(codec=0, log_append_time=time, base_timestamp=-1, max_timestamp=time)
     )
 
 
-def rewritten(batch: Batch, rows: Rows, sheet: Sheet, keep: bytes, horizon: int | None) -> bytes:
-    """A batch with the records that `keep`, one byte for each of its rows, marks with 1. `horizon`: delete horizon in
-    ms, None or below 0: none."""
+def rewritten(
+    batch: Batch, rows: Rows, sheet: Sheet, keep: bytes, horizon: int | None
+) -> tuple[bytes, list[int]]:
+    """A batch with the records that `keep`, one byte for each of its rows, marks with 1; and their offsets. `horizon`:
+    delete horizon in ms, None or below 0: none."""
     span = slice(batch.start, batch.stop)
     offsets = list(compress(rows.offsets[span], keep))
     _demand_writable(batch, offsets, list(compress(rows.timestamps[span], keep)))
@@ -58,7 +66,7 @@ def rewritten(batch: Batch, rows: Rows, sheet: Sheet, keep: bytes, horizon: int 
     assert header.base_offset is not None
     if offsets[-1] - header.base_offset > _MAX_DELTA:
         refuse(batch, f"offset {offsets[-1]} is more than {_MAX_DELTA} above its base offset {header.base_offset}")
-    return sheet.write(header, batch.start, batch.stop, keep)
+    return sheet.write(header, batch.start, batch.stop, keep), offsets
 
 
 def _header(batch: Batch, horizon: int | None) -> BatchHeader:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from operator import add
 from typing import Any, NamedTuple
 
 from ..indexes.txn_index import AbortedTransaction
@@ -93,10 +94,11 @@ class Cleaning:
         offsets = self._offset_map(known, stops)
         stats.map_messages_read, stats.keys = offsets.messages_read, len(offsets)
         decisions = CleanerDecisions(offsets, self._transactions, known.last_records, limit, told.now, stats)
-        cleaner = Filter(decisions, told.now, told.delete_retention_ms, stats)
+        cleaner = Filter(decisions, told.now, told.delete_retention_ms, stats, empties_messages=True)
         wishes = asked(told.check_crcs, told.max_decompressed_bytes)
         horizon = self._legacy_horizon(known)
-        for self.input_number, (source, stop) in enumerate(zip(self._sources, stops, strict=True)):
+        for number, (source, stop) in enumerate(zip(self._sources, stops, strict=True)):
+            self.input_number = number
             if stop != 0:
                 modified = source.modified_ms()
                 decisions.retains_legacy_tombstones = horizon is None or modified is None or modified > horizon
@@ -143,9 +145,9 @@ class Cleaning:
     def _as_it_is(self, source: Input, start: int) -> Iterator[bytes | memoryview]:
         """The rest of a segment, which nothing is cleaned in."""
         for table in source.scan_pieces(start=start):
-            ends = [one + size for one, size in zip(table.column("position"), table.column("size_in_bytes"), strict=True)]
-            for end, following in zip(ends, [*ends[1:], None], strict=True):
-                if following is None or following - start > _STEP:
+            ends = list(map(add, table.column("position"), table.column("size_in_bytes")))
+            for end in ends:
+                if end - start >= _STEP or end == ends[-1]:
                     self.stats.bytes_left_alone += end - start
                     yield source.raw(start, end - start)
                     start = end

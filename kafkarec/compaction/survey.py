@@ -137,6 +137,9 @@ def _abort_markers(
             ended = states.append_control(producer_id, epoch, base, time, marker)
             if marker is not None and marker.aborted:
                 yield (producer_id, base), ended
+            if marker is None:  # emptied by the cleaner: its producer still wrote it when its header says
+                known = states.producers[producer_id]
+                known.last_timestamp = max(known.last_timestamp, time)
         else:
             states.append_data(producer_id, epoch, sequence, base, last, time, bool(transactional))
 

@@ -1,0 +1,333 @@
+"""compact: what the cleaner keeps and what goes, one rule a test."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import builders
+import compaction_logs
+import golden
+import pytest
+from builders import NOW
+
+import kafkarec
+from kafkarec.compaction import cleaned, compact
+from kafkarec.indexes.txn_index import AbortedTransaction
+
+DAY = 86_400_000
+
+
+def batch(*pairs: tuple[bytes | None, bytes | None], base: int = 0, **fields: Any) -> bytes:
+    """A batch of (key, value) records."""
+    records = [
+        builders.record(offset_delta=i, timestamp_delta=i, key=key, value=value) for i, (key, value) in enumerate(pairs)
+    ]
+    return builders.batch(records, base_offset=base, **fields)
+
+
+def of(producer: int, sequence: int = 0, *, transactional: bool = True, epoch: int = 0) -> dict[str, int]:
+    return {
+        "producer_id": producer, "producer_epoch": epoch, "base_sequence": sequence,
+        "attributes": builders.TRANSACTIONAL if transactional else 0,
+    }  # fmt: skip
+
+
+def marker(producer: int, base: int, *, commit: bool, epoch: int = 0) -> bytes:
+    return builders.end_marker(commit=commit, producer_id=producer, producer_epoch=epoch, base_offset=base)
+
+
+def pairs(data: bytes) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [(record.offset, record.key, record.value) for record in kafkarec.decode(data)]
+
+
+def spans(data: bytes) -> list[tuple[int, int, int]]:
+    """(base offset, last offset, records) of each batch."""
+    return [(row["base_offset"], row["last_offset"], row["record_count"]) for row in kafkarec.scan(data)]
+
+
+END = batch((b"end", b"x"), base=1000)
+"""The last batch of a log always keeps its header; behind this one the rules are seen."""
+
+
+def test_the_last_value_of_each_key_stays() -> None:
+    data = batch((b"a", b"1"), (b"b", b"2"), (b"a", b"3")) + batch((b"b", b"4"), (b"", b"5"), base=3)
+    left = compact(data, now=NOW)
+    assert pairs(left) == [(2, b"a", b"3"), (3, b"b", b"4"), (4, b"", b"5")]
+    assert spans(left) == [(0, 2, 1), (3, 4, 2)]
+    assert (left.stats.messages_superseded, left.stats.keys, left.stats.messages_retained) == (2, 3, 3)
+
+
+def test_what_is_clean_stays_byte_for_byte() -> None:
+    once = compact(batch((b"a", b"1"), (b"a", b"2")) + END, now=NOW)
+    again = compact(once, now=NOW + 10 * DAY)
+    assert again == once
+    assert (again.stats.batches_rewritten, again.stats.batches_copied) == (0, 2)
+
+
+def test_a_record_without_key_goes() -> None:
+    left = compact(batch((None, b"1"), (b"a", b"2"), (None, None)) + END, now=NOW)
+    assert pairs(left)[:-1] == [(1, b"a", b"2")]
+    assert (left.stats.messages_invalid, left.stats.messages_superseded) == (2, 0)
+
+
+def test_a_tombstone_lives_until_the_horizon_that_its_first_pass_sets() -> None:
+    first = compact(batch((b"a", b"1"), (b"a", None)) + END, now=NOW, delete_retention_ms=DAY)
+    assert pairs(first)[:-1] == [(1, b"a", None)]
+    assert kafkarec.scan(first)[0]["delete_horizon_ms"] == NOW + DAY
+    assert compact(first, now=NOW + DAY - 1) == first
+    behind = compact(first, now=NOW + DAY)
+    assert pairs(behind) == pairs(END)
+    assert (behind.stats.tombstones_removed, behind.stats.batches_removed) == (1, 1)
+
+
+def test_a_newer_value_ends_a_tombstone_before_its_time() -> None:
+    first = compact(batch((b"a", None), (b"b", b"1")), now=NOW)
+    left = compact(first + batch((b"a", b"2"), base=2), now=NOW)
+    assert pairs(left) == [(1, b"b", b"1"), (2, b"a", b"2")]
+    assert left.stats.tombstones_removed == 0
+
+
+def test_data_of_an_aborted_transaction_goes_at_once_and_counts_for_nothing() -> None:
+    data = (
+        batch((b"a", b"kept"))
+        + batch((b"a", b"gone"), (b"b", b"gone"), base=1, **of(7))
+        + marker(7, 3, commit=False)
+        + END
+    )
+    left = compact(data, now=NOW, producer_expiration_ms=0)
+    assert pairs(left)[:-1] == [(0, b"a", b"kept")]
+    assert (left.stats.messages_aborted, left.stats.markers_removed) == (2, 0)
+    assert left.aborted_transactions == (AbortedTransaction(7, 1, 3, 4),)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_marker_goes_when_its_data_is_gone_and_its_horizon_behind(commit: bool) -> None:
+    newer = batch((b"a", b"2"), base=500)
+    data = batch((b"a", b"1"), base=1, **of(7)) + marker(7, 2, commit=commit) + newer
+    settings = {"producer_expiration_ms": 0, "delete_retention_ms": DAY}
+    first = compact(data, now=NOW, **settings)
+    assert spans(first) == [(2, 2, 1), (500, 500, 1)]
+    assert kafkarec.scan(first)[0]["delete_horizon_ms"] is None
+    second = compact(first, now=NOW + 1, **settings)
+    assert kafkarec.scan(second)[0]["delete_horizon_ms"] == NOW + 1 + DAY
+    assert second.aborted_transactions == ()
+    assert compact(second, now=NOW + DAY, **settings) == second
+    third = compact(second, now=NOW + 1 + DAY, **settings)
+    assert third == newer
+    assert third.stats.markers_removed == 1
+
+
+def test_a_committed_transaction_with_data_keeps_its_marker() -> None:
+    data = batch((b"a", b"1"), base=1, **of(7)) + marker(7, 2, commit=True) + END
+    assert compact(data, now=NOW + 10 * DAY) == data
+
+
+def test_control_records_of_a_kraft_log_stay() -> None:
+    change = builders.record(key=struct.pack(">hh", 0, 2), value=b"\x00\x00\x00\x00\x00\x01\x01\x01\x00")
+    data = builders.batch([change], attributes=builders.CONTROL) + END
+    assert compact(data, now=NOW + 10 * DAY) == data
+
+
+def test_nothing_is_cleaned_behind_the_first_open_transaction() -> None:
+    clean = batch((b"a", b"1"), (b"a", b"2"))
+    rest = (
+        batch((b"a", b"maybe"), base=2, **of(7))
+        + batch((b"b", None), (b"b", b"3"), base=3)
+        + batch((b"c", b"gone"), base=5, **of(8))
+        + marker(8, 6, commit=False)
+    )
+    left = compact(clean + rest, now=NOW)
+    assert pairs(left)[0] == (1, b"a", b"2")
+    assert left.endswith(rest)
+    assert (left.stats.first_uncleanable_offset, left.stats.next_offset) == (2, 7)
+    assert left.stats.bytes_left_alone == len(rest)
+    assert left.aborted_transactions == (AbortedTransaction(8, 5, 6, 2),)
+
+
+def test_the_uncleanable_part_can_begin_earlier_but_not_later() -> None:
+    data = b"".join(batch((b"a", b"%d" % i), base=i) for i in range(4)) + batch((b"a", b"x"), base=4, **of(7))
+    assert [offset for offset, *_ in pairs(compact(data, now=NOW, first_uncleanable_offset=2))] == [1, 2, 3, 4]
+    assert [offset for offset, *_ in pairs(compact(data, now=NOW, first_uncleanable_offset=5))] == [3, 4]
+    assert compact(data, now=NOW, first_uncleanable_offset=0) == data
+
+
+def test_a_batch_that_holds_the_first_uncleanable_offset_is_left_alone() -> None:
+    data = batch((b"a", b"1")) + batch((b"a", b"2"), (b"a", b"3"), (b"a", b"4"), base=1) + END
+    left = compact(data, now=NOW, first_uncleanable_offset=2)
+    assert left == data
+
+
+def test_young_records_are_left_alone() -> None:
+    data = b"".join(batch((b"a", b"%d" % i), base=i, base_timestamp=NOW + 1000 * i) for i in range(4))
+    left = compact(data, now=NOW + 3000, min_compaction_lag_ms=1000)
+    assert [offset for offset, *_ in pairs(left)] == [2, 3]
+    assert left.stats.first_uncleanable_offset == 3
+
+
+def test_keys_of_the_clean_part_are_not_looked_at_again() -> None:
+    """What is said to be clean may hold a key twice; only newer values throw it out."""
+    data = b"".join(batch((b"ab"[i % 2 : i % 2 + 1], b"%d" % i), base=i) for i in range(5)) + END
+    left = compact(data, now=NOW, first_dirty_offset=4)
+    assert [offset for offset, *_ in pairs(left)] == [1, 3, 4, 1000]
+    assert left.stats.map_messages_read == 2
+    assert compact(data, now=NOW, first_dirty_offset=1001) == data
+
+
+def test_a_producers_last_sequence_stays_until_it_writes_again() -> None:
+    written = batch((b"a", b"1"), (b"b", b"1"), **of(7, transactional=False))
+    newer = batch((b"a", b"2"), (b"b", b"2"), base=2)
+    left = compact(written + newer + END, now=NOW + 1000)
+    [emptied, *_] = kafkarec.scan(left)
+    assert (emptied["record_count"], emptied["base_sequence"], emptied["last_sequence"]) == (0, 0, 1)
+    assert compact(left, now=NOW + 1000) == left
+    more = batch((b"c", b"1"), base=1001, **of(7, 2, transactional=False))
+    assert spans(compact(left + more, now=NOW + 1000))[0] == (2, 3, 2)
+
+
+def test_a_producers_last_sequence_goes_when_the_producer_expires() -> None:
+    data = batch((b"a", b"1"), **of(7, transactional=False)) + batch((b"a", b"2"), base=1) + END
+    assert spans(compact(data, now=NOW + 999, producer_expiration_ms=1000))[0] == (0, 0, 0)
+    assert spans(compact(data, now=NOW + 1000, producer_expiration_ms=1000))[0] == (1, 1, 1)
+
+
+def test_a_marker_with_a_producers_newest_epoch_leaves_its_header() -> None:
+    """KIP-890: the marker carries the next epoch, and nothing else in the log does."""
+    data = batch((b"a", b"1"), **of(7)) + marker(7, 1, commit=True, epoch=1) + batch((b"a", b"2"), base=2) + END
+    settings: dict[str, Any] = {"delete_retention_ms": 0, "producer_expiration_ms": 10 * DAY}
+    for now in range(NOW, NOW + 4):
+        data = compact(data, now=now, **settings)
+    [emptied, *_] = kafkarec.scan(data)
+    assert (emptied["base_offset"], emptied["record_count"], emptied["producer_epoch"]) == (1, 0, 1)
+    assert emptied["is_control"]
+    assert spans(compact(data, now=NOW + 20 * DAY, **settings))[0] == (2, 2, 1)
+
+
+def test_the_last_batch_leaves_its_header_so_that_offsets_go_on_from_there() -> None:
+    left = compact(batch((b"a", b"1")) + batch((None, b"2"), base=1), now=NOW)
+    assert spans(left) == [(0, 0, 1), (1, 1, 0)]
+    assert kafkarec.scan(left)[-1]["next_offset"] == left.stats.next_offset == 2
+
+
+def test_messages_of_magic_0_and_1_become_batches_of_magic_2() -> None:
+    plain = builders.message(magic=0, key=b"a", value=b"1")
+    inner = [builders.message(offset=i, key=key, value=b"2") for i, key in enumerate([b"a", b"b", b"a"])]
+    data = plain + builders.wrapper(inner, offset=3) + END
+    left = compact(data, now=NOW)
+    assert pairs(left)[:-1] == [(2, b"b", b"2"), (3, b"a", b"2")]
+    first = kafkarec.scan(left)[0]
+    assert (first["magic"], first["base_offset"], first["last_offset"], first["compression"]) == (2, 2, 3, "gzip")
+    assert compact(left, now=NOW) == left
+
+
+def test_a_last_message_that_goes_leaves_an_empty_batch() -> None:
+    """A broker fails here: MemoryRecords.filterTo cannot empty a message."""
+    left = compact(builders.message(key=b"a") + builders.message(offset=1, key=None), now=NOW)
+    assert spans(left) == [(0, 0, 1), (1, 1, 0)]
+
+
+def test_log_append_time_stays_the_brokers() -> None:
+    source = batch((b"a", b"1"), (b"b", None), (b"a", b"3"), attributes=builders.LOG_APPEND, max_timestamp=NOW + 77)
+    left = compact(source + END, now=NOW)
+    assert [record.timestamp for record in kafkarec.decode(left)][:-1] == [NOW + 77] * 2
+    assert kafkarec.scan(left)[0]["max_timestamp"] == NOW + 77
+
+
+def test_a_control_record_that_nobody_can_read_stops_it() -> None:
+    broken = builders.batch([builders.record(key=b"abc")], base_offset=1001, attributes=builders.CONTROL)
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        compact(END + broken, now=NOW)
+    assert (caught.value.reason, caught.value.position) == ("control_record_invalid", len(END))
+
+
+@pytest.mark.parametrize("case", golden.vectors(), ids=str)
+def test_the_vectors_keep_the_last_record_of_each_key(case: golden.Case) -> None:
+    try:
+        records = kafkarec.decode(case.bytes)
+        left = compact(case.bytes, now=NOW)
+    except kafkarec.KafkaRecordError as error:
+        assert error.reason == "batch_not_rewritable"
+        return
+    stable = left.stats.first_uncleanable_offset
+    last = {record.key: record.offset for record in records if record.offset < stable and record.key is not None}
+    kept = [record for record in kafkarec.decode(left) if record.offset < stable]
+    assert all(record.key is not None and last[record.key] <= record.offset for record in kept)
+    assert {record.key for record in kept} <= set(last)
+
+
+def test_the_vectors_of_odd_bytes_leave_nothing_but_kafka_errors() -> None:
+    for case in golden.invalid():
+        for settings in ({}, {"check_crcs": False}):
+            try:
+                left = compact(case.bytes, now=NOW, **settings)
+            except kafkarec.KafkaRecordError as error:
+                assert error.reason
+            else:
+                assert left.stats.bytes_read + left.stats.bytes_left_alone + left.remaining == len(case.bytes)
+
+
+def test_a_stream_gives_what_compact_gives() -> None:
+    for seed in range(30):
+        data = compaction_logs.Log(seed).data
+        whole, going = compact(data, now=NOW), cleaned(data, now=NOW)
+        stretches = [bytes(stretch) for stretch in going]
+        assert b"".join(stretches) == whole
+        assert all(kafkarec.scan(stretch).remaining == 0 for stretch in stretches)
+        assert (going.stats, going.aborted_transactions) == (whole.stats, whole.aborted_transactions)
+
+
+def test_sums_of_the_stats() -> None:
+    for seed in range(40):
+        data = compaction_logs.Log(seed).data
+        left = compact(data, now=NOW, first_uncleanable_offset=2**40)
+        stats = left.stats
+        assert stats.bytes_read + stats.bytes_left_alone == len(data)
+        assert stats.bytes_retained + stats.bytes_left_alone == len(left)
+        batches = (stats.batches_copied, stats.batches_rewritten, stats.batches_emptied, stats.batches_removed)
+        assert sum(batches) == stats.batches_read
+        lost = stats.messages_read - stats.messages_retained
+        assert lost - stats.messages_superseded - stats.messages_invalid - stats.tombstones_removed >= 0
+        assert lost <= stats.messages_superseded + stats.messages_invalid + stats.tombstones_removed + (
+            stats.messages_aborted + stats.markers_removed
+        )
+
+
+@pytest.mark.parametrize("data", [b"", bytearray(), memoryview(b"")], ids=["bytes", "bytearray", "memoryview"])
+def test_nothing_gives_nothing(data: bytes) -> None:
+    left = compact(data)
+    assert (bytes(left), left.stats.next_offset, left.remaining, left.aborted_transactions) == (b"", 0, 0, ())
+
+
+def test_a_cut_tail_is_counted_and_left_out() -> None:
+    whole = batch((b"a", b"1"))
+    left = compact(whole + END[:30], now=NOW)
+    assert (bytes(left), left.remaining) == (whole, 30)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"now": -1},
+        {"now": 2**63},
+        {"delete_retention_ms": -1},
+        {"producer_expiration_ms": 1.5},
+        {"min_compaction_lag_ms": None},
+        {"first_dirty_offset": -1},
+        {"first_uncleanable_offset": "7"},
+    ],
+    ids=str,
+)
+def test_settings_out_of_range(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        compact(b"", **settings)
+
+
+def test_an_unknown_setting_is_pythons_own_error() -> None:
+    with pytest.raises(TypeError):
+        cleaned(b"", delete_retention=1)
+
+
+@pytest.mark.parametrize("source", ["t-0", 5, None])
+def test_what_is_no_source(source: Any) -> None:
+    with pytest.raises(TypeError):
+        compact(source)

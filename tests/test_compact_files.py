@@ -1,0 +1,203 @@
+"""compact over files: segments, partitions, what lies beside them, flat memory."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+from pathlib import Path
+
+import builders
+import golden
+import pytest
+from builders import NOW
+from compaction_logs import Log, read
+
+import kafkarec
+from kafkarec.compaction import cleaned, compact
+from kafkarec.indexes import txn_index
+from kafkarec.indexes.txn_index import AbortedTransaction
+
+DAY = 86_400_000
+
+
+def partition(folder: Path, *segments: bytes) -> Path:
+    folder.mkdir()
+    for data in segments:
+        base = kafkarec.scan(data)[0]["base_offset"]
+        (folder / f"{base:020}.log").write_bytes(data)
+    return folder
+
+
+def one(key: bytes, value: bytes | None, base: int, **fields: object) -> bytes:
+    return builders.batch([builders.record(key=key, value=value)], base_offset=base, **fields)
+
+
+def test_a_log_is_cleaned_across_its_segments(tmp_path: Path) -> None:
+    folder = partition(tmp_path / "t-0", one(b"a", b"1", 0) + one(b"b", b"2", 1), one(b"a", b"3", 2))
+    left = compact(kafkarec.open(folder), now=NOW)
+    assert [record.offset for record in kafkarec.decode(left)] == [1, 2]
+
+
+def test_files_and_bytes_are_cleaned_alike(tmp_path: Path) -> None:
+    for seed in range(25):
+        log = Log(seed, uncompressed=True, magics=((2,), (1, 2))[seed % 2])
+        folder = tmp_path / f"t-{seed}"
+        folder.mkdir()
+        for base, data in log.segments(4):
+            (folder / f"{base:020}.log").write_bytes(data)
+        from_files, from_bytes = compact(kafkarec.open(folder), now=log.now), compact(log.data, now=log.now)
+        assert from_files == from_bytes, seed
+        assert from_files.aborted_transactions == from_bytes.aborted_transactions
+        assert from_files.stats == from_bytes.stats
+
+
+def test_a_stretch_tells_which_segment_it_comes_from(tmp_path: Path) -> None:
+    folder = partition(tmp_path / "t-0", one(b"a", b"1", 0), one(b"b", b"2", 1), one(b"c", b"3", 2))
+    going = cleaned(kafkarec.open(folder), now=NOW)
+    assert [(going.input_number, kafkarec.scan(stretch)[0]["base_offset"]) for stretch in going] == [
+        (0, 0), (1, 1), (2, 2),
+    ]  # fmt: skip
+
+
+def aborted_log(folder: Path) -> Path:
+    data = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
+    first = one(b"a", b"kept", 0) + one(b"a", b"gone", 5, base_sequence=0, **data)
+    second = one(b"a", b"gone", 6, base_sequence=1, **data)
+    second += builders.end_marker(commit=False, producer_id=7, base_offset=7) + one(b"b", b"kept", 8)
+    return partition(folder, first, second)
+
+
+def test_an_entry_of_the_index_is_kept_as_the_broker_wrote_it(tmp_path: Path) -> None:
+    """Where the transaction began may have been deleted with an older segment."""
+    folder = aborted_log(tmp_path / "t-0")
+    entry = AbortedTransaction(7, 3, 7, 4)
+    (folder / f"{6:020}.txnindex").write_bytes(txn_index.write([entry]))
+    left = compact(kafkarec.open(folder), now=NOW)
+    assert left.aborted_transactions == (entry,)
+    assert [record.offset for record in kafkarec.decode(left)] == [0, 8]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        txn_index.write([AbortedTransaction(9, 0, 7, 8)]),
+        txn_index.write([AbortedTransaction(7, 0, 8, 8)]),
+        b"no index at all",
+    ],
+    ids=["another producer", "no marker there", "garbage"],
+)
+def test_a_wrong_index_costs_no_data(tmp_path: Path, wrong: bytes) -> None:
+    folder = aborted_log(tmp_path / "t-0")
+    (folder / f"{6:020}.txnindex").write_bytes(wrong)
+    left = compact(kafkarec.open(folder), now=NOW)
+    assert left.aborted_transactions == (AbortedTransaction(7, 5, 7, 8),)
+    assert [record.offset for record in kafkarec.decode(left)] == [0, 8]
+
+
+def test_an_index_that_begins_a_transaction_too_early_costs_no_data(tmp_path: Path) -> None:
+    data = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
+    committed = one(b"c", b"committed", 0, base_sequence=0, **data)
+    committed += builders.end_marker(commit=True, producer_id=7, base_offset=1)
+    aborted = one(b"a", b"gone", 2, base_sequence=1, **data)
+    aborted += builders.end_marker(commit=False, producer_id=7, base_offset=3)
+    folder = partition(tmp_path / "t-0", committed + aborted)
+    (folder / f"{0:020}.txnindex").write_bytes(txn_index.write([AbortedTransaction(7, 0, 3, 4)]))
+    left = compact(kafkarec.open(folder), now=NOW)
+    assert [record.value for record in kafkarec.decode(left)] == [b"committed"]
+
+
+def legacy_log(folder: Path, modified: list[int]) -> kafkarec.Log:
+    """Tombstones of magic 1 in a segment each; when each was modified."""
+    segments = [builders.message(offset=i, key=b"%d" % i, value=None) for i in range(len(modified))]
+    partition(folder, *segments, one(b"end", b"x", len(modified)))
+    for i, time in enumerate(modified):
+        os.utime(folder / f"{i:020}.log", ns=(time * 1_000_000, time * 1_000_000))
+    return kafkarec.open(folder)
+
+
+def test_old_tombstones_of_magic_1_go_and_young_ones_get_a_horizon(tmp_path: Path) -> None:
+    log = legacy_log(tmp_path / "t-0", [NOW - 2 * DAY, NOW - DAY, NOW])
+    left = compact(log, now=NOW, delete_retention_ms=DAY, first_dirty_offset=3)
+    assert [record.offset for record in kafkarec.decode(left)] == [2, 3]
+    assert (left.stats.tombstones_removed, left.stats.horizons_set) == (2, 1)
+    assert kafkarec.scan(left)[0]["delete_horizon_ms"] == NOW + DAY
+
+
+def test_without_a_clean_part_all_tombstones_of_magic_1_stay(tmp_path: Path) -> None:
+    log = legacy_log(tmp_path / "t-0", [NOW - 2 * DAY, NOW])
+    assert compact(log, now=NOW, delete_retention_ms=0).stats.tombstones_removed == 0
+
+
+def test_the_log_that_a_broker_cleaned_stays_as_it_is() -> None:
+    """At the time of the last run; its newest batches were in the active segment."""
+    path = golden.VECTORS / "segments" / "compacted-0" / f"{0:020}.log"
+    data = path.read_bytes()
+    now = max(row["max_timestamp"] for row in kafkarec.scan(data))
+    horizons = [row["delete_horizon_ms"] for row in kafkarec.scan(data) if row["delete_horizon_ms"]]
+    left = compact(kafkarec.open(path), now=min(now, min(horizons) - 1), producer_expiration_ms=2**62)
+    assert read(left) == read(data)
+
+
+def test_the_log_that_a_broker_cleaned_goes_on_being_cleaned() -> None:
+    folder = golden.VECTORS / "segments" / "compacted-0"
+    left = compact(kafkarec.open(folder), now=2**42)
+    assert left.stats.batches_removed > 5
+    assert all(record.value is not None for record in kafkarec.decode(left))
+    assert all(row["record_count"] for row in kafkarec.scan(left)), "every producer has expired"
+
+
+@pytest.mark.parametrize(
+    "folder", sorted(path.name for path in (golden.VECTORS / "segments").iterdir() if path.name[-1] == "0")
+)
+def test_segments_of_a_broker(folder: str) -> None:
+    log = kafkarec.open(golden.VECTORS / "segments" / folder)
+    left = compact(log, now=NOW)
+    last = {record.key: record.offset for record in log.read(isolation="read_committed") if record.key is not None}
+    kept = [record for record in kafkarec.decode(left) if record.offset < left.stats.first_uncleanable_offset]
+    assert {record.key: record.offset for record in kept} == last
+    assert len(kept) == len(last)
+
+
+def test_damage_is_told_with_its_file(tmp_path: Path) -> None:
+    folder = partition(tmp_path / "t-0", one(b"a", b"1", 0), one(b"a", b"2", 1) + one(b"b", b"2", 2, crc=5))
+    going = cleaned(kafkarec.open(folder), now=NOW)
+    with pytest.raises(kafkarec.CorruptRecordError) as caught:
+        list(going)
+    assert caught.value.file == str(folder / f"{1:020}.log")
+
+
+def test_a_cut_segment_in_the_midst_of_a_log_is_damage(tmp_path: Path) -> None:
+    folder = partition(tmp_path / "t-0", one(b"a", b"1", 0) + one(b"b", b"1", 1), one(b"c", b"2", 2))
+    path = folder / f"{0:020}.log"
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(kafkarec.KafkaRecordError):
+        compact(kafkarec.open(folder), now=NOW)
+
+
+def test_preallocated_zeros_are_left_out(tmp_path: Path) -> None:
+    folder = partition(tmp_path / "t-0", one(b"a", b"1", 0))
+    (folder / f"{0:020}.log").write_bytes(one(b"a", b"1", 0) + bytes(5000))
+    left = compact(kafkarec.open(folder), now=NOW)
+    assert (bytes(left), left.remaining) == (one(b"a", b"1", 0), 5000)
+
+
+def test_a_data_folder_is_refused(tmp_path: Path) -> None:
+    partition(tmp_path / "t-0", one(b"a", b"1", 0))
+    partition(tmp_path / "t-1", one(b"a", b"1", 0))
+    with pytest.raises(TypeError, match="a partition at a time"):
+        compact(kafkarec.open(tmp_path))
+
+
+def test_memory_stays_flat_beside_the_keys(tmp_path: Path) -> None:
+    """64 MB of one key over and over: the map holds one entry."""
+    value = os.urandom(1 << 16)
+    path = tmp_path / f"{0:020}.log"
+    with path.open("wb") as file:
+        for base in range(1024):
+            file.write(one(b"a" if base % 2 else b"%d" % (base % 32), value, base))
+    tracemalloc.start()
+    written = sum(len(stretch) for stretch in cleaned(kafkarec.open(path), now=NOW))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert written < 1 << 21
+    assert peak < 24 << 20
