@@ -264,6 +264,7 @@ def test_each_loss_is_counted() -> None:
     assert [record.offset for record in kafkarec.decode(found)] == [0, 1, 2, 3, 11]
     assert (found.stats.batches_in, found.stats.batches_out, found.stats.records_converted) == (5, 5, 5)
     assert found.stats.as_dict()["lost"] == found.stats.lost
+    assert "5 records in 5 batches, lost: 2 headers" in repr(found)
 
 
 def test_on_loss_raise_says_what_and_where_and_returns_nothing() -> None:
@@ -298,17 +299,35 @@ def test_zstd_is_refused_below_magic_2_unless_another_codec_is_named() -> None:
 
 
 def test_what_kafkas_builder_refuses_is_not_written() -> None:
-    for parts in (
-        [builders.record(offset_delta=1), builders.record(offset_delta=1)],
-        [builders.record(timestamp_delta=-builders.NOW - 2)],
+    for reason, parts in (
+        ("offsets_out_of_order", [builders.record(offset_delta=1), builders.record(offset_delta=1)]),
+        ("timestamp_negative", [builders.record(timestamp_delta=-builders.NOW - 2)]),
     ):
         data = builders.batch(parts) + builders.good_batch(1, base_offset=9)
         with pytest.raises(kafkarec.InvalidRecordError) as caught:
             convert(data, magic=1)
-        assert (caught.value.reason, caught.value.position) == ("not_convertible", 0)
+        assert (caught.value.reason, caught.value.position) == (reason, 0)
         found = convert(data, magic=1, errors="skip")
         assert [record.offset for record in kafkarec.decode(found)] == [9]
-        assert [(damage.position, damage.reason) for damage in found.damage] == [(0, "not_convertible")]
+        assert [(damage.position, damage.reason) for damage in found.damage] == [(0, reason)]
+
+
+def test_offsets_too_far_apart_for_one_batch_are_not_written() -> None:
+    inner = [builders.message(offset=0), builders.message(offset=2**31)]
+    with pytest.raises(kafkarec.InvalidRecordError, match="too far") as caught:
+        convert(builders.wrapper(inner, offset=2**31))
+    assert caught.value.reason == "batch_not_rewritable"
+    with pytest.raises(kafkarec.InvalidRecordError, match="too far"):
+        convert(builders.wrapper(inner, offset=2**31), magic=0)
+
+
+def test_a_wrapper_that_no_reader_takes_is_not_written() -> None:
+    """Kafka's converter writes it: relative inner offsets below a negative one of the wrapper."""
+    data = builders.good_batch(2, base_offset=-5, codec="gzip")
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        convert(data, magic=1)
+    assert caught.value.reason == "magic_unfit"
+    assert [record.offset for record in kafkarec.decode(convert(data, magic=0))] == [-5, -4]
 
 
 @pytest.mark.parametrize("case", golden.invalid(), ids=str)

@@ -24,6 +24,13 @@ class Converted(bytes):
     damage: tuple[Damage, ...]
     remaining: int
 
+    def __repr__(self) -> str:
+        lost = ", ".join(f"{count} {word}" for word, count in self.stats.losses.items())
+        return (
+            f"<Converted: {len(self)} bytes, {self.stats.records_out} records in {self.stats.batches_out} batches, "
+            f"lost: {lost or 'nothing'}>"
+        )
+
 
 def converted(
     data: Any,
@@ -86,8 +93,8 @@ def convert(
     check_crcs, errors, max_decompressed_bytes: as decode has them. What Kafka cannot read is not converted: every batch
         is validated, with check_crcs="all" inner messages of magic 0 and 1 too, since they get a new checksum
 
-    InvalidRecordError, reason not_convertible: what Kafka's builder refuses (on the way down: offsets that do not
-    increase, timestamps below -1). `errors="skip"` leaves such batches out and lists them in `.damage`.
+    InvalidRecordError for what Kafka's builder refuses: on the way down offsets_out_of_order and timestamp_negative,
+    offsets that are too far apart for one batch. `errors="skip"` leaves such batches out and lists them in `.damage`.
     """
     conversion = converted(
         data, magic=magic, compression=compression, level=level, batch_size=batch_size, first_offset=first_offset,

@@ -10,15 +10,22 @@ from ..errors import InvalidRecordError, KafkaRecordError
 from ..faults import Damage
 from .units import Unit
 
-NOT_CONVERTIBLE = "not_convertible"
+
+def refused(unit: Unit, reason: str, **sides: Any) -> KafkaRecordError:
+    """What cannot be written: a reason with both sides of the comparison, or with its `detail`."""
+    place = {
+        "position": unit.position, "base_offset": unit.base_offset, "file": unit.file,
+        "next_position": unit.position + unit.size_in_bytes,
+    }  # fmt: skip
+    return faults.error(reason, {**place, **sides})
 
 
-def not_convertible(unit: Unit, why: str) -> KafkaRecordError:
-    """MemoryRecordsBuilder throws an IllegalArgumentException there."""
+def too_wide(unit: Unit, base: int, last: int) -> KafkaRecordError:
+    """MemoryRecordsBuilder: Maximum offset delta exceeded."""
     where = f"in {unit.file} at byte" if unit.file else "at byte"
     return InvalidRecordError(
-        f"the batch cannot be converted {where} {unit.position} (last offset {unit.last_offset}): {why}",
-        reason=NOT_CONVERTIBLE, position=unit.position, base_offset=unit.base_offset,
+        f"the batch cannot be written anew {where} {unit.position}: offset {last} is too far from the first, {base}",
+        reason="batch_not_rewritable", position=unit.position, base_offset=unit.base_offset,
         next_position=unit.position + unit.size_in_bytes, file=unit.file,
     )  # fmt: skip
 
@@ -26,19 +33,8 @@ def not_convertible(unit: Unit, why: str) -> KafkaRecordError:
 def zstd_below_2(unit: Unit) -> KafkaRecordError:
     """RecordsUtil.downConvert throws an UnsupportedCompressionTypeException, also for a batch without records."""
     detail = "magic 0 and 1 do not have zstd; compression= names another codec"
-    sides = {"expected": Compression.LZ4.value, "found": Compression.ZSTD.value}
-    return faults.error("unsupported_codec", {**_place(unit), **sides, "detail": detail})
-
-
-def missing_codec(unit: Unit, what: str) -> KafkaRecordError:
-    return faults.error("missing_codec", {**_place(unit), "detail": what})
-
-
-def _place(unit: Unit) -> dict[str, Any]:
-    return {
-        "position": unit.position, "base_offset": unit.base_offset, "file": unit.file,
-        "next_position": unit.position + unit.size_in_bytes,
-    }  # fmt: skip
+    known, found = Compression.LZ4.value, Compression.ZSTD.value
+    return refused(unit, "unsupported_codec", expected=known, found=found, detail=detail)
 
 
 def as_damage(unit: Unit, refusal: KafkaRecordError) -> Damage:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from itertools import compress
-from operator import lt
+from itertools import compress, pairwise
 from struct import Struct
 from typing import NamedTuple
 
@@ -39,13 +38,14 @@ def recoded(unit: Unit, codec: int, level: int | None, limit: int) -> bytes:
     try:
         payload = codecs.compress(codec, codecs.decompress(unit.codec, raw[_PAYLOAD_AT:], limit), level)
     except codecs.MissingCodec as missing:
-        raise refusals.missing_codec(unit, str(missing)) from None
+        raise refusals.refused(unit, "missing_codec", detail=str(missing)) from None
     base_offset, _, epoch, magic = _FRONT.unpack_from(raw)
     attributes = (unit.attributes & 0xFFFF & ~_CODEC_BITS | codec).to_bytes(2, "big")
     header = attributes + raw[_ATTRIBUTES_AT + 2 : _PAYLOAD_AT]
     length = _PAYLOAD_AT - _BEFORE_LENGTH + len(payload)
     if length > INT32_MAX - _BEFORE_LENGTH:
-        raise refusals.not_convertible(unit, f"with {length} bytes it is too large")
+        most = INT32_MAX - _BEFORE_LENGTH
+        raise refusals.refused(unit, "batch_too_large", expected=most, found=length)
     crc = crc32c(payload, crc32c(header))
     return b"".join((_FRONT.pack(base_offset, length, epoch, magic), crc.to_bytes(4, "big"), header, payload))
 
@@ -142,14 +142,16 @@ def _wrapper_header(
     timestamp_type, time = _stamp(group, shape)
     earliest = min(time, min(timestamps))
     base = offsets[0]
-    if not all(map(lt, offsets, offsets[1:])):
-        raise refusals.not_convertible(unit, "its offsets do not increase from record to record")
+    disorder = next((pair for pair in pairwise(offsets) if pair[0] >= pair[1]), None)
+    if disorder:
+        raise refusals.refused(unit, "offsets_out_of_order", expected=disorder[0], found=disorder[1])
     if earliest < -1:
-        raise refusals.not_convertible(unit, f"a timestamp is {earliest}")
+        raise refusals.refused(unit, "timestamp_negative", expected=-1, found=earliest)
     if offsets[-1] - base > INT32_MAX:
-        raise refusals.not_convertible(unit, f"offset {offsets[-1]} is too far from the first, {base}")
+        raise refusals.too_wide(unit, base, offsets[-1])
     if base < 0 and shape.magic == 1 and shape.codec:  # Kafka writes it, and cannot read it: inner offsets are relative
-        raise refusals.not_convertible(unit, f"a wrapper of magic 1 cannot hold offset {base}")
+        detail = f"a wrapper cannot hold offset {base}"
+        raise refusals.refused(unit, "magic_unfit", expected=2, found=1, detail=detail)
     return BatchHeader(shape.magic, shape.codec, target.level, timestamp_type, base, log_append_time=time)
 
 
@@ -158,7 +160,7 @@ def _batch_header(group: Group, shape: Shape, target: Target) -> BatchHeader:
     unit = decoded.units[group.first]
     base, last = _offset_range(group)
     if last - base > INT32_MAX:
-        raise refusals.not_convertible(unit, f"offset {last} is too far from the first, {base}")
+        raise refusals.too_wide(unit, base, last)
     timestamp_type, time = _stamp(group, shape)
     sequence = -1
     if unit.base_sequence is not None and unit.base_offset is not None:
