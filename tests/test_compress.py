@@ -26,6 +26,7 @@ LEVELS: dict[int, list[int | None]] = {
     LZ4: [None, *range(1, 18)],
     ZSTD: [None, -131072, -100, -1, 0, *range(1, 23)],
 }
+MAGICS = {0: [2], GZIP: [2], SNAPPY: [2], LZ4: [0, 1, 2], ZSTD: [2]}
 EACH = [(codec, level) for codec, levels in LEVELS.items() for level in levels]
 
 
@@ -53,7 +54,7 @@ CONTENTS = {
 @pytest.mark.parametrize(("codec", "level"), EACH)
 def test_every_level_comes_back(codec: int, level: int | None) -> None:
     for name, content in CONTENTS.items():
-        for magic in (0, 1, 2):
+        for magic in MAGICS[codec]:
             packed = codecs.compress(codec, content, level, magic)
             assert bytes(codecs.decompress(codec, packed, LIMIT, 0, magic)) == content, (name, magic)
 
@@ -215,7 +216,7 @@ def test_kafkas_streams_read_it(codec: int, kafka: Oracle, tmp_path: Path) -> No
     contents = dict(CONTENTS) if codec != ZSTD else {k: v for k, v in CONTENTS.items() if v}
     for case, content in contents.items():
         for level in LEVELS[codec]:
-            for magic in (0, 2):
+            for magic in MAGICS[codec]:
                 packed.write_bytes(codecs.compress(codec, content, level, magic))
                 answer = kafka.ask("unpack", name, magic, packed, content_back)
                 assert answer.status == 0, (case, level, magic, answer.err)
@@ -236,3 +237,39 @@ def test_levels_mean_what_they_mean_in_kafka(codec: int, kafka: Oracle, tmp_path
             ours = codecs.compress(codec, content, level)
             apart = 0.1 if codec == LZ4 and level in (1, 2) else 0.01  # liblz4 1.10 has a new compressor there
             assert abs(len(ours) - len(theirs)) <= 12 + apart * len(theirs), (level, len(ours), len(theirs))
+
+
+def frame_of(codec: int, packed: bytes) -> list[tuple[bool, int]]:
+    """(stored as it is, bytes of content) of each piece."""
+    if codec == LZ4:
+        return [
+            (stored, len(block) if stored else len(lz4.block.decompress(block, uncompressed_size=65_536)))
+            for stored, block in lz4_blocks(packed)
+        ]
+    pieces, at = [], 16
+    while at < len(packed):
+        (size,) = struct.unpack_from(">I", packed, at)
+        content = codecs.decompress(SNAPPY, packed[at + 4 : at + 4 + size], LIMIT)
+        pieces.append((False, len(content)))
+        at += 4 + size
+    return pieces
+
+
+@pytest.mark.parametrize("codec", [SNAPPY, LZ4])
+def test_the_pieces_of_a_frame_are_kafkas(codec: int, kafka: Oracle, tmp_path: Path) -> None:
+    source, packed = tmp_path / "content", tmp_path / "packed"
+    for case, content in CONTENTS.items():
+        source.write_bytes(content)
+        assert kafka.ask("pack", codecs.CODECS[codec].name, "-", 2, source, packed).status == 0
+        assert frame_of(codec, codecs.compress(codec, content)) == frame_of(codec, packed.read_bytes()), case
+
+
+def test_gzip_streams_are_kafkas_to_the_byte_where_zlib_is(kafka: Oracle, tmp_path: Path) -> None:
+    """Header and trailer always; the deflate data too for what a runtime's zlib cannot pack otherwise."""
+    source, packed = tmp_path / "content", tmp_path / "packed"
+    for content in (b"", b"x", rows(14_000)):
+        source.write_bytes(content)
+        assert kafka.ask("pack", "gzip", "-", 2, source, packed).status == 0
+        ours, theirs = codecs.compress(GZIP, content), packed.read_bytes()
+        assert (ours[:10], ours[-8:]) == (theirs[:10], theirs[-8:])
+        assert len(content) > 1 or ours == theirs
