@@ -18,7 +18,9 @@ from kafkarec._c.checksum cimport checksums_install, checksums_prepare, crc32, c
 from kafkarec._c.endian cimport be32toh, be64toh
 from kafkarec._c.message cimport wrapper_payload
 from kafkarec._c.pages cimport pages_give, pages_release
-from kafkarec._c.partial cimport Refused, Rules, Tally, tally_begin, weigh_batch, weigh_message, weigh_wrapper
+from kafkarec._c.partial cimport (
+    MOST_NOTES, Refused, Rules, Tally, tally_begin, weigh_batch, weigh_message, weigh_wrapper,
+)
 from kafkarec._c.status cimport BATCH_TOO_SMALL, CRC_MISMATCH, Fault, OK, UNSUPPORTED_CODEC, refuse
 from kafkarec._c cimport status as st
 
@@ -263,13 +265,15 @@ cdef class Request:
         return t.records, t.in_order, t.least, t.greatest, t.size, t.rewritten, t.headers, t.unfit
 
     def refused(self):
-        """Of each record that is wrong: (index in its batch, why, timestamp, offset, magic). `why`: the C enum Wrong."""
+        """(how many records are wrong, whether one for its timestamp, of the first MOST_NOTES each: (index in its
+        batch, why, timestamp, offset, magic)). `why`: the C enum Wrong."""
         cdef const Refused* note = <const Refused*>self.tally.refused.data
         cdef int64_t i
-        return [
+        notes = [
             (note[i].index, note[i].why, note[i].timestamp, note[i].offset, note[i].magic)
-            for i in range(self.tally.refused_count)
+            for i in range(min(self.tally.refused_count, <int64_t>MOST_NOTES))
         ]
+        return self.tally.refused_count, bool(self.tally.refused_time), notes
 
 
 cdef dict fault_words(const Fault* f):
@@ -284,7 +288,7 @@ cdef int raise_fault(int status, const Fault* f) except -1:
 
 
 def unsealed(fresh):
-    """A writable view of a bytes object that was just made, and that nobody else has seen: stamped without a second copy."""
+    """A writable view of a bytes object that was just made, and that nobody else has seen: to stamp it without a copy."""
     cdef char* at
     cdef Py_ssize_t size
     PyBytes_AsStringAndSize(fresh, &at, &size)

@@ -2,7 +2,7 @@
 
     magic 2     length varint | attributes | timestamp delta | offset delta | key length, key | value length, value |
                 header count, headers            keys, values and headers are stepped over, never copied
-        partly    the length is not looked at (KAFKA-8106: DefaultRecord.readPartiallyFrom, compressed and left as it is)
+        partly    the length is not looked at (KAFKA-8106, DefaultRecord.readPartiallyFrom: compressed batches that stay)
         else      the fields must fill the length (DefaultRecord.readFrom)
     magic 0, 1  offset 8 | size 4 | crc 4 | magic 1 | attributes 1 | (timestamp 8) | key length 4 | ...
 
@@ -26,6 +26,9 @@ from kafkarec._c.status cimport (
     RECORD_COUNT_NEGATIVE, RECORD_LENGTH_INVALID, RECORD_STRUCTURE_INVALID, VALUE_LENGTH_INVALID, refuse,
 )
 from kafkarec._c.varint cimport VARLONG_BYTES, read_varint, read_varlong, unzigzag64
+
+cdef enum:
+    MOST_NOTES = 10000           # a payload of 7 bytes a record must not become an object a record
 
 cdef enum Wrong:                 # with a record, not with its bytes
     FINE = 0
@@ -62,7 +65,8 @@ cdef struct Tally:
     int64_t headers              # in number
     bint unfit                   # one that cannot be written in `to_magic` stands before the first that is refused
     Buffer refused
-    int64_t refused_count
+    int64_t refused_count        # the first MOST_NOTES are noted
+    bint refused_time            # one of them for its timestamp
 
 # Where a record's bytes say what; lengths below 0: null.
 cdef struct Weight:
@@ -80,7 +84,7 @@ cdef inline void tally_begin(Tally* t) noexcept nogil:
     t.records = t.size = t.rewritten = t.headers = t.refused_count = 0
     t.base_timestamp = 0
     t.least, t.greatest = INT64_MAX, ABSENT
-    t.in_order, t.unfit = True, False
+    t.in_order, t.unfit, t.refused_time = True, False, False
 
 
 cdef inline int wrong_with(const Rules* rules, bint keyed, int64_t timestamp, bint append_time) noexcept nogil:
@@ -114,12 +118,15 @@ cdef inline int tally_add(Tally* t, const Rules* rules, const Weight* w, int wro
     cdef Refused* note
     cdef int status
     if wrong != FINE:
+        t.refused_time = t.refused_time or wrong >= OUT_OF_RANGE
+    if wrong != FINE and t.refused_count < MOST_NOTES:
         status = buffer_reserve(&t.refused, <size_t>t.refused_count * sizeof(Refused),
                                 <size_t>(t.refused_count + 1) * sizeof(Refused))
         if status != OK:
             return status
         note = <Refused*>t.refused.data + t.refused_count
         note.offset, note.timestamp, note.index, note.why, note.magic = w.offset, w.timestamp, index, wrong, magic
+    if wrong != FINE:
         t.refused_count += 1
     elif t.refused_count == 0 and (w.timestamp < ABSENT or (rules.to_magic < 2 and w.headers > 0)):
         t.unfit = True
@@ -154,14 +161,14 @@ cdef inline int step_over(const uint8_t** cursor, const uint8_t* end, int too_lo
 
 
 cdef inline int weigh_headers(const uint8_t** cursor, const uint8_t* end, Weight* w, Fault* fault) noexcept nogil:
-    cdef int32_t i, length = 0
+    cdef int32_t _i, length = 0
     cdef int status = read_varint(cursor, end, &w.headers)
     if status != OK:
         return refuse(fault, status, 0, 0)
     if w.headers < 0 or w.headers > (end - cursor[0]) // 2:
         return refuse(fault, HEADER_COUNT_INVALID, (end - cursor[0]) // 2, w.headers)
     w.headers_size = varint_size(w.headers)
-    for i in range(w.headers):
+    for _i in range(w.headers):
         status = step_over(cursor, end, HEADER_KEY_INVALID, &length, fault)
         if status != OK:
             return status

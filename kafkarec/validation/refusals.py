@@ -10,7 +10,6 @@ from kafkarec.validation.rules import Rules
 from kafkarec.writing.fields import wrapped
 
 _OTHER_MAGIC, _NO_KEY, _OUT_OF_RANGE, _APPEND_TIME = 1, 2, 3, 4  # the C enum Wrong of `_c/partial.pxd`
-_OF_TIME = {_OUT_OF_RANGE, _APPEND_TIME}
 
 
 def refuse(reason: str, *, position: int = 0, base_offset: int | None = None, **sides: Any) -> NoReturn:
@@ -19,22 +18,22 @@ def refuse(reason: str, *, position: int = 0, base_offset: int | None = None, **
 
 
 def refuse_records(
-    wrong: list[tuple[int, int, int, int, int]], batch: tuple[int, int, int], magic: int, rules: Rules
+    wrong: tuple[int, bool, list[tuple[int, int, int, int, int]]], batch: tuple[int, int, int], magic: int, rules: Rules
 ) -> NoReturn:
     """`wrong`: as `_partial.Request.refused` gives it; `batch`: its position, base offset and next position."""
-    errors = tuple(RecordError(index, _why(what, magic, rules, *rest)) for index, what, *rest in wrong)
+    count, of_time, notes = wrong
+    errors = tuple(RecordError(index, _why(what, magic, rules, *rest)) for index, what, *rest in notes)
     position, base_offset, next_position = batch
     shown = "; ".join(f"record {one.batch_index}: {one.message}" for one in errors[:3])
-    of_time = any(what in _OF_TIME for _, what, *_ in wrong)
     raise error(
         "timestamps_rejected" if of_time else "records_rejected",
         {
             "position": position,
             "base_offset": base_offset,
             "next_position": next_position,
-            "found": len(errors),
+            "found": count,
             "record_errors": errors,
-            "detail": shown if len(errors) <= 3 else f"the first three: {shown}",
+            "detail": shown if count <= 3 else f"the first three: {shown}",
         },
     )
 

@@ -53,7 +53,8 @@ def validate(
     assign_offsets: False is a follower's append: offsets stay and must increase, from `first_offset` on; no record is
         looked at
 
-    InvalidRecordError and CorruptRecordError where a broker refuses; `.record_errors` then lists single records.
+    InvalidRecordError and CorruptRecordError where a broker refuses; `.record_errors` lists single records, the first
+    10 000 of them.
     LimitExceededError above max_decompressed_bytes, ValueError for options that do not fit. Header keys that are not
     UTF-8 are copied as they are.
     """
@@ -117,9 +118,9 @@ def _weighed(view: memoryview, batches: _partial.Request, first: First, rules: R
     request = Request(view[: batches.end], first, batches.batches, kept, weight, rules)
     converts = plain and not stays
     wrong = batches.refused()
-    if wrong and converts:
+    if wrong[0] and converts:
         rows(request)  # Kafka reads all records to know how large the result will be
-    if wrong and not (converts and weight.unfit):  # and writes each of them as soon as it has seen it
+    if wrong[0] and not (converts and weight.unfit):  # and writes each of them as soon as it has seen it
         refuse_records(wrong, place, first.magic, rules)
     check_magic(batches, first)
     if plain and stays:

@@ -1,0 +1,266 @@
+"""validate: what is refused, with its reason, its numbers and the records that are to blame."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+import zlib
+from typing import Any
+
+import builders
+import pytest
+from builders import CONTROL, LOG_APPEND, NOW, TRANSACTIONAL
+from validating import CODECS
+
+import kafkarec
+from kafkarec.validation import RecordError, validate
+
+ONE = builders.records(1)
+PRODUCER = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+REFUSED: list[tuple[str, bytes, dict[str, Any], str, int | None, int | None]] = [
+    ("nothing", b"", {}, "request_empty", None, None),
+    ("two batches", builders.good_batch() * 2, {}, "batch_not_alone", None, None),
+    ("two batches of a replica", builders.good_batch() * 2, {"origin": "replication"}, "batch_not_alone", None, None),
+    ("two wrappers", builders.wrapper([builders.message()]) * 2, {}, "batch_not_alone", None, None),
+    ("two magics", builders.message(magic=1) + builders.message(magic=0), {}, "batch_magic_differs", 1, 0),
+    ("range", builders.batch(ONE, last_offset_delta=-1, base_offset=9), {}, "offset_range_invalid", 9, 8),
+    ("count 0", builders.batch(ONE, count=0), {}, "record_count_invalid", 1, 0),
+    ("count -1", builders.batch(ONE, count=-1), {}, "record_count_invalid", 1, -1),
+    ("count and range", builders.batch(ONE, last_offset_delta=4), {}, "record_count_mismatch", 5, 1),
+    ("control", builders.batch(ONE, attributes=CONTROL), {}, "control_batch_refused", None, None),
+    ("no sequence", builders.batch(ONE, producer_id=7, base_sequence=-1), {}, "sequence_invalid", 0, -1),
+    ("magic 1 of a producer", builders.batch(ONE, **PRODUCER), {"magic": 1}, "magic_unfit", 2, 1),
+    ("magic 0 of a transaction", builders.batch(ONE, attributes=TRANSACTIONAL), {"magic": 0}, "magic_unfit", 2, 0),
+    (
+        "magic 1 with headers",
+        builders.batch([builders.record(headers=[(b"secret", b"x")])]),
+        {"magic": 1},
+        "magic_unfit",
+        2,
+        1,
+    ),
+    ("magic 1 with zstd", builders.good_batch(), {"magic": 1, "compression": "zstd"}, "unsupported_codec", 3, 4),
+    ("magic 1 in zstd", builders.wrapper([builders.message()], codec="zstd"), {}, "unsupported_codec", 3, 4),
+    ("codec 5", builders.batch(ONE, codec=5), {}, "unsupported_codec", 4, 5),
+    (
+        "negative time",
+        builders.batch([builders.record()], base_timestamp=-9),
+        {"compression": "gzip"},
+        "timestamp_negative",
+        -1,
+        -9,
+    ),
+    (
+        "transactional without producer",
+        builders.batch(ONE, attributes=TRANSACTIONAL),
+        {"compression": "gzip"},
+        "producer_state_invalid",
+        None,
+        None,
+    ),
+    (
+        "producer without epoch",
+        builders.batch(ONE, producer_id=7, producer_epoch=-1, base_sequence=0),
+        {"compression": "gzip"},
+        "producer_state_invalid",
+        None,
+        None,
+    ),
+    (
+        "gaps in a compressed batch",
+        builders.batch([builders.record(offset_delta=i) for i in (0, 2, 1)], codec="gzip"),
+        {},
+        "offsets_out_of_order",
+        None,
+        None,
+    ),
+    (
+        "inner checksum",
+        builders.wrapper([builders.message(crc=1)]),
+        {},
+        "inner_crc_mismatch",
+        1,
+        zlib.crc32(builders.message()[16:]),
+    ),
+    ("too large", builders.good_batch(), {"max_message_bytes": 50}, "batch_too_large", 50, len(builders.good_batch())),
+    (
+        "a client's base offset",
+        builders.good_batch(base_offset=3),
+        {"append_checks": True},
+        "base_offset_not_zero",
+        0,
+        3,
+    ),
+    (
+        "a raft leader's epoch",
+        builders.good_batch(leader_epoch=3),
+        {"append_checks": True, "origin": "raft_leader", "partition_leader_epoch": 4},
+        "leader_epoch_differs",
+        4,
+        3,
+    ),
+    (
+        "a follower's order",
+        builders.good_batch(2, base_offset=5) + builders.good_batch(1, base_offset=6),
+        {"assign_offsets": False},
+        "offsets_out_of_order",
+        6,
+        6,
+    ),
+    (
+        "a follower's begin",
+        builders.good_batch(2, base_offset=5),
+        {"assign_offsets": False, "first_offset": 6},
+        "offsets_out_of_order",
+        5,
+        5,
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "options", "reason", "expected", "found"), REFUSED, ids=lambda one: None)
+def test_a_refusal_has_its_reason_and_both_sides(
+    name: str, data: bytes, options: dict[str, Any], reason: str, expected: int | None, found: int | None
+) -> None:
+    with pytest.raises(kafkarec.KafkaRecordError) as caught:
+        validate(data, **options)
+    error = caught.value
+    assert (error.reason, type(error)) == (reason, kafkarec.errors.REASONS[reason].error), name
+    if expected is not None:
+        assert (error.expected, error.found) == (expected, found)
+    assert error.position is not None and "secret" not in str(error)
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.reason, again.record_errors) == (str(error), error.reason, error.record_errors)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_each_record_without_a_key_is_told_on_a_compacted_topic(codec: str) -> None:
+    parts = [builders.record(offset_delta=i, key=key) for i, key in enumerate((b"k", None, b"", None))]
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        validate(builders.batch(parts, codec=codec), compacted=True)
+    assert caught.value.reason == "records_rejected"
+    words = "it has no key, and the topic is compacted"
+    assert caught.value.record_errors == (RecordError(1, words), RecordError(3, words))
+    assert "in number 2" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("times", "wrong"),
+    [
+        ((NOW - 10, NOW, NOW + 20), ()),
+        ((NOW - 11, NOW, NOW + 21), (0, 2)),
+        ((-1, -1, -1), ()),
+        ((0, 2**63 - 1, -2), (0, 1, 2)),
+    ],
+)
+def test_create_times_have_to_be_near_to_now(times: tuple[int, ...], wrong: tuple[int, ...]) -> None:
+    parts = [builders.record(offset_delta=i, timestamp_delta=time - NOW) for i, time in enumerate(times)]
+    limits = {"timestamp_before_max_ms": 10, "timestamp_after_max_ms": 20, "now": NOW}
+    data = builders.batch(parts, codec="zstd")
+    assert validate(data, timestamp_type="log_append_time", now=NOW).max_timestamp == NOW
+    if not wrong:
+        assert validate(data, **limits).max_timestamp == max(times)
+        return
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        validate(data, **limits)
+    assert caught.value.reason == "timestamps_rejected"
+    assert caught.value.record_errors is not None
+    assert [index for index, _ in caught.value.record_errors] == list(wrong)
+    assert f"timestamp {times[wrong[0]]} of offset {wrong[0]}" in str(caught.value)
+    assert f"from {NOW - 10} to {NOW + 20}" in str(caught.value)
+
+
+def test_a_producer_does_not_set_log_append_time() -> None:
+    data = builders.batch(builders.records(2), attributes=LOG_APPEND)
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        validate(data, timestamp_type="log_append_time")
+    assert caught.value.reason == "timestamps_rejected"
+    made = validate(data, now=NOW)  # LogValidator looks at the range alone where create times are wanted
+    assert {row.timestamp_type for row in kafkarec.decode(made)} == {0}
+
+
+def test_a_message_of_another_magic_than_its_wrapper_is_refused() -> None:
+    data = builders.wrapper([builders.message(magic=0)], magic=1)
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        validate(data)
+    assert caught.value.record_errors == (RecordError(0, "its magic 0 is not the outer magic 1"),)
+
+
+@pytest.mark.parametrize("length", [0, -1, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("codec", CODECS)
+def test_record_lengths_are_only_looked_at_where_kafka_does(codec: str, length: int) -> None:
+    # a broker takes what its consumers fail on: KAFKA-8106's partial reader skips the length
+    data = builders.batch([builders.record(length=length)], codec=codec)
+    other = "gzip" if codec != "gzip" else "lz4"
+    with pytest.raises(kafkarec.InvalidRecordError):
+        validate(data, compression=other)
+    if codec == "none":
+        with pytest.raises(kafkarec.InvalidRecordError):
+            validate(data)
+    else:
+        assert validate(data, now=NOW)[61:] == data[61:]
+
+
+def test_a_batch_cut_inside_is_refused_at_each_byte() -> None:
+    inner = b"".join(builders.records(2, headers=[(b"h", b"v")]))
+    for size in range(len(inner)):
+        for codec in ("none", "snappy"):
+            payload = builders.compress(codec, inner[:size])
+            data = builders.batch([b""] * 2, codec=codec, payload=payload, count=2)
+            with pytest.raises(kafkarec.KafkaRecordError):
+                validate(data)
+
+
+def test_a_payload_above_the_limit_is_refused_by_its_option() -> None:
+    data = builders.batch([builders.record(value=bytes(1 << 20))], codec="gzip")
+    with pytest.raises(kafkarec.LimitExceededError, match="max_decompressed_bytes=1000 "):
+        validate(data, max_decompressed_bytes=1000)
+    huge = builders.batch([builders.record(header_count=2**31 - 1, headers=[(b"", b"")])], codec="lz4")
+    with pytest.raises(kafkarec.InvalidRecordError):
+        validate(huge)
+
+
+def test_a_follower_takes_batches_as_they_are() -> None:
+    data = builders.good_batch(2, base_offset=5) + builders.good_batch(3, base_offset=9, codec="gzip")
+    made = validate(data + b"cut", assign_offsets=False, first_offset=5)
+    assert made == data and made.next_offset == 12 and made.max_timestamp == NOW + 2
+    assert validate(b"", assign_offsets=False, first_offset=5).next_offset == 5
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"magic": 3},
+        {"magic": True},
+        {"compression": "brotli"},
+        {"timestamp_type": "never"},
+        {"origin": "me"},
+        {"first_offset": 2**63},
+        {"partition_leader_epoch": 2**31},
+        {"timestamp_after_max_ms": 2**63},
+        {"max_decompressed_bytes": -1},
+        {"now": 2**63},
+    ],
+)
+def test_options_that_do_not_fit_are_named(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options)).split("_max")[0].replace("_", ".?")) as caught:
+        validate(builders.good_batch(), **options)
+    assert not isinstance(caught.value, kafkarec.KafkaRecordError)
+
+
+def test_a_message_too_short_for_its_fields_is_taken_in_place_only() -> None:
+    # 14 bytes of magic 1 end behind the timestamp; Kafka frames and stamps it, and no consumer can read it
+    body = struct.pack(">bbq", 1, 0, NOW)
+    data = struct.pack(">qiI", 0, 14, zlib.crc32(body)) + body
+    assert validate(data, first_offset=3, now=NOW)[8:] == data[8:]
+    for options in ({"magic": 2}, {"compacted": True}):
+        with pytest.raises(kafkarec.KafkaRecordError):
+            validate(data, **options)  # type: ignore[arg-type]
+
+
+def test_of_many_wrong_records_the_first_ten_thousand_are_told() -> None:
+    parts = [builders.record(offset_delta=i, key=None) for i in range(10_003)]
+    with pytest.raises(kafkarec.InvalidRecordError, match="in number 10003, the first three: record 0") as caught:
+        validate(builders.batch(parts, codec="zstd"), compacted=True)
+    assert caught.value.record_errors is not None
+    assert [index for index, _ in caught.value.record_errors] == list(range(10_000))
