@@ -14,10 +14,12 @@ import pytest
 from convertible_logs import CODECS, ConvertibleMaker
 from hypothesis import given
 from hypothesis import strategies as st
+from random_logs import Maker
 
 import kafkarec
 from kafkarec import codecs
 from kafkarec.conversion import LOSSES, LossError, convert, converted
+from kafkarec.diff import compare
 
 ALL_CODECS = (*CODECS, "zstd")
 _COLUMNS = (
@@ -33,6 +35,10 @@ def records(data: Any) -> list[tuple[Any, ...]]:
     )
     rows = zip(*(found.column(name) for name in _COLUMNS), strict=True)
     return [(*row[:-1], row[-1] or 0) for row in rows]
+
+
+def rows(found: Any) -> list[tuple[Any, ...]]:
+    return list(zip(*(found.column(name) for name in found.schema.names), strict=True))
 
 
 def sequences(data: Any) -> dict[Any, Any]:
@@ -360,6 +366,21 @@ def test_damage_is_skipped_and_listed() -> None:
     assert found.stats.bytes_in + damage.length + found.remaining == len(data)
 
 
+def test_random_damage_is_that_of_the_reader() -> None:
+    """Under "skip" the same bytes are left out, and every byte is accounted for."""
+    damaged = 0
+    for seed in range(400):
+        data = Maker(seed).log()
+        before = kafkarec.decode(data, control=True, check_crcs="all", errors="skip")
+        found = convert(data, magic=None, batch_size=500, errors="skip")
+        assert (list(before.damage), before.remaining) == (list(found.damage), found.remaining), f"seed {seed}"
+        assert found.stats.bytes_in + sum(one.length for one in found.damage) + found.remaining == len(data)
+        after = kafkarec.decode(found, control=True, check_crcs="all")
+        assert [row[:5] for row in rows(after)] == [row[:5] for row in rows(before)], f"seed {seed}"
+        damaged += bool(found.damage)
+    assert damaged > 100
+
+
 def test_the_cap_on_decompressed_bytes_holds() -> None:
     data = convert(builders.batch([builders.record(value=b"v" * 5000)]), compression="gzip")
     with pytest.raises(kafkarec.LimitExceededError, match="max_decompressed_bytes"):
@@ -381,6 +402,19 @@ def test_sources_of_every_kind_give_the_same(tmp_path: Path) -> None:
     assert bytes(convert(segment)) == Path(segment.path).read_bytes()
     assert bytes(convert(segment.slice(range(5, 6)))) == bytes(next(batch.raw for batch in segment.slice(range(5, 6))))
     assert convert(b"") == b""
+
+
+def test_two_replicas_are_the_same_records_in_other_batches(tmp_path: Path) -> None:
+    """As `kafkarec diff` sees them."""
+    for seed in range(30):
+        data = ConvertibleMaker(seed).good_log(codecs=ALL_CODECS)
+        logs = []
+        for name, content in (("before", data), ("after", convert(data, compression="lz4", batch_size=300))):
+            folder = tmp_path / f"{name}{seed}" / "topic-0"
+            folder.mkdir(parents=True)
+            (folder / f"{0:020}.log").write_bytes(content)
+            logs.append(kafkarec.open(folder))
+        assert compare(*logs).same
 
 
 def test_several_partitions_are_refused(tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ class Conversion(Iterator[bytes]):
         self._refused: list[Damage] = []
         self._run: list[Unit] = []
         self._shape = Shape(2, 0, None)
+        self._shapes: dict[tuple[int, int, bool], Shape] = {}
+        self._known: dict[Shape, Shape] = {}
         self._done = 0  # rows of the run's first unit that are written
         self._added = 0
         self._steps = self._pass()
@@ -57,10 +59,10 @@ class Conversion(Iterator[bytes]):
             self.stats.batches_in += unit.messages
             self.stats.records_in += unit.rows
             self.stats.bytes_in += unit.size_in_bytes
-            shape = self._target.shape(unit)
-            if not self._goes_on(unit, shape):
+            shape = self._shape_of(unit)
+            if self._run and not self._goes_on(unit, shape):
                 yield from self._flush()
-            if self._is_left_out(unit, shape):
+            if shape.magic < 2 and self._is_left_out(unit, shape):
                 continue
             if shape.limit is None and self._is_as_cut(unit, shape):
                 yield from self._flush()
@@ -73,9 +75,18 @@ class Conversion(Iterator[bytes]):
                 yield from self._flush(final=False)
         yield from self._flush()
 
+    def _shape_of(self, unit: Unit) -> Shape:
+        """One object for all batches of a kind."""
+        kind = unit.magic, unit.attributes, unit.rows == 0
+        shape = self._shapes.get(kind)
+        if shape is None:
+            found = self._target.shape(unit)
+            shape = self._shapes[kind] = self._known.setdefault(found, found)
+        return shape
+
     def _goes_on(self, unit: Unit, shape: Shape) -> bool:
         """Whether it may be put together with the run so far; without a limit a run is only decoded together."""
-        if not self._run or shape != self._shape:
+        if shape is not self._shape:
             return False
         return shape.limit is None or may_follow(self._run[0], self._run[-1], unit, shape)
 

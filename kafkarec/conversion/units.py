@@ -114,24 +114,25 @@ class Units:
         self.damage += part.damage
         self.remaining += part.remaining
         table = BatchTable.of(part.tables)
-        columns = [table.column(name) for name in _HEADER]
-        nothing = memoryview(b"")
-        units = map(Unit._make, zip(*columns, rows_by_batch(part), repeat(nothing), repeat(file), repeat(1)))
         if not len(table):
             return
-        begin, size = table[0]["position"], sum(table.column("size_in_bytes"))
-        at_once = table[-1]["position"] + table[-1]["size_in_bytes"] == begin + size  # no damage between
-        content = memoryview(read(begin, size)) if at_once else nothing
-        for unit in _gathered(units) if min(table.column("magic")) < 2 else units:
-            start, stop = unit.position - begin, unit.position - begin + unit.size_in_bytes
-            raw = content[start:stop] if at_once else memoryview(read(unit.position, unit.size_in_bytes))
-            yield unit._replace(raw=raw)
+        columns = [table.column(name) for name in _HEADER]
+        positions, sizes = table.column("position"), table.column("size_in_bytes")
+        begin, size = positions[0], sum(sizes)
+        if positions[-1] + sizes[-1] == begin + size:  # no damage between
+            whole = memoryview(read(begin, size))
+            raws = [whole[at - begin : at - begin + length] for at, length in zip(positions, sizes, strict=True)]
+        else:
+            raws = [memoryview(read(*place)) for place in zip(positions, sizes, strict=True)]
+        units = map(Unit, *columns, rows_by_batch(part), raws, repeat(file))
+        yield from _gathered(units) if min(table.column("magic")) < 2 else units
 
 
 def _gathered(units: Iterable[Unit]) -> Iterator[Unit]:
     """Plain messages side by side as one: there may be millions of them."""
     first: Unit | None = None
-    last, size, count = 0, 0, 0
+    last, size = 0, 0
+    raws: list[memoryview] = []
     for unit in units:
         plain = unit.magic < 2 and not unit.attributes & 7 and (unit.max_timestamp or 0) >= 0
         if (
@@ -139,15 +140,25 @@ def _gathered(units: Iterable[Unit]) -> Iterator[Unit]:
             and unit.position == first.position + size and last < unit.last_offset <= first.last_offset + WIDEST
             and (not unit.timestamp_type or unit.max_timestamp == first.max_timestamp)
         ):  # fmt: skip
-            last, size, count = unit.last_offset, size + unit.size_in_bytes, count + 1
+            last, size = unit.last_offset, size + unit.size_in_bytes
+            raws.append(unit.raw)
             continue
         if first:
-            yield first._replace(last_offset=last, size_in_bytes=size, rows=count, messages=count)
-        first, last, size, count = (unit, unit.last_offset, unit.size_in_bytes, 1) if plain else (None, 0, 0, 0)
-        if not plain:
+            yield _together(first, last, raws)
+        if plain:
+            first, last, size, raws = unit, unit.last_offset, unit.size_in_bytes, [unit.raw]
+        else:
+            first = None
             yield unit
     if first:
-        yield first._replace(last_offset=last, size_in_bytes=size, rows=count, messages=count)
+        yield _together(first, last, raws)
+
+
+def _together(first: Unit, last_offset: int, raws: list[memoryview]) -> Unit:
+    raw = memoryview(b"".join(raws)) if len(raws) > 1 else raws[0]
+    return first._replace(
+        last_offset=last_offset, size_in_bytes=raw.nbytes, rows=len(raws), raw=raw, messages=len(raws)
+    )
 
 
 def _reader_of(content: memoryview) -> _Read:
