@@ -29,6 +29,7 @@ from kafkarec.indexes import epochs as epoch_file
 from kafkarec.indexes import partition_metadata, producer_snapshot
 from kafkarec.indexes.rebuild import SegmentRebuild
 from kafkarec.indexes.rebuild_log import stem
+from kafkarec.records import RecordColumns
 from kafkarec.storage import names
 
 from .active import ActiveSegment, SegmentFile
@@ -181,10 +182,13 @@ class SegmentWriter:
     def write(self, records: Any, **options: Any) -> range:
         """Encodes records (rows, Record objects, or Arrow: see kafkarec.encode, which takes the options) and appends
         them. Their offsets are moved to `next_offset` (base_offset=None: they stay as they are); what has no leader
-        epoch gets the log's newest one, 0 in a new log."""
+        epoch gets the log's newest one, 0 in a new log. No batch is larger than a segment."""
         from kafkarec.writing import encode
+        from kafkarec.writing.encoding import BATCH_SIZE
 
         self._demand_open()
+        if self._settings.segment_bytes < BATCH_SIZE and not isinstance(records, RecordColumns):
+            options.setdefault("batch_size", self._settings.segment_bytes)
         data = encode(records, **{"base_offset": self._next, **options})
         return self._append(data, self._epochs[-1].epoch if self._epochs else 0)
 

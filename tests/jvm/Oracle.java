@@ -34,6 +34,7 @@ public final class Oracle {
         Map.entry("validate", Validator::main),
         Map.entry("create", Served::create),
         Map.entry("consume", Served::consume),
+        Map.entry("produce", Served::produce),
         Map.entry("text", Oracle::text),
         Map.entry("build", Builder::script),
         Map.entry("encoded", Encoded::main),
