@@ -288,7 +288,7 @@ cdef int raise_fault(int status, const Fault* f) except -1:
 
 
 def unsealed(fresh):
-    """A writable view of a bytes object that was just made, and that nobody else has seen: to stamp it without a copy."""
+    """A writable view of a bytes object that was just made, and nobody else has seen: to stamp it without a copy."""
     cdef char* at
     cdef Py_ssize_t size
     PyBytes_AsStringAndSize(fresh, &at, &size)

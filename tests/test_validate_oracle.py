@@ -8,7 +8,7 @@ from random import Random
 
 import golden
 import jvm_oracle
-from validating import Asked, ask, compare, golden_request, mutated, random_request
+from validating import Asked, ask, compare, golden_request, mutated, overwritten, random_request
 
 import kafkarec
 from kafkarec.validation import validate
@@ -50,6 +50,15 @@ def test_records_changed_inside_of_whole_batches(kafka: jvm_oracle.Oracle) -> No
         requests.append(golden_request(random, mutated(random, case.bytes), case.name))
     found = compared(kafka, requests)
     assert found["stamped"] and found["written anew"]
+
+
+def test_bytes_changed_anywhere(kafka: jvm_oracle.Oracle) -> None:
+    random = Random(57)
+    requests = [random_request(random) for _ in range(jvm_oracle.count(2000))]
+    requests += [golden_request(random, case.bytes, case.name) for case in SMALL for _ in range(10)]
+    for asked in requests:
+        asked.data = overwritten(random, asked.data)
+    assert compared(kafka, requests)["stamped"]
 
 
 def test_kafka_reads_what_was_written_anew(kafka: jvm_oracle.Oracle, tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """What a produce request's records weigh: one pass that keeps no record, only what a broker asks of them.
 
-    magic 2     length varint | attributes | timestamp delta | offset delta | key length, key | value length, value |
-                header count, headers            keys, values and headers are stepped over, never copied
-        partly    the length is not looked at (KAFKA-8106, DefaultRecord.readPartiallyFrom: compressed batches that stay)
+    magic 2     length varint | attributes | timestamp delta | offset delta | key length, key | value length, value
+                | header count, headers          keys, values and headers are stepped over, never copied
+        partly    the length is not looked at (KAFKA-8106, DefaultRecord.readPartiallyFrom: compressed, and stays so)
         else      the fields must fill the length (DefaultRecord.readFrom)
     magic 0, 1  offset 8 | size 4 | crc 4 | magic 1 | attributes 1 | (timestamp 8) | key length 4 | ...
 
