@@ -18,6 +18,7 @@ from random_logs import Maker
 
 import kafkarec
 from kafkarec.appending import AppendRefused, SegmentWriter
+from kafkarec.errors import CorruptRecordError
 
 INTERVALS, SIZES = [0, 1, 100, 256, 4096], [800, 1500, 5000, 1 << 20]
 SPANS, INDEX_SIZES = [1000, 3000, 10**12], [24, 36, 40, 100, 10 << 20]
@@ -165,3 +166,33 @@ def test_kafka_opens_what_was_written_and_cuts_nothing(clean: bool, kafka: Oracl
         assert answer.out.split() == [str(first), str(writer.next_offset), *bases]
         after = content(folder)
         assert {name: after[name] for name in before} == before
+
+
+def test_what_is_cut_off_is_what_kafka_cuts_off(kafka: Oracle, tmp_path: Path) -> None:
+    """Of a last segment that is torn, spoiled or has junk at its end. Where good batches follow the damage Kafka cuts
+    them off too, and here the folder is refused."""
+    cuts = refusals = 0
+    for number, (first, batches) in enumerate(_random_logs(kafka, tmp_path, jvm_oracle.count(25))):
+        maker = Maker(number)
+        ours, theirs = tmp_path / f"ours{number}" / "t-0", tmp_path / f"theirs{number}" / "t-0"
+        with SegmentWriter(ours, start_offset=first, segment_bytes=5000) as writer:
+            _append_by_lots(writer, batches, maker.random)
+        path = Path(writer.segments[-1].path)
+        path.write_bytes(maker.damaged(path.read_bytes()))
+        shutil.copytree(ours, theirs)
+        answer = kafka.ask("load", theirs, 4096)
+        if answer.status:  # a base offset, which has no checksum, is out of an index entry's reach: Kafka gives up
+            with pytest.raises(CorruptRecordError):
+                SegmentWriter(ours)
+            continue
+        try:
+            with SegmentWriter(ours, segment_bytes=5000) as again:
+                cuts += bool(again.cut)
+        except CorruptRecordError:
+            assert int(answer.out.split()[1]) < writer.next_offset
+            refusals += 1
+            continue
+        assert answer.out.split()[1:] == [str(again.next_offset), *(str(one.base_offset) for one in again.segments)]
+        kept = {name: data for name, data in content(ours).items() if name.endswith(".log")}
+        assert kept == {name: data for name, data in content(theirs).items() if name.endswith(".log")}, number
+    assert cuts > 10 and refusals > 3

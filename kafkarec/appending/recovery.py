@@ -2,7 +2,7 @@
 
     last segment     walked with checksums; what lies behind its last good batch is cut off, when no good one follows
     others           walked too, and nothing may be wrong with them; missing indexes are made anew
-    producers        as of the last segment's .snapshot, or from all batches
+    producers        as of the latest .snapshot, and the batches behind it
     epochs           those of leader-epoch-checkpoint that begin in front of the log's end, and those of the batches
     *.part           of a writer that was killed: removed; snapshots beyond the log's end too
 
@@ -100,7 +100,10 @@ def _recovered(folder: str, log: Log, settings: Settings, check_all: bool) -> Re
     for segment in log.segments:
         _sync(segment.path, drop_cache=segment is log.segments[last])
     for number in range(first, last + 1):
-        _walk(log.segments[number], number == last, found, settings)
+        _walk(log, log.segments[number], number == last, found, settings)
+    found.states = _snapshot(log, found.next_offset) or found.states
+    if found.maker is not None:
+        found.maker.states = found.states
     for name, data in found.mended.items():
         write_file(folder, name, data)
     found.epochs[:] = _within(epochs, log.segments[0].base_offset or 0, found.next_offset)
@@ -120,15 +123,18 @@ def _enough(log: Log) -> int:
     """The last segment's number, where its snapshot and the epochs' file tell what came before; else 0."""
     epochs, _ = old_epochs(log)
     known = epochs and epochs[0].start_offset <= (log.segments[0].base_offset or 0)
-    return len(log.segments) - 1 if known and _has_snapshot(log.segments[-1]) else 0
+    return len(log.segments) - 1 if known and _snapshot(log, log.segments[-1].base_offset or 0) else 0
 
 
-def _has_snapshot(segment: Segment) -> bool:
+def _snapshot(log: Log, offset: int) -> ProducerStates | None:
+    """The producers in front of an offset as their snapshot has them; None: there is none that can be read.
+
+    It knows more than the batches, from which cleaning took markers; a broker begins with the latest one, too."""
     try:
-        producer_snapshot.read(segment.sidecar(producer_snapshot.SUFFIX) or b"")
+        data = log.folder_file(f"{stem(offset)}{producer_snapshot.SUFFIX}")
+        return None if data is None else ProducerStates(producer_snapshot.read(data), offset, as_recovery=True)
     except KafkaRecordError:
-        return False
-    return True
+        return None
 
 
 def _sync(path: str, drop_cache: bool) -> None:
@@ -142,15 +148,18 @@ def _sync(path: str, drop_cache: bool) -> None:
         os.close(descriptor)
 
 
-def _walk(segment: Segment, is_last: bool, found: Recovered, settings: Settings) -> None:
+def _walk(log: Log, segment: Segment, is_last: bool, found: Recovered, settings: Settings) -> None:
     """Moves on over one segment."""
     base = segment.base_offset or 0
     if base < found.next_offset:
         _refuse(segment, 0, f"its name is below offset {found.next_offset}, at which the segment before it ends")
     found.base, found.size, found.next_offset, found.first_timestamp = base, 0, base, None
     found.states.end_offset = base
-    if found.maker is not None and not _has_snapshot(segment):
-        found.mended[stem(base) + producer_snapshot.SUFFIX] = producer_snapshot.write(found.states.snapshot())
+    if found.maker is not None:
+        known = _snapshot(log, base)
+        if known is None:
+            found.mended[stem(base) + producer_snapshot.SUFFIX] = producer_snapshot.write(found.states.snapshot())
+        found.states = known or found.states
     found.maker = SegmentRebuild(base, found.states, found.epochs, settings.index_interval_bytes)
     damage: list[faults.Damage] = []
     for stretch in walk(segment):
