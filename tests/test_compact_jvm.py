@@ -31,6 +31,8 @@ _RESULT = (
 # Kafka reads what it needs of a message only: one that is thrown away unread may be cut, a deleted batch shorter than
 # its header.
 _UNREAD = {"message_truncated", "batch_too_small"}
+# The last batch of a run keeps its header; Kafka fails where it is a message of magic 0 or 1 that loses its records.
+_CANNOT_EMPTY = "Empty batches are only supported for magic v2"
 _MAGICS = ((2,), (1, 2), (0, 2), (1,), (2,))
 _NOW, _DAY = builders.NOW, 86_400_000
 
@@ -162,8 +164,9 @@ class Run:
         answer = kafka.ask(
             "clean", self.theirs, self.out, self.retention, self.expiration, self.dirty, -1, self.log.now, *self.times
         )
-        assert answer.status == 0, f"seed {self.seed}: {answer.err}"
-        for number, (now, line) in enumerate(zip(self.times, answer.out.splitlines(), strict=True)):
+        assert answer.status == 0 or _CANNOT_EMPTY in answer.err, f"seed {self.seed}: {answer.err}"
+        assert answer.status == 1 or len(answer.out.splitlines()) == len(self.times)
+        for number, (now, line) in enumerate(zip(self.times, answer.out.splitlines(), strict=False)):
             cleaned = compact(
                 kafkarec.open(self.ours), now=now, delete_retention_ms=self.retention,
                 producer_expiration_ms=self.expiration,

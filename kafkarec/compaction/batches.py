@@ -8,7 +8,7 @@ Fields are those of Kafka's RecordBatch; -1 stands where its accessor has "none"
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -89,6 +89,12 @@ class Rows:
         size = (self._length + 7) >> 3
         bits = f"{int.from_bytes(validity[:size], 'little'):0{size * 8}b}"[::-1][: self._length]
         return bits.encode().translate(_ABSENT) if "0" in bits else None
+
+    def with_keys(self, look: Callable[[tuple[Any, Any, Any], Any, int], bytearray]) -> bytearray:
+        """What `look` makes of the columns as they lie in memory: key (validity, ends, bytes), offset, rows."""
+        if self._chunk is None:
+            return bytearray()
+        return look(self._chunk.column(_KEY, 0), self._chunk.column(_OFFSET, 8)[1], self._length)
 
     @cached_property
     def offsets(self) -> list[int]:

@@ -110,7 +110,7 @@ class CleanerDecisions:
         asked = [batch for batch, verdict in verdicts if verdict.records is None and batch.start < batch.stop]
         if not asked:
             return bytearray(len(rows))
-        keep = self._offsets.latest(rows.keys, rows.offsets)
+        keep = self._offsets.latest(rows)
         tombstones = self._drop_tombstones(asked, rows.without_value, keep)
         lost = sum(batch.stop - batch.start - keep.count(1, batch.start, batch.stop) for batch in asked)
         missing = rows.without_key

@@ -36,6 +36,7 @@ class Settings(NamedTuple):
     min_compaction_lag_ms: int = 0
     first_dirty_offset: int | None = None
     first_uncleanable_offset: int | None = None
+    max_keys: int | None = None
     check_crcs: bool | str = True
     max_decompressed_bytes: int = 128 << 20
 
@@ -52,8 +53,8 @@ class Settings(NamedTuple):
         return settings
 
 
-_NUMBERS = Settings._fields[:6]
-_MAY_BE_NONE = ("first_dirty_offset", "first_uncleanable_offset")
+_NUMBERS = Settings._fields[:7]
+_MAY_BE_NONE = ("first_dirty_offset", "first_uncleanable_offset", "max_keys")
 
 
 class Cleaning:
@@ -87,11 +88,11 @@ class Cleaning:
     def _run(self) -> Iterator[bytes | memoryview]:
         told, stats = self._settings, self.stats
         known = survey(self._sources, told.now, told.producer_expiration_ms, told.min_compaction_lag_ms)
-        limit = _limit(known, told)
-        stats.first_uncleanable_offset, stats.next_offset = limit, known.next_offset
         self._transactions = CleanedTransactions(known.aborted)
+        offsets = OffsetMap(told.max_keys)
+        limit = self._build(offsets, known, _limit(known, told))
         stops = [self._stop(known, number, limit) for number in range(len(self._sources))]
-        offsets = self._offset_map(known, stops)
+        stats.first_uncleanable_offset, stats.next_offset = limit, known.next_offset
         stats.map_messages_read, stats.keys = offsets.messages_read, len(offsets)
         decisions = CleanerDecisions(offsets, self._transactions, known.last_records, limit, told.now, stats)
         cleaner = Filter(decisions, told.now, told.delete_retention_ms, stats, empties_messages=True)
@@ -121,18 +122,22 @@ class Cleaning:
                     return int(position)
         return None
 
-    def _offset_map(self, known: Survey, stops: list[int | None]) -> OffsetMap:
-        told, offsets = self._settings, OffsetMap()
+    def _build(self, offsets: OffsetMap, known: Survey, limit: int) -> int:
+        """Fills the offset map; gives the limit, lower where there are too many keys."""
+        told = self._settings
         wishes = request(
             columns=COLUMNS, check_crcs=told.check_crcs, max_decompressed_bytes=told.max_decompressed_bytes
         )
         spans = tuple((one.producer_id, one.first_offset, one.last_offset) for one in known.aborted)
         wishes = hiding(wishes, spans, told.first_dirty_offset)
         ends = [*known.start_offsets[1:], known.next_offset]
-        for source, stop, end in zip(self._sources, stops, ends, strict=True):
+        for number, (source, end) in enumerate(zip(self._sources, ends, strict=True)):
+            stop = self._stop(known, number, limit)
             if stop != 0 and end > (told.first_dirty_offset or 0):
-                offsets.read(source, wishes, stop)
-        return offsets
+                full = offsets.read(source, wishes, stop)
+                if full is not None:
+                    return min(limit, full)
+        return limit
 
     def _legacy_horizon(self, known: Survey) -> int | None:
         """Tombstones of magic 0 and 1 go from segments that were not modified after this time (Cleaner.doClean)."""
@@ -189,6 +194,7 @@ def compact(
     min_compaction_lag_ms: int = 0,
     first_dirty_offset: int | None = None,
     first_uncleanable_offset: int | None = None,
+    max_keys: int | None = None,
     check_crcs: bool | str = True,
     max_decompressed_bytes: int = 128 << 20,
 ) -> Compacted:
@@ -206,6 +212,8 @@ def compact(
         broker looks at whole segments
     first_dirty_offset: what lies before was cleaned already: its keys are not looked at again (default: nothing was)
     first_uncleanable_offset: from here on everything stays; never beyond the last stable offset, the default
+    max_keys: a run ends behind about so many keys (some 50 bytes each): everything from
+        `.stats.first_uncleanable_offset` on stays, which is the next run's first_dirty_offset
     check_crcs, max_decompressed_bytes: as for kafkarec.decode; no checksum is looked at by Kafka's cleaner, which gives
         damaged bytes a new one
 
@@ -215,8 +223,8 @@ def compact(
     going = cleaned(
         source, now=now, delete_retention_ms=delete_retention_ms, producer_expiration_ms=producer_expiration_ms,
         min_compaction_lag_ms=min_compaction_lag_ms, first_dirty_offset=first_dirty_offset,
-        first_uncleanable_offset=first_uncleanable_offset, check_crcs=check_crcs,
-        max_decompressed_bytes=max_decompressed_bytes,
+        first_uncleanable_offset=first_uncleanable_offset, max_keys=max_keys,
+        check_crcs=check_crcs, max_decompressed_bytes=max_decompressed_bytes,
     )  # fmt: skip
     result = Compacted(b"".join(going))
     result.stats, result.aborted_transactions = going.stats, going.aborted_transactions

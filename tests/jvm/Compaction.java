@@ -116,7 +116,7 @@ final class Compaction {
         File folder = new File(arguments[0]);
         KafkaScheduler scheduler = new KafkaScheduler(1);
         scheduler.startup();
-        AtomicLong clock = new AtomicLong(Long.parseLong(arguments[7]));
+        AtomicLong clock = new AtomicLong();
         UnifiedLog log = open(folder, Long.parseLong(arguments[2]), scheduler, Integer.parseInt(arguments[3]), clock(clock));
         log.roll();
         log.updateHighWatermark(log.logEndOffset());

@@ -1,0 +1,202 @@
+"""The last offset of each key: keys as they are, one after the other, and a table of places.
+
+    arena   length of key 1, key 1, length of key 2, key 2 ...    a length below 255 is one byte, else 255 and uint32
+    slot    place   uint64   0: free; 16 bits of the key's hash, 48 bits: its place in the arena, plus 1
+            offset  int64
+
+Open addressing, linear probing, at most three quarters full: 16 bytes a slot, so 21 to 43 a key, and the key with its
+length. The hash is seeded by who makes the table: keys come from producers, and must not be able to choose their slots.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcmp, memcpy
+
+cdef extern from * nogil:
+    """
+    #include <stdint.h>
+    #include <string.h>
+
+    static inline uint64_t kr_fold(uint64_t a, uint64_t b) {
+        __uint128_t product = (__uint128_t)a * b;
+        return (uint64_t)product ^ (uint64_t)(product >> 64);
+    }
+
+    static inline uint64_t kr_key_hash(const uint8_t *key, uint64_t length, uint64_t seed) {
+        uint64_t hash = seed ^ length, word;
+        const uint8_t *end = key + length;
+        for (; end - key >= 8; key += 8) {
+            memcpy(&word, key, 8);
+            hash = kr_fold(hash ^ word, 0x9E3779B97F4A7C15ULL) ^ seed;
+        }
+        word = 0;
+        memcpy(&word, key, (size_t)(end - key));
+        return kr_fold(kr_fold(hash ^ word, 0xD6E8FEB86659FD93ULL) ^ seed, 0x9E3779B97F4A7C15ULL);
+    }
+
+    static inline void kr_prefetch(const void *p) { __builtin_prefetch(p); }
+    """
+    uint64_t kr_key_hash(const uint8_t* key, uint64_t length, uint64_t seed)
+    void kr_prefetch(const void* p)
+
+cdef enum:
+    LONG_KEY = 255
+    PLACE_BITS = 48
+    FIRST_SLOTS = 1024
+    AT_ONCE = 16                 # keys whose slots are fetched side by side
+
+cdef struct Slot:
+    uint64_t place
+    int64_t offset
+
+cdef struct KeyMap:
+    Slot* slots
+    uint64_t mask                # slots, less 1
+    uint64_t count
+    uint8_t* arena
+    uint64_t used
+    uint64_t room
+    uint64_t seed
+
+
+cdef inline bint keymap_begin(KeyMap* table, uint64_t seed) noexcept nogil:
+    table.slots = <Slot*>calloc(FIRST_SLOTS, sizeof(Slot))
+    table.mask, table.count, table.seed = FIRST_SLOTS - 1, 0, seed
+    table.arena, table.used, table.room = NULL, 0, 0
+    return table.slots != NULL
+
+
+cdef inline void keymap_end(KeyMap* table) noexcept nogil:
+    free(table.slots)
+    free(table.arena)
+    table.slots, table.arena = NULL, NULL
+
+
+cdef inline const uint8_t* stored_key(const KeyMap* table, uint64_t place, uint64_t* length) noexcept nogil:
+    """The key at a slot's place."""
+    cdef uint32_t size = 0
+    cdef const uint8_t* p = table.arena + (place & ((<uint64_t>1 << PLACE_BITS) - 1)) - 1
+    if p[0] < LONG_KEY:
+        length[0] = p[0]
+        return p + 1
+    memcpy(&size, p + 1, 4)
+    length[0] = size
+    return p + 5
+
+
+cdef inline Slot* keymap_find(const KeyMap* table, const uint8_t* key, uint64_t length, uint64_t hash) noexcept nogil:
+    """The slot of a key, or the free one where it would be."""
+    cdef uint64_t at = hash & table.mask
+    cdef uint64_t known = 0
+    cdef const uint8_t* stored
+    while table.slots[at].place != 0:
+        if table.slots[at].place >> PLACE_BITS == hash >> PLACE_BITS:
+            stored = stored_key(table, table.slots[at].place, &known)
+            if known == length and memcmp(stored, key, length) == 0:
+                break
+        at = (at + 1) & table.mask
+    return table.slots + at
+
+
+cdef inline bint keymap_grow(KeyMap* table) noexcept nogil:
+    """Twice the slots."""
+    cdef uint64_t slots = (table.mask + 1) * 2
+    cdef uint64_t i, at, hash, length = 0
+    cdef const uint8_t* key
+    cdef Slot* larger = <Slot*>calloc(slots, sizeof(Slot))
+    if larger == NULL:
+        return False
+    for i in range(table.mask + 1):
+        if table.slots[i].place != 0:
+            key = stored_key(table, table.slots[i].place, &length)
+            hash = kr_key_hash(key, length, table.seed)
+            at = hash & (slots - 1)
+            while larger[at].place != 0:
+                at = (at + 1) & (slots - 1)
+            larger[at] = table.slots[i]
+    free(table.slots)
+    table.slots, table.mask = larger, slots - 1
+    return True
+
+
+cdef inline bint keymap_store(
+    KeyMap* table, Slot* slot, const uint8_t* key, uint64_t length, uint64_t hash
+) noexcept nogil:
+    """Takes a new key into the arena, and its place into a free slot."""
+    cdef uint64_t room
+    cdef uint32_t size = <uint32_t>length
+    cdef uint8_t* p
+    if table.room - table.used < length + 5:
+        room = table.room + table.room // 2 + length + 65536
+        p = <uint8_t*>realloc(table.arena, room)
+        if p == NULL:
+            return False
+        table.arena, table.room = p, room
+    p = table.arena + table.used
+    slot.place = hash >> PLACE_BITS << PLACE_BITS | (table.used + 1)
+    if length < LONG_KEY:
+        p[0] = <uint8_t>length
+        p += 1
+    else:
+        p[0] = LONG_KEY
+        memcpy(p + 1, &size, 4)
+        p += 5
+    memcpy(p, key, length)
+    table.used = <uint64_t>(p - table.arena) + length
+    table.count += 1
+    return True
+
+
+cdef inline void keymap_hash(
+    const KeyMap* table, const int32_t* ends, const uint8_t* data, int64_t start, int64_t stop, uint64_t* hashes
+) noexcept nogil:
+    """Hashes of rows [start, stop), at most AT_ONCE; their slots are on the way from memory."""
+    cdef int64_t i
+    for i in range(start, stop):
+        hashes[i - start] = kr_key_hash(data + ends[i], <uint64_t>(ends[i + 1] - ends[i]), table.seed)
+        kr_prefetch(table.slots + (hashes[i - start] & table.mask))
+
+
+cdef inline bint keymap_put(
+    KeyMap* table, const int32_t* ends, const uint8_t* data, const uint8_t* validity, const int64_t* offsets,
+    int64_t rows,
+) noexcept nogil:
+    """The later row wins; rows without key are passed over. False: no memory; what was taken stays."""
+    cdef uint64_t hashes[AT_ONCE]
+    cdef int64_t start = 0, stop, i
+    cdef uint64_t length
+    cdef Slot* slot
+    while start < rows:
+        stop = min(start + AT_ONCE, rows)
+        if (table.count + AT_ONCE) * 4 > (table.mask + 1) * 3 and not keymap_grow(table):
+            return False
+        keymap_hash(table, ends, data, start, stop, hashes)
+        for i in range(start, stop):
+            if validity != NULL and not validity[i >> 3] >> (i & 7) & 1:
+                continue
+            length = <uint64_t>(ends[i + 1] - ends[i])
+            slot = keymap_find(table, data + ends[i], length, hashes[i - start])
+            if slot.place == 0 and not keymap_store(table, slot, data + ends[i], length, hashes[i - start]):
+                return False
+            slot.offset = offsets[i]
+        start = stop
+    return True
+
+
+cdef inline void keymap_latest(
+    const KeyMap* table, const int32_t* ends, const uint8_t* data, const uint8_t* validity, const int64_t* offsets,
+    int64_t rows, uint8_t* keep,
+) noexcept nogil:
+    """keep[i]: 1 where the row's key has no later offset, or none at all; 0 without a key."""
+    cdef uint64_t hashes[AT_ONCE]
+    cdef int64_t start = 0, stop, i
+    cdef Slot* slot
+    while start < rows:
+        stop = min(start + AT_ONCE, rows)
+        keymap_hash(table, ends, data, start, stop, hashes)
+        for i in range(start, stop):
+            if validity != NULL and not validity[i >> 3] >> (i & 7) & 1:
+                keep[i] = 0
+                continue
+            slot = keymap_find(table, data + ends[i], <uint64_t>(ends[i + 1] - ends[i]), hashes[i - start])
+            keep[i] = offsets[i] >= (slot.offset if slot.place != 0 else -1)
+        start = stop

@@ -1,0 +1,12 @@
+"""Types of the compaction desk. Private."""
+
+from typing import Any, final
+
+_Keys = tuple[Any, Any, Any]
+
+@final
+class LastOffsets:
+    nbytes: int
+    def __len__(self) -> int: ...
+    def put(self, keys: _Keys, offsets: Any, rows: int) -> None: ...
+    def latest(self, keys: _Keys, offsets: Any, rows: int) -> bytearray: ...

@@ -1,0 +1,88 @@
+"""The compaction desk: the last offset of each key, from columns where they lie. See `_c/keymap.pxd`."""
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AsString, PyByteArray_FromStringAndSize
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+from kafkarec._c.keymap cimport KeyMap, Slot, keymap_begin, keymap_end, keymap_latest, keymap_put
+
+import os
+
+
+@cython.final
+cdef class Columns:
+    """A binary column and an int64 one, held while they are read."""
+    cdef Py_buffer views[4]      # validity, ends, data, offsets
+    cdef int held
+    cdef const uint8_t* validity
+    cdef const int32_t* ends
+    cdef const uint8_t* data
+    cdef const int64_t* offsets
+
+    def __cinit__(self, tuple keys, offsets, int64_t rows):
+        """keys: validity bits or None, int32 ends from 0 on, bytes or None. ValueError where there are too few rows."""
+        cdef int number
+        for number, part in enumerate((*keys, offsets)):
+            PyObject_GetBuffer(b"" if part is None else part, &self.views[number], PyBUF_SIMPLE)
+            self.held += 1
+        self.validity = NULL
+        if keys[0] is not None:
+            self.validity = <const uint8_t*>self.views[0].buf
+        self.ends, self.data = <const int32_t*>self.views[1].buf, <const uint8_t*>self.views[2].buf
+        self.offsets = <const int64_t*>self.views[3].buf
+        if (
+            rows < 0 or self.views[1].len // 4 <= rows or self.views[3].len // 8 < rows
+            or (self.validity != NULL and self.views[0].len < (rows + 7) // 8)
+            or self.ends[0] < 0 or self.ends[rows] > self.views[2].len
+        ):
+            raise ValueError(f"the columns have fewer than {rows} rows")
+
+    def __dealloc__(self):
+        cdef int number
+        for number in range(self.held):
+            PyBuffer_Release(&self.views[number])
+
+
+@cython.final
+cdef class LastOffsets:
+    """Keys and the last offset of each. `nbytes`: what the table takes."""
+    cdef KeyMap table
+
+    def __cinit__(self):
+        if not keymap_begin(&self.table, <uint64_t>int.from_bytes(os.urandom(8), "little")):
+            raise MemoryError
+
+    def __dealloc__(self):
+        keymap_end(&self.table)
+
+    def __len__(self):
+        return <Py_ssize_t>self.table.count
+
+    @property
+    def nbytes(self):
+        return (self.table.mask + 1) * sizeof(Slot) + self.table.room
+
+    def put(self, keys, offsets, rows):
+        """Rows in order: of equal keys the later wins; null keys are passed over. MemoryError: the table holds what
+        came before."""
+        cdef Columns columns = Columns(keys, offsets, rows)
+        cdef int64_t count = rows
+        cdef bint took
+        with nogil:
+            took = keymap_put(
+                &self.table, columns.ends, columns.data, columns.validity, columns.offsets, count
+            )
+        if not took:
+            raise MemoryError
+
+    def latest(self, keys, offsets, rows):
+        """One byte a row: 1 where the key has no later offset than the row's, 0 otherwise and without a key."""
+        cdef Columns columns = Columns(keys, offsets, rows)
+        cdef int64_t count = rows
+        cdef bytearray keep = PyByteArray_FromStringAndSize(NULL, count)
+        cdef uint8_t* out = <uint8_t*>PyByteArray_AsString(keep)
+        with nogil:
+            keymap_latest(
+                &self.table, columns.ends, columns.data, columns.validity, columns.offsets, count, out
+            )
+        return keep
