@@ -91,7 +91,8 @@ final class Compaction {
     /** A clock that says what it is told; producers expire by it. */
     private static Time clock(AtomicLong now) {
         return (Time) Proxy.newProxyInstance(Compaction.class.getClassLoader(), new Class<?>[] {Time.class},
-            (clock, method, given) -> method.getName().equals("milliseconds") ? now.get() : method.invoke(Time.SYSTEM, given));
+            (clock, method, given) ->
+                method.getName().equals("milliseconds") ? now.get() : method.invoke(Time.SYSTEM, given));
     }
 
     private static UnifiedLog open(File folder, long retention, Scheduler scheduler, int expiry, Time time)
@@ -107,8 +108,8 @@ final class Compaction {
 
     /**
      * FOLDER OUT RETENTION EXPIRY DIRTY UNCLEANABLE MODIFIED NOW...: the Cleaner over the partition in FOLDER, once for
-     * each NOW. DIRTY: the first dirty offset of the first run; UNCLEANABLE: the first offset that is not cleaned, -1: the
-     * last stable offset. MODIFIED: when the first segment was last modified, each other one a second behind it.
+     * each NOW. DIRTY: the first dirty offset of the first run; UNCLEANABLE: the first offset that is not cleaned, -1:
+     * the last stable offset. MODIFIED: when the first segment was last modified, each other one a second behind it.
      * After run N its segments and transaction indexes are OUT/N/. Prints a line a run: CleanerStats, and the last
      * stable offset.
      */
@@ -117,7 +118,8 @@ final class Compaction {
         KafkaScheduler scheduler = new KafkaScheduler(1);
         scheduler.startup();
         AtomicLong clock = new AtomicLong();
-        UnifiedLog log = open(folder, Long.parseLong(arguments[2]), scheduler, Integer.parseInt(arguments[3]), clock(clock));
+        UnifiedLog log = open(folder, Long.parseLong(arguments[2]), scheduler, Integer.parseInt(arguments[3]),
+            clock(clock));
         log.roll();
         log.updateHighWatermark(log.logEndOffset());
         long modified = Long.parseLong(arguments[6]);
@@ -130,9 +132,11 @@ final class Compaction {
             long now = Long.parseLong(arguments[run + 7]);
             clock.set(now);
             log.removeExpiredProducers(now);
-            Cleaner cleaner = new Cleaner(0, new SkimpyOffsetMap(4 << 20), 1 << 16, 1 << 24, 0.9,
-                new Throttler(Double.MAX_VALUE, Long.MAX_VALUE, "cleaner", "entries", Time.SYSTEM), Time.SYSTEM, partition -> { });
-            CleanerStats stats = cleaner.doClean(new LogToClean(log, run == 0 ? Long.parseLong(arguments[4]) : log.logStartOffset(),
+            Throttler unbridled = new Throttler(Double.MAX_VALUE, Long.MAX_VALUE, "cleaner", "entries", Time.SYSTEM);
+            Cleaner cleaner = new Cleaner(0, new SkimpyOffsetMap(4 << 20), 1 << 16, 1 << 24, 0.9, unbridled, Time.SYSTEM,
+                partition -> { });
+            long dirty = run == 0 ? Long.parseLong(arguments[4]) : log.logStartOffset();
+            CleanerStats stats = cleaner.doClean(new LogToClean(log, dirty,
                 uncleanable < 0 ? log.lastStableOffset() : uncleanable, false), now).getValue();
             System.out.println(stats.messagesRead() + " " + stats.bytesRead() + " " + stats.messagesWritten() + " "
                 + stats.bytesWritten() + " " + stats.invalidMessagesRead() + " " + stats.mapMessagesRead()
