@@ -42,6 +42,14 @@ def test_golden_files_under_all_kinds_of_options(kafka: jvm_oracle.Oracle) -> No
     assert found["stamped"] > 50 and found["written anew"] > 50
 
 
+def test_each_batch_of_real_logs(kafka: jvm_oracle.Oracle) -> None:
+    random = Random(58)
+    batches = {bytes(one.raw) for case in golden.segment_files() for one in kafkarec.batches(case.bytes)}
+    requests = [golden_request(random, batch) for batch in sorted(batches) if len(batch) < 30_000]
+    found = compared(kafka, requests)
+    assert found["stamped"] > 20 and found["written anew"] > 20
+
+
 def test_records_changed_inside_of_whole_batches(kafka: jvm_oracle.Oracle) -> None:
     random = Random(55)
     requests = []
