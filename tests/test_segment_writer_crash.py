@@ -207,7 +207,7 @@ def test_behind_a_failed_fsync_everything_is_refused(tmp_path: Path, monkeypatch
             writer.flush()
     assert first.value.errno == errno.EIO
     for again in (writer.flush, writer.close, lambda: writer.append(batches()[2]), lambda: writer.write([])):
-        with pytest.raises(OSError, match="offsets up to 3 are safe"):
+        with pytest.raises(OSError, match="below offset 3 is on the disk"):
             again()
     assert writer.recovery_point == ends()[0] and "failed" in repr(writer)
     with SegmentWriter(tmp_path / "t-0") as following:  # the lock is free

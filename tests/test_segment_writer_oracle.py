@@ -15,6 +15,7 @@ from jvm_oracle import Oracle
 from killed_writer import content
 from random_folders import partition
 from random_logs import Maker
+from test_segment_writer import REFUSED, batch
 
 import kafkarec
 from kafkarec.appending import AppendRefused, SegmentWriter
@@ -196,3 +197,24 @@ def test_what_is_cut_off_is_what_kafka_cuts_off(kafka: Oracle, tmp_path: Path) -
         kept = {name: data for name, data in content(ours).items() if name.endswith(".log")}
         assert kept == {name: data for name, data in content(theirs).items() if name.endswith(".log")}, number
     assert cuts > 10 and refusals > 3
+
+
+_REFUSED_HERE_ALONE = {
+    "cut": "a follower drops the half batch at the end of a fetch; who appends means all of it",
+    "cut in the size": "the same",
+    "negative delta": "the log's end would stay where it is, and the batch be there",
+    "epoch": "a follower takes the later epochs' entries back, as another leader may have said so; a log has no such",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_kafka_refuses(name: str, kafka: Oracle, tmp_path: Path) -> None:
+    data, _, _, position = REFUSED[name]
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    (tmp_path / "batches").write_bytes(batch(0) + data)
+    answer = kafka.ask("follow", tmp_path / "batches", folder, 0)
+    refused = answer.status or answer.out.splitlines()[1:] != [""]
+    assert bool(refused) == (name not in _REFUSED_HERE_ALONE), answer
+    if not answer.status and refused and name != "no next offset":  # which it writes before it fails
+        assert (folder / "00000000000000000000.log").read_bytes() == batch(0) + data[:position]
