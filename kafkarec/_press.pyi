@@ -13,20 +13,16 @@ class Cuts:
     def __new__(cls, tables: list[tuple[memoryview, list[tuple[int, int]]]], with_empty: bool) -> Cuts: ...
 
 @final
-class Table:
-    has_offsets: bool
-    def __new__(cls, rows: list[Any], row_of: Any) -> Table: ...
-
-@final
 class Sheet:
     rows: int
     names: set[str]
+    has_offsets: bool
     def __new__(
         cls,
         *,
         stream: object = None,
         array: object = None,
-        rows: list[Any] | None = None,
+        rows: tuple[Any, ...] | None = None,
         row_of: Any = None,
         left_out: set[str] | frozenset[str] = ...,
     ) -> Sheet: ...

@@ -8,9 +8,8 @@ from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_Release, PyObject
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport int64_t, uint8_t
-from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memset
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t
+from libc.stdlib cimport calloc, free, realloc
 
 from kafkarec._c.arrow cimport ArrowArray, ArrowArrayStream, ArrowSchema
 from kafkarec._c.batch cimport ABSENT, BatchRow
@@ -25,10 +24,11 @@ from kafkarec._c.press01 cimport message_size
 from kafkarec._c.sealing cimport (
     BATCH_TOO_LARGE, Cut, Encoder, batch_of_none, batch_sealed,
 )
-from kafkarec._c.sheet cimport INT_64, LISTS_64, Leaf, MOST_RESERVED, SPANS, Span, leaf_bytes, number
-from kafkarec._c.squeeze cimport LZ4_HEAD, squeeze_install_lz4, squeeze_install_zstd, wringer_give
+from kafkarec._c.sheet cimport Leaf, MOST_RESERVED, NO_NUMBERS, leaf_bytes, number
+from kafkarec._c.squeeze cimport LZ4_HEAD, ZSTD_PARAMETERS, squeeze_install_lz4, squeeze_install_zstd, wringer_give
 from kafkarec._c cimport status as st
-from kafkarec._desk.leaves cimport bind_leaf, fill_facts, span_of
+from kafkarec._desk.leaves cimport bind_leaf, column_names, fill_facts
+from kafkarec._desk.rowtable cimport RowTable, table_bind, table_fill, table_give
 
 from kafkarec import _checksum
 
@@ -48,7 +48,7 @@ _FACTS = {
 
 def install_native(str codec, addresses):
     """From now on lz4 or zstd payloads are compressed by these functions; see codecs/pressing.py."""
-    cdef size_t[4] at
+    cdef size_t[5] at
     for i, address in enumerate(addresses):
         at[<int>i] = address
     if codec == "lz4":
@@ -85,7 +85,7 @@ cdef class Sheet:
     """Rows that can be written: Arrow arrays, held by reference, or a table of pointers into Python's bytes.
 
     stream, array      what __arrow_c_stream__ or __arrow_c_array__ gave
-    rows               a list of (offset, timestamp in ms, key, value, headers), or of what `row_of` makes those of
+    rows               a tuple of (offset, timestamp in ms, key, value, headers), or of what `row_of` makes those of
     left_out           names of columns that are not looked at
     """
     cdef Leaf* leaves
@@ -93,12 +93,14 @@ cdef class Sheet:
     cdef int64_t leaf_count
     cdef readonly int64_t rows
     cdef readonly set names
+    cdef RowTable table
     cdef list held
-    cdef Table table
     cdef bint wide
+    cdef readonly bint has_offsets
 
-    def __cinit__(self, *, stream=None, array=None, list rows=None, row_of=None, object left_out=frozenset()):
-        self.held, self.names = [], set()
+    def __cinit__(self, *, stream=None, array=None, tuple rows=None, row_of=None, object left_out=frozenset()):
+        cdef int64_t leaf
+        self.names = set()
         if rows is not None:
             self.take_rows(rows, row_of)
         elif array is not None:
@@ -106,6 +108,8 @@ cdef class Sheet:
         else:
             self.take_stream(stream, left_out)
         self.wide = not self.names.isdisjoint(_FACTS) or "compression" in self.names
+        for leaf in range(self.leaf_count):
+            self.has_offsets = self.has_offsets or self.leaves[leaf].offset.kind != NO_NUMBERS
 
     def __dealloc__(self):
         cdef int64_t i
@@ -114,6 +118,7 @@ cdef class Sheet:
                 self.arrays[i].release(self.arrays + i)
         free(self.arrays)
         free(self.leaves)
+        table_give(&self.table)
 
     def __len__(self):
         return self.rows
@@ -137,20 +142,24 @@ cdef class Sheet:
 
     cdef int bind(self, const ArrowSchema* schema, object left_out) except -1:
         """The array behind the last leaf becomes one."""
-        cdef int64_t i
-        for i in range(schema.n_children):
-            self.names.add(schema.children[i].name.decode())
         self.leaf_count += 1
-        bind_leaf(self.leaves + self.leaf_count - 1, schema, self.arrays + self.leaf_count - 1, _FACTS, left_out)
+        self.names |= bind_leaf(
+            self.leaves + self.leaf_count - 1, schema, self.arrays + self.leaf_count - 1, _FACTS, left_out
+        ) - left_out
         self.rows += self.leaves[self.leaf_count - 1].rows
         return 0
 
     cdef int take_array(self, tuple capsules, object left_out) except -1:
+        if len(capsules) != 2:
+            raise TypeError(f"__arrow_c_array__ gave {len(capsules)} capsules, not a schema and an array")
+        cdef ArrowSchema* schema = <ArrowSchema*>PyCapsule_GetPointer(capsules[0], b"arrow_schema")
         cdef ArrowArray* array = <ArrowArray*>PyCapsule_GetPointer(capsules[1], b"arrow_array")
+        if schema.release == NULL or array.release == NULL:
+            raise ValueError("the Arrow array was consumed before")
         self.room(1)
         self.arrays[0] = array[0]
         array.release = NULL                      # moved: it is ours to release
-        self.bind(<const ArrowSchema*>PyCapsule_GetPointer(capsules[0], b"arrow_schema"), left_out)
+        self.bind(schema, left_out)
         return 0
 
     cdef int take_stream(self, object capsule, object left_out) except -1:
@@ -158,34 +167,34 @@ cdef class Sheet:
         cdef ArrowSchema schema
         cdef ArrowArray array
         cdef const char* why
+        if stream.release == NULL:
+            raise ValueError("the Arrow stream was consumed before")
         if stream.get_schema(stream, &schema) != 0:
             raise ValueError("the Arrow stream has no schema")
         try:
             while True:
                 if stream.get_next(stream, &array) != 0:
                     why = stream.get_last_error(stream)
-                    raise ValueError("the Arrow stream failed: " + (why.decode(errors="replace") if why else "no word"))
+                    told = b"" if why == NULL else <bytes>why
+                    raise ValueError("the Arrow stream failed: " + told.decode(errors="replace").partition("\n")[0])
                 if array.release == NULL:
                     break
                 self.room(self.leaf_count + 1)
                 self.arrays[self.leaf_count] = array
                 self.bind(&schema, left_out)
-            for i in range(schema.n_children):
-                self.names.add(schema.children[i].name.decode())
+            self.names |= {name.decode(errors="replace") for name in column_names(&schema)} - left_out
         finally:
             schema.release(&schema)
         return 0
 
-    cdef int take_rows(self, list rows, row_of) except -1:
+    cdef int take_rows(self, tuple rows, row_of) except -1:
         self.room(1)
         self.arrays[0].release = NULL
-        memset(self.leaves, 0, sizeof(Leaf))
         self.leaf_count = 1
-        self.table = Table(rows, row_of)
-        self.table.bind(self.leaves)
+        self.held = table_fill(&self.table, rows, row_of)
+        table_bind(&self.table, self.leaves)
         self.rows = len(rows)
         self.names = {"timestamp", "key", "value", "headers"} | ({"offset"} if self.table.has_offsets else set())
-        self.held.append(rows)
         return 0
 
     def write(self, header, int64_t start=0, stop=None, keep=None):
@@ -209,7 +218,7 @@ cdef class Sheet:
         cdef Job job = Job(self, header, keep_codec)
         job.e.batch_size = batch_size
         job.e.keep_cuts, job.e.keep_magic = keep_cuts, keep_magic
-        job.e.numbered = "offset" not in self.names
+        job.e.numbered = not self.has_offsets
         if first_offset is not None and not job.e.numbered:
             job.e.shift = first_offset - self.first_offset(cuts)
         job.e.wide = self.wide
@@ -217,6 +226,8 @@ cdef class Sheet:
         if cuts is not None:
             job.cuts = cuts
             job.e.cuts, job.e.cut_count = cuts.cuts, cuts.count
+            if job.e.shift > 0 and cuts.last_offset() > INT64_MAX - job.e.shift:
+                raise ValueError(f"first offset {first_offset}: the last one would be above 2^63-1")
         return job.batches(first_offset or 0)
 
     cdef int64_t first_offset(self, Cuts cuts) except? -1:
@@ -229,82 +240,6 @@ cdef class Sheet:
                 number(&self.leaves[i].offset, 0, &found)
                 break
         return found
-
-
-@cython.final
-cdef class Table:
-    """Python rows as pointers; their bytes live as long as this and the rows do."""
-    cdef int64_t count
-    cdef readonly bint has_offsets
-    cdef int64_t* numbers                # offsets, timestamps, starts of headers
-    cdef Span* spans                     # keys, values
-    cdef Span* pairs                     # header keys and values by turns
-    cdef int64_t room                    # of pairs, in headers
-    cdef list held
-
-    def __cinit__(self, list rows, row_of):
-        cdef int64_t i = 0, at = 0, missing = 0
-        cdef tuple row
-        self.count = len(rows)
-        self.held = []
-        self.numbers = <int64_t*>malloc(<size_t>(3 * self.count + 1) * sizeof(int64_t))
-        self.spans = <Span*>malloc(<size_t>(2 * self.count + 1) * sizeof(Span))
-        if self.numbers == NULL or self.spans == NULL:
-            raise MemoryError
-        for record in rows:
-            if type(record) is not tuple or len(record) != 5 or type(record[1]) is not int:
-                record = row_of(record, i)
-            row = record
-            offset, timestamp, fields = row[0], row[1], row[4]
-            if offset is None:
-                missing += 1
-                self.numbers[i] = 0
-            else:
-                self.numbers[i] = offset
-            self.numbers[self.count + i] = ABSENT if timestamp is None else timestamp
-            self.numbers[2 * self.count + i] = at
-            self.spans[i] = span_of(row[2], self.held, "a key")
-            self.spans[self.count + i] = span_of(row[3], self.held, "a value")
-            if fields:
-                at = self.take_headers(fields, at)
-            i += 1
-        self.numbers[2 * self.count + i] = at
-        if missing and missing != self.count:
-            raise ValueError(f"{missing} of {self.count} records have no offset: all or none have one")
-        self.has_offsets = missing == 0 and self.count > 0
-
-    cdef int64_t take_headers(self, fields, int64_t at) except -1:
-        cdef Span* more
-        for name, content in fields:
-            if at == self.room:
-                self.room = 2 * self.room + 64
-                more = <Span*>realloc(self.pairs, <size_t>(2 * self.room) * sizeof(Span))
-                if more == NULL:
-                    raise MemoryError
-                self.pairs = more
-            self.pairs[2 * at] = span_of(name, self.held, "a header key")
-            self.pairs[2 * at + 1] = span_of(content, self.held, "a header value")
-            at += 1
-        return at
-
-    def __dealloc__(self):
-        free(self.numbers)
-        free(self.spans)
-        free(self.pairs)
-
-    cdef void bind(self, Leaf* leaf) noexcept:
-        leaf.rows = self.count
-        leaf.offset.kind = leaf.timestamp.kind = INT_64
-        leaf.offset.values, leaf.timestamp.values = self.numbers, self.numbers + self.count
-        leaf.offset.plain = leaf.timestamp.plain = True
-        leaf.key.width = leaf.value.width = 1
-        leaf.key.kind = leaf.value.kind = leaf.headers.key.kind = leaf.headers.value.kind = SPANS
-        leaf.key.index, leaf.value.index = self.spans, self.spans + self.count
-        leaf.headers.kind = LISTS_64
-        leaf.headers.starts = self.numbers + 2 * self.count
-        leaf.headers.key.index = leaf.headers.value.index = self.pairs
-        leaf.headers.key.width = leaf.headers.value.width = 2        # every other span, from the first and the second
-        leaf.headers.value.first = 1
 
 
 @cython.final
@@ -350,6 +285,13 @@ cdef class Cuts:
                 self.count += 1
             i += 1
 
+    cdef int64_t last_offset(self) noexcept:
+        cdef int64_t i, last = ABSENT
+        for i in range(self.count):
+            if self.cuts[i].batch.last_offset > last:
+                last = self.cuts[i].batch.last_offset
+        return last
+
     def __dealloc__(self):
         free(self.cuts)
 
@@ -370,8 +312,11 @@ cdef class Job:
         fill_facts(&self.e.given, header)
         self.e.stop = sheet.rows
         self.e.keep_codec = keep_codec
-        for i, level in enumerate(pressing.levels(None if keep_codec else header.codec, header.level)):
-            self.e.wringer.levels[i] = level
+        levels, parameters = pressing.levels(None if keep_codec else header.codec, header.level)
+        for i in range(5):
+            self.e.wringer.levels[i] = levels[i]
+        for i in range(ZSTD_PARAMETERS):
+            self.e.wringer.zstd_parameters[i] = parameters[i]
         for i in range(2 * LZ4_HEAD):
             self.e.wringer.lz4_heads[i] = heads[i]
 
@@ -402,7 +347,7 @@ cdef class Job:
         if not 0 <= start <= self.e.stop <= self.sheet.rows:
             raise ValueError(f"rows {start} to {self.e.stop} of {self.sheet.rows}")
         self.rewind(self.e.given.base_offset, start)
-        self.e.numbered = "offset" not in self.sheet.names
+        self.e.numbered = not self.sheet.has_offsets
         if keep is None:
             self.run()
         else:

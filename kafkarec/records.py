@@ -154,11 +154,16 @@ class RecordColumns(Table):
         self.timestamps_out_of_range = sum(chunk.out_of_range for chunk, _, _ in self._pieces)
         self._frozen = True
 
+    _whole = True  # no slice: `.batches` has no batch that these rows leave out
+
     def _same(self, pieces: Iterable[Piece]) -> RecordColumns:
-        return RecordColumns(
+        pieces = list(pieces)
+        found = RecordColumns(
             self._layout, pieces, self._tables, self.damage, self.remaining, self.last_stable_offset,
             self._ticks, self._binary_header_keys,
         )  # fmt: skip
+        found._whole = self._whole and pieces == self._pieces
+        return found
 
     @property
     def batches(self) -> BatchTable:

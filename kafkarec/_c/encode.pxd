@@ -10,22 +10,25 @@ than 2^31-1 from the base offset. Where cuts are kept (the batches that the rows
 nowhere else.
 """
 from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t
+from libc.string cimport memcmp, strlen
 
 from kafkarec._c.batch cimport (
     ABSENT, BatchRow, CONTROL, DELETE_HORIZON, TRANSACTIONAL, increment_sequence, wrapping_add,
 )
 from kafkarec._c.press cimport (
-    CODEC_UNKNOWN, Draft, FACTS_UNSUPPORTED, FINE, Facts, HEADERS_UNSUPPORTED, OFFSET_NOT_RISING, OFFSET_NULL,
-    OFFSET_TOO_FAR, PIN_ALL, PIN_BASE_OFFSET, TIMESTAMP_NEGATIVE, body_size, draft, varint_size,
+    CODEC_UNFIT, CODEC_UNKNOWN, Draft, FACTS_CONTRADICT, FACTS_UNSUPPORTED, FINE, Facts, HEADERS_UNSUPPORTED,
+    OFFSET_NEGATIVE, OFFSET_NOT_RISING, OFFSET_NULL, OFFSET_TOO_FAR, PIN_ALL, PIN_BASE_OFFSET, TIMESTAMP_NEGATIVE, body_size, draft, varint_size,
 )
 from kafkarec._c.press01 cimport message_size
 from kafkarec._c.sealing cimport (
-    Cut, Encoder, ROW_REFUSED, batch_add, batch_of_none, batch_open, batch_seal, has_room, holds_messages,
+    Cut, Encoder, ROW_REFUSED, batch_add, batch_of_none, batch_open, batch_seal, has_room_behind, holds_messages,
 )
 from kafkarec._c.sheet cimport (
     FACT_BASE_OFFSET, FACT_CONTROL, FACT_LEADER_EPOCH, FACT_MAGIC, FACT_PRODUCER_EPOCH, FACT_PRODUCER_ID,
     FACT_SEQUENCE, FACT_TIMESTAMP_TYPE, FACT_TRANSACTIONAL, Leaf, Numbers, Span, cell, number,
 )
+from kafkarec._c.squeeze cimport ZSTD
+from kafkarec._c.steady cimport is_steady, steady_end, steady_rows
 from kafkarec._c.status cimport OK
 
 
@@ -36,18 +39,15 @@ cdef inline bint fact(const Numbers* column, int64_t row, int64_t* out) noexcept
 
 
 cdef inline int codec_named(Span name) noexcept nogil:
-    """none gzip snappy lz4 zstd by their first letters; null is none."""
-    if name.length < 3:
-        return 0 if name.length < 0 else -1
-    if name.data[0] == c'n':
+    """The codec's id, -1 for no codec's name; null is none."""
+    cdef const char** names = [b"none", b"gzip", b"snappy", b"lz4", b"zstd"]
+    cdef int codec
+    if name.length < 0:
         return 0
-    if name.data[0] == c'g':
-        return 1
-    if name.data[0] == c's':
-        return 2
-    if name.data[0] == c'l':
-        return 3
-    return 4 if name.data[0] == c'z' else -1
+    for codec in range(5):
+        if <size_t>name.length == strlen(names[codec]) and memcmp(name.data, names[codec], strlen(names[codec])) == 0:
+            return codec
+    return -1
 
 
 cdef inline int facts_of_row(const Encoder* e, const Leaf* leaf, int64_t row, Facts* f, int64_t* border) noexcept nogil:
@@ -88,7 +88,9 @@ cdef inline int facts_of_row(const Encoder* e, const Leaf* leaf, int64_t row, Fa
         if codec < 0:
             return CODEC_UNKNOWN
         f.codec = <int8_t>codec
-    return FINE
+    if f.producer_id < 0:
+        return FACTS_CONTRADICT if f.producer_epoch >= 0 or f.base_sequence >= 0 or f.is_transactional else FINE
+    return FACTS_CONTRADICT if f.producer_epoch < 0 or (f.base_sequence < 0 and not f.is_control) else FINE
 
 
 cdef inline void facts_of_batch(const Encoder* e, const BatchRow* batch, Facts* f) noexcept nogil:
@@ -174,6 +176,8 @@ cdef inline int row_check(const Encoder* e, const Facts* f, const Draft* d, bint
     """What Kafka's builder refuses."""
     if e.as_is:
         return FINE
+    if f.magic < 2 and f.codec == ZSTD:
+        return CODEC_UNFIT
     if f.magic < 2 and d.headers_end > d.headers:
         return HEADERS_UNSUPPORTED
     if f.magic < 2 and (f.producer_id >= 0 or f.is_transactional or f.is_control):
@@ -182,6 +186,8 @@ cdef inline int row_check(const Encoder* e, const Facts* f, const Draft* d, bint
         return FINE
     if d.timestamp < ABSENT:
         return TIMESTAMP_NEGATIVE
+    if d.offset < 0:
+        return OFFSET_NEGATIVE
     return OFFSET_NOT_RISING if e.any_row and d.offset <= e.previous_offset else FINE
 
 
@@ -202,7 +208,7 @@ cdef inline bint ends_here(const Encoder* e, const Facts* f, const Draft* d, int
         return True
     if kept:
         return False
-    if delta > INT32_MAX or not has_room(e, size):
+    if delta > INT32_MAX or not has_room_behind(e, e.used, size):
         return True
     return (f.base_sequence >= 0 or e.facts.base_sequence >= 0) and e.sequenced and (
         f.base_sequence != increment_sequence(e.facts.base_sequence, <int32_t>delta)
@@ -286,7 +292,7 @@ cdef inline bint row_fits(const Encoder* e, const Draft* d, int64_t size) noexce
     if e.kept:
         return True
     return (d.offset > e.previous_offset and d.timestamp >= ABSENT and e.count < INT32_MAX
-            and d.offset - e.facts.base_offset <= INT32_MAX and has_room(e, size) and e.facts.magic == 2
+            and d.offset - e.facts.base_offset <= INT32_MAX and has_room_behind(e, e.used, size) and e.facts.magic == 2
             and not (e.sequenced and e.facts.base_sequence >= 0))
 
 
@@ -321,12 +327,18 @@ cdef inline int encoder_run(Encoder* e) noexcept nogil:
     cdef const Leaf* leaf
     cdef int status
     while True:
-        status = next_cut(e)
-        if status != OK:
-            return status
+        if e.cut < e.cut_count and e.cut_row >= e.cuts[e.cut].rows:
+            status = next_cut(e)
+            if status != OK:
+                return status
         if e.leaf == e.leaf_count or e.rows_before + e.row >= e.stop:
             break
         leaf = e.leaves + e.leaf
+        if is_steady(e):
+            steady_rows(e, leaf)
+            if e.row == steady_end(e, leaf):
+                if e.row < leaf.rows:
+                    continue
         if e.row == leaf.rows:
             e.rows_before += leaf.rows
             e.leaf += 1

@@ -75,6 +75,9 @@ cdef enum RowFault:
     HEADERS_UNSUPPORTED
     FACTS_UNSUPPORTED
     OFFSET_TOO_FAR
+    FACTS_CONTRADICT
+    CODEC_UNFIT
+    OFFSET_NEGATIVE
 
 
 cdef inline uint64_t zigzag(int64_t n) noexcept nogil:

@@ -24,6 +24,9 @@ from kafkarec._c.status cimport NEEDS_CODEC, OK
 cdef extern from "<math.h>" nogil:
     float fmaxf(float, float)
 
+cdef enum:
+    MOST_USED = 0x7FFFFBFF       # bytes of a batch's records: 1 KiB below 2^31
+
 cdef enum Outcome:
     ROW_REFUSED = 1000           # Encoder.row, .row_fault
     BATCH_TOO_LARGE
@@ -123,12 +126,11 @@ cdef inline int batch_open(Encoder* e, const Facts* f, int64_t offset, int64_t t
     return OK
 
 
-cdef inline bint has_room(const Encoder* e, int64_t size) noexcept nogil:
+cdef inline bint has_room_behind(const Encoder* e, int64_t used, int64_t size) noexcept nogil:
     """MemoryRecordsBuilder.hasRoomFor: conservative about compression; the first record is always admitted."""
-    cdef int64_t estimate = e.used
     if e.facts.codec != 0:
-        estimate = <int64_t>(<float>e.used * e.ratio * <float>1.05)
-    return e.batch_size >= head_size(&e.facts) + estimate + size
+        used = <int64_t>(<float>used * e.ratio * <float>1.05)
+    return e.batch_size >= head_size(&e.facts) + used + size
 
 
 cdef inline int batch_add(Encoder* e, const Leaf* leaf, const Draft* d, int64_t size, int64_t offset_delta,
@@ -157,7 +159,7 @@ cdef inline int batch_add(Encoder* e, const Leaf* leaf, const Draft* d, int64_t 
     e.used += more
     e.count += 1
     e.last_offset = d.offset
-    if e.used > INT32_MAX - 1024:
+    if e.used > MOST_USED:
         return BATCH_TOO_LARGE
     if d.timestamp > e.greatest_timestamp:
         e.greatest_timestamp = d.timestamp

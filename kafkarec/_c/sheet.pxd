@@ -68,6 +68,7 @@ cdef struct Numbers:
 
 cdef struct Lists:
     int kind
+    bint plain                   # 32-bit offsets and no nulls: the short way
     const uint8_t* validity
     const void* starts
     const void* lengths          # of views
@@ -193,6 +194,14 @@ cdef inline bint any_number(const Numbers* c, int64_t row, int64_t* out) noexcep
 
 cdef inline void list_at(const Lists* c, int64_t row, int64_t* start, int64_t* stop) noexcept nogil:
     """Which entries are row's; none where it is null."""
+    if not c.plain:
+        any_list_at(c, row, start, stop)
+        return
+    start[0] = (<const int32_t*>c.starts)[row + c.first]
+    stop[0] = (<const int32_t*>c.starts)[row + c.first + 1]
+
+
+cdef inline void any_list_at(const Lists* c, int64_t row, int64_t* start, int64_t* stop) noexcept nogil:
     cdef int64_t i = row + c.first
     start[0] = stop[0] = 0
     if c.kind == NO_LISTS or not is_set(c.validity, i):
@@ -223,7 +232,7 @@ cdef inline Span header_value(const Lists* c, int64_t entry) noexcept nogil:
 
 cdef enum:
     MOST_RESERVED = 1 << 30      # bytes; an input that promises more gets them as it goes
-    RECORD_FIELDS = 16           # bytes of a usual record beside key, value and headers, its share of the batch included
+    RECORD_FIELDS = 16           # bytes of a usual record beside key, value, headers, with its share of the batch
 
 
 cdef inline int64_t cells_bytes(const Cells* c, int64_t rows) noexcept nogil:

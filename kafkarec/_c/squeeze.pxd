@@ -23,8 +23,9 @@ cdef extern from * nogil:
     static size_t kr_lz4_fast_state, kr_lz4_high_state;
     static void *(*kr_zstd_press_create)(void) = NULL;
     static size_t (*kr_zstd_press_free)(void *) = NULL;
-    static size_t (*kr_zstd_press)(void *, void *, size_t, const void *, size_t, int) = NULL;
+    static size_t (*kr_zstd_press)(void *, void *, size_t, const void *, size_t) = NULL;
     static size_t (*kr_zstd_press_bound)(size_t) = NULL;
+    static size_t (*kr_zstd_press_set)(void *, int, int) = NULL;
 
     static void squeeze_install_lz4(const size_t *address) {
         kr_lz4_fast = (int (*)(void *, const char *, char *, int, int, int))address[0];
@@ -36,8 +37,9 @@ cdef extern from * nogil:
     static void squeeze_install_zstd(const size_t *address) {
         kr_zstd_press_create = (void *(*)(void))address[0];
         kr_zstd_press_free = (size_t (*)(void *))address[1];
-        kr_zstd_press = (size_t (*)(void *, void *, size_t, const void *, size_t, int))address[2];
+        kr_zstd_press = (size_t (*)(void *, void *, size_t, const void *, size_t))address[2];
         kr_zstd_press_bound = (size_t (*)(size_t))address[3];
+        kr_zstd_press_set = (size_t (*)(void *, int, int))address[4];
     }
 
     static inline int squeezes_lz4(void) { return kr_lz4_fast != NULL; }
@@ -53,7 +55,8 @@ cdef extern from * nogil:
     int kr_lz4_high(void* state, const char* source, char* to, int size, int room, int level)
     void* kr_zstd_press_create()
     size_t kr_zstd_press_free(void* context)
-    size_t kr_zstd_press(void* context, void* to, size_t room, const void* source, size_t size, int level)
+    size_t kr_zstd_press(void* context, void* to, size_t room, const void* source, size_t size)
+    size_t kr_zstd_press_set(void* context, int parameter, int value)
     size_t kr_zstd_press_bound(size_t size)
 
 cdef extern from "<endian.h>" nogil:
@@ -66,10 +69,13 @@ cdef enum:
     LZ4_HEAD = 7
     LZ4_FAST_LEVEL = 9           # Kafka's default, and lz4-java's fast compressor
     LZ4_STORED = 1 << 31
+    ZSTD_PARAMETERS = 7          # window log (ZSTD_c_windowLog = 101), hash log, chain log ... strategy
+    ZSTD_FIRST_PARAMETER = 101
 
 # What one writer keeps between batches.
 cdef struct Wringer:
     int[5] levels                # by codec id
+    int[ZSTD_PARAMETERS] zstd_parameters   # of its level for an input of unknown size, as the JVM's streams have them
     uint8_t[2 * LZ4_HEAD] lz4_heads   # of magic 1 and 2, of magic 0
     void* lz4
     void* zstd
@@ -133,11 +139,14 @@ cdef inline int squeeze_lz4(Wringer* w, int8_t magic, const uint8_t* source, int
 
 cdef inline int squeeze_zstd(Wringer* w, const uint8_t* source, int64_t n, uint8_t* to, int64_t* length) noexcept nogil:
     cdef size_t room = kr_zstd_press_bound(<size_t>n), done
+    cdef int i
     if w.zstd == NULL:
         w.zstd = kr_zstd_press_create()
         if w.zstd == NULL:
             return OUT_OF_MEMORY
-    done = kr_zstd_press(w.zstd, to, room, source, <size_t>n, w.levels[ZSTD])
+        for i in range(ZSTD_PARAMETERS):
+            kr_zstd_press_set(w.zstd, ZSTD_FIRST_PARAMETER + i, w.zstd_parameters[i])
+    done = kr_zstd_press(w.zstd, to, room, source, <size_t>n)
     if done > room:                      # error codes are the largest values of size_t
         return NEEDS_CODEC
     length[0] = <int64_t>done

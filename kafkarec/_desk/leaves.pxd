@@ -9,8 +9,7 @@
 
 Functions over Python objects, for the desk alone.
 """
-from cpython.bytes cimport PyBytes_AsStringAndSize
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.string cimport memset
 
 from kafkarec._c.arrow cimport ArrowArray, ArrowSchema
@@ -18,7 +17,7 @@ from kafkarec._c.batch cimport ABSENT
 from kafkarec._c.press cimport Facts, PIN_BASE_TIMESTAMP, PIN_LAST_OFFSET, PIN_MAX_TIMESTAMP
 from kafkarec._c.sheet cimport (
     BOOL, Cells, FIXED, INT_16, INT_32, INT_64, INT_8, LISTS_32, LISTS_64, LIST_VIEWS_32, LIST_VIEWS_64, Leaf, Lists,
-    NO_CELLS, NO_LISTS, NO_NUMBERS, Numbers, OFFSETS_32, OFFSETS_64, Span, UINT_16, UINT_32, UINT_8, VIEWS,
+    NO_CELLS, NO_LISTS, NO_NUMBERS, Numbers, OFFSETS_32, OFFSETS_64, UINT_16, UINT_32, UINT_8, VIEWS, number,
 )
 
 
@@ -75,10 +74,30 @@ cdef inline dict list_kinds():
     }
 
 
+cdef inline dict fact_ranges():
+    """What the fields of a batch hold, where a column may hold more."""
+    return {
+        "partition_leader_epoch": (-1, 2**31 - 1), "timestamp_type": (-1, 1), "timestampType": (-1, 1),
+        "producer_epoch": (-1, 2**15 - 1), "sequence": (-1, 2**31 - 1), "magic": (0, 2),
+    }
+
+
+cdef inline int demand_range(const Numbers* c, object name, int64_t rows, int64_t least, int64_t most) except -1:
+    """Numbers as they are stored, before a unit is applied."""
+    cdef Numbers raw = c[0]
+    cdef int64_t i, value = 0
+    raw.times = raw.per = 1
+    raw.plain = False
+    for i in range(rows):
+        if number(&raw, i, &value) and not least <= value <= most:
+            raise ValueError(f"record {i}: column {name!r} holds a number outside of {least} to {most}")
+    return 0
+
+
 cdef inline int bind_numbers(Numbers* c, object name, const ArrowSchema* schema, const ArrowArray* array,
                              int64_t first) except -1:
     cdef object format_ = schema.format.decode()
-    cdef dict kinds = number_kinds(), units = time_units()
+    cdef dict kinds = number_kinds(), units = time_units(), limits = fact_ranges()
     c.times, c.per = units.get(format_[:4], (1, 1)) if name == "timestamp" else (1, 1)
     if schema.dictionary != NULL:
         raise TypeError(f"column {name!r} is dictionary-encoded; cast it to an integer first")
@@ -93,6 +112,12 @@ cdef inline int bind_numbers(Numbers* c, object name, const ArrowSchema* schema,
     if c.kind != NO_NUMBERS:
         c.values = array.buffers[1]
     c.plain = c.kind == INT_64 and c.validity == NULL and c.times == 1 and c.per == 1
+    most = INT64_MAX // c.times
+    if format_ == "L" or c.times > 1:
+        demand_range(c, name, array.length, 0 if format_ == "L" else -most, most)
+    elif name in limits:
+        least, most = limits[name]
+        demand_range(c, name, array.length, least, most)
     return 0
 
 
@@ -115,65 +140,59 @@ cdef inline int bind_headers(Lists* c, object name, const ArrowSchema* schema, c
     entry, entries = schema.children[0], array.children[0]
     if entry.format != b"+s" or entry.n_children != 2:
         raise wrong_type(name, entry.format.decode(), "a list of structs of (key, value)")
+    c.plain = c.kind == LISTS_32 and c.validity == NULL
     c.entry_validity = validity_of(entries)
     c.entry_first = entries.offset
-    bind_cells(&c.key, f"{name}.key", entry.children[0], entries.children[0], 0)
-    bind_cells(&c.value, f"{name}.value", entry.children[1], entries.children[1], 0)
+    key = 1 if column_names(entry) == [b"value", b"key"] else 0
+    bind_cells(&c.key, f"{name}.key", entry.children[<int>key], entries.children[<int>key], 0)
+    bind_cells(&c.value, f"{name}.value", entry.children[1 - <int>key], entries.children[1 - <int>key], 0)
     return 0
 
 
-cdef inline int bind_leaf(Leaf* leaf, const ArrowSchema* schema, const ArrowArray* array, dict facts,
-                          object left_out) except -1:
-    """Every column that has a place in a record; the caller looks after names that have none."""
+cdef inline list column_names(const ArrowSchema* schema):
+    cdef const char* name
+    cdef list names = []
+    for i in range(schema.n_children):
+        name = schema.children[i].name
+        names.append(b"" if name == NULL else <bytes>name)
+    return names
+
+
+cdef inline set bind_leaf(Leaf* leaf, const ArrowSchema* schema, const ArrowArray* array, dict facts, object left_out):
+    """Every column that has a place in a record; answers all names. The caller looks after those that have none."""
     cdef int64_t i
-    cdef const ArrowSchema* column
+    cdef list names = [name.decode(errors="replace") for name in column_names(schema)]
     memset(leaf, 0, sizeof(Leaf))
     if schema.format != b"+s":
         raise TypeError(f"a table or a struct is needed, not an array of Arrow type {schema.format.decode()!r}")
     if validity_of(array) != NULL and array.null_count != 0:
         raise TypeError("rows that are null as a whole are no records")
     leaf.rows = array.length
-    for i in range(schema.n_children):
-        column = schema.children[i]
-        name = column.name.decode()
-        if name in left_out:
-            continue
-        if name == "offset":
-            bind_numbers(&leaf.offset, name, column, array.children[i], array.offset)
-        elif name == "timestamp":
-            bind_numbers(&leaf.timestamp, name, column, array.children[i], array.offset)
-        elif name == "key":
-            bind_cells(&leaf.key, name, column, array.children[i], array.offset)
-        elif name == "value":
-            bind_cells(&leaf.value, name, column, array.children[i], array.offset)
-        elif name == "headers":
-            bind_headers(&leaf.headers, name, column, array.children[i], array.offset)
-        elif name == "compression":
-            bind_cells(&leaf.codec, name, column, array.children[i], array.offset)
-        elif name in facts:
-            bind_numbers(leaf.facts + <int>facts[name], name, column, array.children[i], array.offset)
+    for i, name in enumerate(names):
+        if name in names[:i] and name not in left_out:
+            raise ValueError(f"column {name!r} is there twice")
+        if name not in left_out:
+            bind_column(leaf, name, schema.children[i], array.children[i], array.offset, facts)
+    return set(names)
+
+
+cdef inline int bind_column(Leaf* leaf, object name, const ArrowSchema* column, const ArrowArray* array, int64_t first,
+                            dict facts) except -1:
+    if name == "offset":
+        bind_numbers(&leaf.offset, name, column, array, first)
+    elif name == "timestamp":
+        bind_numbers(&leaf.timestamp, name, column, array, first)
+    elif name == "key":
+        bind_cells(&leaf.key, name, column, array, first)
+    elif name == "value":
+        bind_cells(&leaf.value, name, column, array, first)
+    elif name == "headers":
+        bind_headers(&leaf.headers, name, column, array, first)
+    elif name == "compression":
+        bind_cells(&leaf.codec, name, column, array, first)
+    elif name in facts:
+        bind_numbers(leaf.facts + <int>facts[name], name, column, array, first)
     return 0
-
-
-cdef inline Span span_of(object value, list held, object what) except *:
-    """The bytes of a Python value, which `held` or the caller's row keeps alive."""
-    cdef Span found
-    cdef char* data
-    cdef Py_ssize_t length
-    if value is None:
-        found.data, found.length = NULL, -1
-        return found
-    if not isinstance(value, bytes):
-        if isinstance(value, str):
-            if what != "a header key":
-                raise TypeError(f"{what} is bytes or None, not str; text is encoded by the caller")
-            value = value.encode()
-        else:
-            value = bytes(memoryview(value))
-        held.append(value)
-    PyBytes_AsStringAndSize(value, &data, &length)
-    found.data, found.length = <const uint8_t*>data, length
-    return found
 
 
 cdef inline int fill_facts(Facts* f, object header) except -1:

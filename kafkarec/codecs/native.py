@@ -21,7 +21,8 @@ in_use: set[str] = set()
 _SAMPLE = bytes(i * i & 0x3F for i in range(5000))
 
 
-def _address(function: Any) -> int:
+def address_of(function: Any) -> int:
+    """Of a ctypes function."""
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
@@ -38,13 +39,13 @@ def _lz4() -> None:
         return
     if xxh32(b"", 0, 0) != 0x02CC5D05 or xxh32(b"abc", 3, 0) != 0x32D153FF:
         return
-    _core.install_native("lz4", [_address(xxh32), _address(decompress)])
+    _core.install_native("lz4", [address_of(xxh32), address_of(decompress)])
     in_use.add("lz4")
 
 
 def _zstd() -> None:
     zstandard = importlib.import_module("zstandard")
-    library = ctypes.CDLL(_module_file(zstandard.__path__[0], "_cffi"))
+    library = ctypes.CDLL(module_file(zstandard.__path__[0], "_cffi"))
     names = ("createDCtx", "freeDCtx", "findFrameCompressedSize", "decompressBound", "decompressDCtx")
     create, free, frame_size, bound, decompress = (getattr(library, f"ZSTD_{name}") for name in names)
     create.restype, free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
@@ -64,11 +65,11 @@ def _zstd() -> None:
         return
     if bound(packed, len(packed)) < len(_SAMPLE) or frame_size(packed[:-1], len(packed) - 1) < 1 << 62:
         return
-    _core.install_native("zstd", [_address(f) for f in (create, free, frame_size, bound, decompress)])
+    _core.install_native("zstd", [address_of(f) for f in (create, free, frame_size, bound, decompress)])
     in_use.add("zstd")
 
 
-def _module_file(folder: str, module: str) -> str:
+def module_file(folder: str, module: str) -> str:
     """The file of an extension module that need not be importable: its cffi twin may lack cffi."""
     found = (name for name in sorted(os.listdir(folder)) if name.startswith(module + ".") and name.endswith(".so"))
     return os.path.join(folder, next(found))

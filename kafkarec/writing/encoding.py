@@ -79,12 +79,12 @@ def encode(
     if keep_codec and level is not None:
         raise ValueError('compression="keep" takes each codec\'s default level, so level= means nothing')
     _check(header)
-    if base_offset is not None and not 0 <= base_offset <= _INT64_MAX:
-        raise ValueError(f"base_offset {base_offset}: 0 to 2^63-1")
-    if batch_size is not None and not 0 <= batch_size <= _INT32_MAX:
-        raise ValueError(f"batch_size {batch_size}: 0 to 2^31-1 bytes")
-    sheet = sheet_of(records_or_arrow, plain=bool(overrides))
+    _demand("base_offset", base_offset, 0, _INT64_MAX)
+    _demand("batch_size", batch_size, 0, _INT32_MAX)
     columns = records_or_arrow if isinstance(records_or_arrow, RecordColumns) and not overrides else None
+    if columns is not None and not {"offset", "timestamp"} <= set(columns.schema.names):
+        columns = None  # a header can only be kept where the records are in their places
+    sheet = sheet_of(records_or_arrow, plain=bool(overrides) or columns is not None)
     return sheet.encode(
         header,
         base_offset,
@@ -97,9 +97,14 @@ def encode(
 
 
 def _checked_magic(magic: int | str) -> int:
-    if isinstance(magic, bool) or magic not in _MAGICS:
+    if type(magic) is not int or magic not in _MAGICS:
         raise ValueError(f'magic {magic!r}: 0, 1, 2 or "keep"')
-    return int(magic)
+    return magic
+
+
+def _demand(name: str, value: Any, least: int, most: int) -> None:
+    if value is not None and (type(value) is not int or not least <= value <= most):
+        raise ValueError(f"{name} {value!r}: an int from {least} to {most}")
 
 
 _RANGES = {
@@ -114,9 +119,9 @@ _RANGES = {
 def _check(header: BatchHeader) -> None:
     """As MemoryRecordsBuilder and writeHeader: what belongs together, and what magic 2 alone has."""
     for name, (least, most) in _RANGES.items():
-        value = getattr(header, name)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ValueError(f"{name} {value!r}: an int from {least} to {most}")
+        _demand(name, getattr(header, name), least, most)
+    if type(header.is_transactional) is not bool:
+        raise ValueError(f"is_transactional {header.is_transactional!r}: True or False")
     if header.timestamp_type == TimestampType.LOG_APPEND_TIME and header.log_append_time < 0:
         raise ValueError("timestamp_type log_append_time needs log_append_time=, in ms")
     if header.magic < 2 and header.codec == Compression.ZSTD:

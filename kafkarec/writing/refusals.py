@@ -13,6 +13,10 @@ _WORDS = (
     "it has headers, which magic 0 and 1 have no place for; convert() drops and counts them",
     "it belongs to a producer, a transaction or a control batch, which magic 0 and 1 do not have",
     "its offset {offset} is 2^31 or more away from the base offset {base}",
+    "its producer_id, producer_epoch, sequence and is_transactional do not belong together: a producer has the first "
+    "three, and a transaction has a producer",
+    "its codec is zstd, which only magic 2 has (KIP-110)",
+    "its offset {offset} is negative",
 )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kafkarec._press import Cuts, Sheet
-from kafkarec.records import Record, RecordColumns
+from kafkarec.records import RecordColumns
 from kafkarec.schema import RECORD_FIELDS
+
+from .rows import row_of
 
 FACTS = frozenset(
     ("base_offset", "partition_leader_epoch", "timestamp_type", "timestampType", "producer_id", "producer_epoch",
@@ -17,9 +19,7 @@ FACTS = frozenset(
 """Columns that say something of a record's batch."""
 
 KNOWN = frozenset(RECORD_FIELDS) | FACTS
-_ROW = ("offset", "timestamp", "key", "value", "headers")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MS = timedelta(milliseconds=1)
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names the index in Arrow's eyes
 
 
 def sheet_of(records: Any, *, plain: bool = False) -> Sheet:
@@ -27,7 +27,7 @@ def sheet_of(records: Any, *, plain: bool = False) -> Sheet:
     an iterable of Record, of dicts by those names, or of tuples (offset, timestamp, key, value, headers).
 
     A column that is not there is null; offsets that are not there are counted. Timestamps are ms (int), aware datetimes
-    or Arrow timestamps of any unit, rounded down to ms; None is -1. Header keys are str or bytes.
+    or Arrow timestamps of any unit, rounded down to ms; None is -1. Header keys are str or bytes; see rows.py.
     `plain`: columns that say something of the batches are not looked at.
 
     TypeError and ValueError name the column or the record.
@@ -39,20 +39,17 @@ def sheet_of(records: Any, *, plain: bool = False) -> Sheet:
         return _known(Sheet(array=records.__arrow_c_array__(), left_out=left_out))
     if isinstance(records, str | bytes | bytearray | memoryview | Mapping) or not isinstance(records, Iterable):
         raise TypeError(f"records or Arrow columns are needed, not {type(records).__name__}; decode() reads bytes")
-    rows = records if isinstance(records, list) else list(records)
-    return Sheet(rows=rows, row_of=_row)
+    return Sheet(rows=tuple(records), row_of=row_of)
 
 
 def cuts_of(columns: RecordColumns) -> Cuts:
     """The batches that decoded columns come from, empty ones included where the columns are whole."""
     runs: dict[int, list[tuple[int, int]]] = {id(table): [] for table in columns._tables}
     tables = {id(table): table for table in columns._tables}
-    whole = True
     for chunk, start, stop in columns._pieces:
         tables.setdefault(id(chunk.rows), chunk.rows)
-        whole = whole and stop - start == len(chunk)
         _overlaps(chunk.runs().cast("q"), start, stop, runs.setdefault(id(chunk.rows), []))
-    return Cuts([(tables[key].raw(), found) for key, found in runs.items()], whole)
+    return Cuts([(tables[key].raw(), found) for key, found in runs.items()], columns._whole)
 
 
 def _overlaps(pairs: memoryview, start: int, stop: int, found: list[tuple[int, int]]) -> None:
@@ -69,28 +66,10 @@ def _overlaps(pairs: memoryview, start: int, stop: int, found: list[tuple[int, i
 
 
 def _known(sheet: Sheet) -> Sheet:
-    unknown = sorted(sheet.names - KNOWN)
+    unknown = sorted(name for name in sheet.names - KNOWN if not _PANDAS_INDEX.fullmatch(name))
     if unknown:
         raise ValueError(f"unknown column {', '.join(map(repr, unknown))}; there are: {', '.join(sorted(KNOWN))}")
     if not sheet.names & {"key", "value"}:
         raise ValueError("neither a column 'key' nor a column 'value'")
     return sheet
 
-
-def _row(record: Any, number: int) -> tuple[Any, ...]:
-    if isinstance(record, Record):
-        found: tuple[Any, ...] = (record.offset, record.timestamp, record.key, record.value, record.headers)
-    elif isinstance(record, tuple) and len(record) == len(_ROW):
-        found = record
-    elif isinstance(record, Mapping):
-        unknown = sorted(map(str, record.keys() - KNOWN))
-        if unknown:
-            raise ValueError(f"record {number}: unknown {', '.join(unknown)}; a record has {', '.join(_ROW)}")
-        found = tuple(record.get(name) for name in _ROW)
-    else:
-        raise TypeError(f"record {number}: a Record, a dict or a tuple ({', '.join(_ROW)}) is needed")
-    if isinstance(found[1], datetime):
-        if found[1].tzinfo is None:
-            raise ValueError(f"record {number}: a datetime without a time zone; use an aware one or ms")
-        found = (found[0], (found[1] - _EPOCH) // _MS, *found[2:])
-    return found
