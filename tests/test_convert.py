@@ -20,6 +20,7 @@ import kafkarec
 from kafkarec import codecs
 from kafkarec.conversion import LOSSES, LossError, convert, converted
 from kafkarec.diff import compare
+from kafkarec.writing import BatchHeader, sheet_of
 
 ALL_CODECS = (*CODECS, "zstd")
 _COLUMNS = (
@@ -229,6 +230,17 @@ def test_plain_messages_are_gathered_and_wrappers_are_not() -> None:
     assert all(row["size_in_bytes"] <= 16384 for row in table)
     kept = convert(plain, magic=None)
     assert bytes(kept) == plain and kept.stats.batches_copied == 1000
+
+
+@pytest.mark.parametrize(("name", "codec"), [("broker-v1-none-to-v2", 0), ("broker-v1-snappy-to-v2-snappy", 2)])
+def test_up_conversion_writes_what_a_broker_wrote(name: str, codec: int) -> None:
+    """All but the leader epoch, which a broker stamps into the batch, and the packed bytes."""
+    case = golden.vector(name).bytes
+    found = kafkarec.decode(case, columns=("offset", "timestamp", "key", "value", "headers"), header_keys="binary")
+    old = sheet_of(found).write(BatchHeader(magic=1, codec=codec, base_offset=found.column("offset")[0]))
+    ours = convert(old)
+    assert records(ours) == [(*row[:11], None, *row[12:]) for row in records(case)]
+    assert codec or (ours[:12], ours[16:]) == (case[:12], case[16:])
 
 
 def test_magic_none_changes_the_codec_and_not_the_magic() -> None:

@@ -37,7 +37,11 @@ def _borders_of_wrappers(decoded: Decoded, start: int, stop: int, overhead: int,
 
 
 def _borders_of_batches(decoded: Decoded, start: int, stop: int, limit: int) -> Iterator[int]:
-    """The most frequent sizes of a varint are worked out in place: this is what cutting spends its time on."""
+    """The most frequent sizes of a varint are worked out in place: this is what cutting spends its time on.
+
+    A run's batches have one delete horizon or none; it is what their base timestamp holds (KIP-534).
+    """
+    horizon = decoded.units[0].delete_horizon_ms
     contents, offsets, timestamps = (
         column[start:stop] for column in (decoded.content_sizes, decoded.offsets, decoded.timestamps)
     )
@@ -49,6 +53,7 @@ def _borders_of_batches(decoded: Decoded, start: int, stop: int, limit: int) -> 
         more = body + (1 if body < 64 else 2 if body < 8192 else varint_size(body))
         if size + more > limit:
             yield row
-            size, base_offset, base_timestamp = _HEADER_BYTES, offset, timestamp
-            more = content + 2 + varint_size(content + 2)
+            size, base_offset, base_timestamp = _HEADER_BYTES, offset, timestamp if horizon is None else horizon
+            body = content + 1 + varint_size(timestamp - base_timestamp)
+            more = body + varint_size(body)
         size += more
