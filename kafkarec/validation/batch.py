@@ -8,6 +8,7 @@ from kafkarec._partial import Request
 from kafkarec.codecs import CODECS
 from kafkarec.validation.refusals import refuse
 from kafkarec.validation.rules import Rules
+from kafkarec.writing.fields import wrapped
 
 
 class First(NamedTuple):
@@ -72,7 +73,7 @@ def check_rewrite(batch: First, rules: Rules, headers: int, least_timestamp: int
 
 def _check_of_client(batch: First) -> None:
     if batch.magic == 2:
-        offsets = batch.last_offset - batch.base_offset + 1
+        offsets = wrapped(batch.last_offset - batch.base_offset + 1, 64)
         if offsets <= 0:
             _refuse(batch, "offset_range_invalid", expected=batch.base_offset, found=batch.last_offset)
         if batch.record_count <= 0:
