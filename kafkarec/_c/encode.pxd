@@ -17,7 +17,8 @@ from kafkarec._c.batch cimport (
 )
 from kafkarec._c.press cimport (
     CODEC_UNFIT, CODEC_UNKNOWN, Draft, FACTS_CONTRADICT, FACTS_UNSUPPORTED, FINE, Facts, HEADERS_UNSUPPORTED,
-    OFFSET_NEGATIVE, OFFSET_NOT_RISING, OFFSET_NULL, OFFSET_TOO_FAR, PIN_ALL, PIN_BASE_OFFSET, TIMESTAMP_NEGATIVE, body_size, draft, varint_size,
+    OFFSET_NEGATIVE, OFFSET_NOT_RISING, OFFSET_NULL, OFFSET_TOO_FAR, PIN_ALL, PIN_BASE_OFFSET, TIMESTAMP_NEGATIVE,
+    body_size, draft, varint_size,
 )
 from kafkarec._c.press01 cimport message_size
 from kafkarec._c.sealing cimport (
