@@ -147,6 +147,12 @@ def test_each_codec_to_each_codec(codec: str, target: str) -> None:
     assert made.stats.records_converted == (20 if codec != target else 0)
 
 
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_producers_codec_is_kept(codec: str) -> None:
+    data = builders.good_batch(3, codec=codec)
+    assert validate(data, compression="producer", now=NOW) == validate(data, now=NOW)
+
+
 def test_the_level_is_the_targets() -> None:
     data = builders.batch(builders.records(300, value=b"some text, number %d, again and again"))
     fast, small = (validate(data, compression="zstd", level=level, now=NOW) for level in (-100, 19))

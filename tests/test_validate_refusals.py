@@ -13,6 +13,7 @@ from builders import CONTROL, LOG_APPEND, NOW, TRANSACTIONAL
 from validating import CODECS
 
 import kafkarec
+from kafkarec import codecs
 from kafkarec.validation import RecordError, validate
 
 ONE = builders.records(1)
@@ -65,6 +66,22 @@ REFUSED: list[tuple[str, bytes, dict[str, Any], str, int | None, int | None]] = 
         "producer_state_invalid",
         None,
         None,
+    ),
+    (
+        "a replica's producer without sequence",
+        builders.batch(ONE, producer_id=7, producer_epoch=0, base_sequence=-1),
+        {"compression": "gzip", "origin": "replication"},
+        "producer_state_invalid",
+        None,
+        None,
+    ),
+    (
+        "producer id -2 in magic 1",
+        builders.batch(ONE, producer_id=-2, producer_epoch=0, base_sequence=0),
+        {"magic": 1},
+        "magic_unfit",
+        2,
+        1,
     ),
     (
         "gaps in a compressed batch",
@@ -264,3 +281,31 @@ def test_of_many_wrong_records_the_first_ten_thousand_are_told() -> None:
         validate(builders.batch(parts, codec="zstd"), compacted=True)
     assert caught.value.record_errors is not None
     assert [index for index, _ in caught.value.record_errors] == list(range(10_000))
+
+
+def test_a_message_that_overruns_is_told_before_a_wrong_timestamp_where_all_are_rewritten() -> None:
+    # LogValidator reads all records first, to know how large the result will be
+    data = builders.message(timestamp=0) + builders.message(key_length=900)
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        validate(data, timestamp_before_max_ms=5, now=NOW)
+    assert caught.value.reason == "timestamps_rejected"
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        validate(data, timestamp_before_max_ms=5, now=NOW, magic=2)
+    assert caught.value.reason == "message_truncated"
+
+
+def test_an_empty_batch_has_the_head_of_its_stream_looked_at() -> None:
+    data = builders.batch([], codec="gzip", payload=b"no gzip")
+    assert validate(data, origin="replication", now=NOW)[61:] == b"no gzip"
+    with pytest.raises(kafkarec.CorruptRecordError) as caught:
+        validate(data, origin="replication", compression="none")
+    assert caught.value.reason == "payload_corrupt"
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> bytes:
+        raise codecs.MissingCodec("lz4", "some-library")
+
+    monkeypatch.setattr(codecs, "decompress", missing)
+    with pytest.raises(kafkarec.MissingCodecError, match="pip install some-library"):
+        validate(builders.good_batch(codec="lz4"))
