@@ -360,6 +360,7 @@ cdef class Job:
             finally:
                 PyBuffer_Release(&view)
         if self.e.batches == 0 and self.e.given.magic >= 2:
+            self.e.given.codec = 0
             status = batch_of_none(&self.e, &self.e.given)
             if status != st.OK:
                 self.refuse(status)

@@ -164,6 +164,8 @@ cdef inline int next_cut(Encoder* e) noexcept nogil:
             if cut.rows == 0 and e.given.magic == 2:
                 f = e.given
                 facts_of_cut(e, cut, cut.batch.base_offset, &f)
+                if not e.keep_codec:
+                    f.codec = 0                  # as writeEmptyHeader: a stream of no bytes is refused by readers
                 status = batch_of_none(e, &f)
                 if status != OK:
                     return status
