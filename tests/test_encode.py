@@ -1,0 +1,215 @@
+"""encode from rows of Python, from many threads, and without the codec libraries' own symbols."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import namedtuple
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import builders
+import pyarrow as pa
+import pytest
+import subprocesses
+
+import kafkarec
+from kafkarec.writing import BatchHeader, sheet_of
+
+NOW = builders.NOW
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def read(data: bytes) -> list[tuple[Any, ...]]:
+    found = kafkarec.decode(data, control=True, timestamp_unit="int64")
+    return [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in found]
+
+
+# ---- rows of Python
+
+ROWS = [
+    (5, NOW, b"k", b"v", [("a", b"1"), ("é", None), ("a", b"")]),
+    (6, None, None, None, []),
+    (9, 0, b"", b"", [("", b"x" * 200)]),
+    (2**40, 2**63 - 1, b"k" * 130, b"v" * 70_000, []),
+]
+NAMES = ("offset", "timestamp", "key", "value", "headers")
+Named = namedtuple("Named", NAMES)
+
+
+class Lazy(Mapping[str, Any]):
+    """Makes each field when it is asked for, and keeps none: as rows of a database driver do."""
+
+    def __init__(self, row: tuple[Any, ...]) -> None:
+        self._row = row
+
+    def __getitem__(self, name: str) -> Any:
+        field = self._row[NAMES.index(name)] if name in NAMES else self._row[99]
+        if isinstance(field, bytes):
+            return bytes(bytearray(field))
+        return [(key, value and bytes(bytearray(value))) for key, value in field] if name == "headers" else field
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(NAMES)
+
+    def __len__(self) -> int:
+        return len(NAMES)
+
+
+KINDS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
+    "tuples": lambda row: row,
+    "named tuples": lambda row: Named(*row),
+    "dicts": lambda row: dict(zip(NAMES, row, strict=True)),
+    "other mappings": Lazy,
+    "records": lambda row: kafkarec.Record(row[0], row[1], 0, row[2], row[3], row[4]),
+    "byte arrays": lambda row: (*row[:2], *(field and bytearray(field) for field in row[2:4]), row[4]),
+    "memory views": lambda row: (*row[:2], *(field and memoryview(b"." + field)[1:] for field in row[2:4]), row[4]),
+    "header keys of bytes": lambda row: (*row[:4], [(key.encode(), value) for key, value in row[4]]),
+    "headers of a generator": lambda row: (*row[:4], ((k, v and bytes(bytearray(v))) for k, v in row[4])),
+    "headers of a tuple": lambda row: (*row[:4], tuple(row[4])),
+    "headers of lists": lambda row: (*row[:4], [list(pair) for pair in row[4]]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("whole", [list, tuple, iter], ids=["list", "tuple", "iterator"])
+def test_rows_of_every_kind(kind: str, whole: Callable[[Any], Any]) -> None:
+    assert read(kafkarec.encode(whole([KINDS[kind](row) for row in ROWS]))) == ROWS
+
+
+def test_kinds_may_be_mixed() -> None:
+    rows = [list(KINDS.values())[n % len(KINDS)]((n, NOW + n, b"k", b"v%d" % n, [("a", b"b")])) for n in range(100)]
+    assert read(kafkarec.encode(rows)) == [(n, NOW + n, b"k", b"v%d" % n, [("a", b"b")]) for n in range(100)]
+
+
+def test_strided_views_give_the_bytes_they_show() -> None:
+    assert read(kafkarec.encode([(0, NOW, memoryview(b"abcdef")[::2], None, [])]))[0][2] == b"ace"
+
+
+def test_a_dict_may_leave_out_what_it_has_not() -> None:
+    rows = [{"value": b"a"}, {"key": b"b", "topic": "t", "partition": 0}, {}]
+    assert read(kafkarec.encode(rows)) == [
+        (0, None, None, b"a", []), (1, None, b"b", None, []), (2, None, None, None, []),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("time", "ms"),
+    [
+        (datetime(1970, 1, 1, tzinfo=UTC), 0),
+        (datetime(2020, 1, 1, 3, tzinfo=timezone(timedelta(hours=3))), 1_577_836_800_000),
+        (datetime(2020, 1, 1, microsecond=1999, tzinfo=UTC), 1_577_836_800_001),
+        (datetime.max.replace(tzinfo=UTC), 253_402_300_799_999),
+        (-1, None),
+        (None, None),
+    ],
+    ids=str,
+)
+def test_times(time: Any, ms: int | None) -> None:
+    assert read(kafkarec.encode([(0, time, None, None, [])]))[0][1] == ms
+
+
+def test_offsets_are_counted_where_there_are_none() -> None:
+    rows = [(None, NOW, None, b"v", [])] * 3
+    assert [row[0] for row in read(kafkarec.encode(rows))] == [0, 1, 2]
+    assert [row[0] for row in read(kafkarec.encode(rows, base_offset=7))] == [7, 8, 9]
+
+
+def test_no_rows_are_no_bytes() -> None:
+    for nothing in ([], (), iter([]), set()):
+        assert kafkarec.encode(nothing) == b""
+
+
+# ---- threads
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_eight_threads_over_one_input(codec: str) -> None:
+    table = pa.table({"value": [b"value %d" % n for n in range(5000)], "key": ["k"] * 5000})
+    columns = kafkarec.decode(kafkarec.encode(table))
+    rows = list(columns)
+    inputs = [table, columns, rows, table, columns, rows, table, columns]
+    wanted = [kafkarec.encode(one, compression=codec, batch_size=3000) for one in inputs]
+    found: list[list[bytes]] = [[] for _ in inputs]
+    start = threading.Barrier(len(inputs))
+
+    def run(number: int) -> None:
+        start.wait()
+        for _ in range(5):
+            found[number].append(kafkarec.encode(inputs[number], compression=codec, batch_size=3000))
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(inputs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [[one] * 5 for one in wanted]
+
+
+def test_one_sheet_in_many_threads() -> None:
+    sheet = sheet_of([(n, NOW, b"k", b"v%d" % n, [("a", b"b")]) for n in range(3000)])
+    wanted = sheet.write(BatchHeader(codec=3))
+    found: list[bytes] = []
+    threads = [threading.Thread(target=lambda: found.append(sheet.write(BatchHeader(codec=3)))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [wanted] * 8
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
+def test_others_run_meanwhile(codec: str) -> None:
+    """Without the GIL: a thread that counts goes on while a long encode runs."""
+    ends = pa.py_buffer(b"".join((n * 5000).to_bytes(4, "little") for n in range(40_001)))
+    array = pa.Array.from_buffers(pa.binary(), 40_000, [None, ends, pa.py_buffer(bytes(200_000_000))])
+    table = pa.table({"value": array})
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(60)  # nobody is asked to give the GIL away
+    ticks: list[float] = []
+    stop = threading.Event()
+
+    def tick() -> None:
+        while not stop.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.0005)
+
+    thread = threading.Thread(target=tick)
+    try:
+        thread.start()
+        began = time.perf_counter()
+        kafkarec.encode(table, compression=codec)
+        ended = time.perf_counter()
+    finally:
+        stop.set()
+        thread.join()
+        sys.setswitchinterval(interval)
+    inside = sum(began + 0.002 < at < ended - 0.002 for at in ticks)
+    assert inside > 10, f"{inside} ticks in {ended - began:.3f} s"
+
+
+# ---- without the codec libraries' own symbols
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_python_calls_of_the_codecs_give_the_same_records(codec: str) -> None:
+    code = f"""
+import os
+os.environ["KAFKAREC_NATIVE_CODECS"] = FLAG
+import kafkarec
+rows = [(n, n, b"k%d" % n, bytes([n % 251]) * (n * 37 % 3000), [("h", b"x")]) for n in range(400)]
+for magic in (2, 1, 0) if "{codec}" == "lz4" else (2,):
+    some = rows if magic == 2 else [(*row[:4], []) for row in rows]
+    for level in (None, 1, 12) if "{codec}" == "lz4" else (None, 1, -5, 9):
+        for size in (500, 16384, 1_000_000):
+            data = kafkarec.encode(some, magic=magic, compression="{codec}", level=level, batch_size=size)
+            found = kafkarec.decode(data, check_crcs="all")
+            assert [(r.offset, r.key, r.value) for r in found] == [row[:1] + row[2:4] for row in some], (magic, level)
+            assert set(kafkarec.scan(data).column("compression")) == {{"{codec}"}}
+from kafkarec.codecs import pressing
+print(sorted(pressing.in_use))
+"""
+    native, python = (subprocesses.run(code.replace("FLAG", repr(flag))).strip() for flag in ("1", "0"))
+    assert (native, python) == (f"[{codec!r}]", "[]")

@@ -1,0 +1,328 @@
+"""Arrow in, whatever its types and wherever its arrays begin: encode writes the rows that pyarrow would list."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from typing import Any
+
+import builders
+import c_stream
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import kafkarec
+
+VALUES = [b"", b"x", None, b"y" * 12, b"z" * 13, b"w" * 300, None, b"\xc3\xa9"]
+TIMES = [0, 1_999, None, 1_700_000_000_123_456_789, 5, -1_000_000, 7, 8]
+PAIR = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
+HEADERS: list[Any] = [
+    [], None, [("a", b"1")], [("b", None), ("", b""), ("a", b"2" * 40)], [], [("é", b"3")], [("c", b"4")], None,
+]  # fmt: skip
+BYTES = (pa.binary(), pa.large_binary(), pa.binary_view())
+TEXTS = (pa.string(), pa.large_string(), pa.string_view())
+
+
+def read(data: bytes) -> list[tuple[Any, ...]]:
+    found = kafkarec.decode(data, control=True, timestamp_unit="int64")
+    return [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in found]
+
+
+def column(data: bytes, name: str) -> list[Any]:
+    found = kafkarec.decode(data, columns=[name], timestamp_unit="int64").column(name)
+    return [list(pairs) for pairs in found] if name == "headers" else found
+
+
+# ---- types
+
+
+@pytest.mark.parametrize("type_", [*BYTES, *TEXTS], ids=str)
+@pytest.mark.parametrize("name", ["key", "value"])
+def test_bytes_and_texts_of_every_layout(type_: pa.DataType, name: str) -> None:
+    array = pa.array(VALUES, pa.binary()).cast(type_)
+    table = pa.table({name: array})
+    assert column(kafkarec.encode(table), name) == VALUES
+    assert column(kafkarec.encode(table.slice(2, 5)), name) == VALUES[2:7]
+
+
+def test_bytes_of_fixed_size() -> None:
+    values = [b"abc", None, b"def", b"ghi"]
+    table = pa.table({"value": pa.array(values, pa.binary(3))})
+    assert column(kafkarec.encode(table), "value") == values
+    assert column(kafkarec.encode(table.slice(1)), "value") == values[1:]
+    assert column(kafkarec.encode(pa.table({"value": pa.array([b"", b""], pa.binary(0))})), "value") == [b"", b""]
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()],
+    ids=str,
+)
+def test_integers_of_every_width(type_: pa.DataType) -> None:
+    bits = type_.bit_width - (0 if "uint" in str(type_) else 1)
+    most = min(2**bits, 2**63) - 1
+    offsets = [0, 1, 100, most]
+    times = [most, None, 7, 0]
+    table = pa.table({"offset": pa.array(offsets, type_), "timestamp": pa.array(times, type_), "key": ["k"] * 4})
+    assert read(kafkarec.encode(table)) == [(o, t, b"k", None, []) for o, t in zip(offsets, times, strict=True)]
+    assert column(kafkarec.encode(table.slice(1)), "offset") == offsets[1:]
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Asia/Kathmandu"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_timestamps_of_every_unit_are_rounded_down_to_ms(unit: str, zone: str | None) -> None:
+    ns = pa.array([0, 1_999_999, None, 1_700_000_000_123_456_789, 5, 2_000_000], pa.int64())
+    array = ns.cast(pa.timestamp("ns", zone)).cast(pa.timestamp(unit, zone), safe=False)
+    wanted = array.cast(pa.timestamp("ms", zone), safe=False).cast(pa.int64()).to_pylist()
+    table = pa.table({"timestamp": array, "value": ["v"] * len(ns)})
+    assert column(kafkarec.encode(table), "timestamp") == wanted
+    assert column(kafkarec.encode(table.slice(3)), "timestamp") == wanted[3:]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_before_1970_are_refused_not_rounded_to_none(unit: str) -> None:
+    table = pa.table({"timestamp": pa.array([3, -2_000_000_000], pa.timestamp(unit)), "value": ["v", "w"]})
+    with pytest.raises(ValueError, match=r"record 1: its timestamp -\d+ is negative"):
+        kafkarec.encode(table)
+
+
+@pytest.mark.parametrize("list_of", [pa.list_, pa.large_list, pa.list_view, pa.large_list_view])
+@pytest.mark.parametrize("text", [*TEXTS, *BYTES], ids=str)
+@pytest.mark.parametrize("content", BYTES, ids=str)
+def test_headers_in_lists_of_every_layout(
+    list_of: Callable[[pa.DataType], pa.DataType], text: pa.DataType, content: pa.DataType
+) -> None:
+    type_ = list_of(pa.struct([("key", text), ("value", content)]))
+    rows = [None if pairs is None else [{"key": k, "value": v} for k, v in pairs] for pairs in HEADERS]
+    table = pa.table({"value": ["v"] * len(rows), "headers": pa.array(rows, type_)})
+    wanted = [pairs or [] for pairs in HEADERS]
+    for start in range(len(rows)):
+        assert column(kafkarec.encode(table.slice(start)), "headers") == wanted[start:]
+    assert column(kafkarec.encode(table.slice(2, 3)), "headers") == wanted[2:5]
+
+
+def test_headers_in_a_map() -> None:
+    array = pa.array(HEADERS, pa.map_(pa.string(), pa.binary()))
+    table = pa.table({"value": ["v"] * len(HEADERS), "headers": array})
+    assert column(kafkarec.encode(table), "headers") == [pairs or [] for pairs in HEADERS]
+    assert column(kafkarec.encode(table.slice(3, 4)), "headers") == [pairs or [] for pairs in HEADERS[3:7]]
+
+
+def test_list_views_may_overlap_and_go_backwards() -> None:
+    pairs = pa.array([{"key": "a", "value": b"1"}, {"key": "b", "value": b"2"}, {"key": "c", "value": None}], PAIR)
+    views = pa.ListViewArray.from_arrays(pa.array([1, 0, 2, 0], pa.int32()), pa.array([2, 2, 1, 0], pa.int32()), pairs)
+    a, b, c = ("a", b"1"), ("b", b"2"), ("c", None)
+    table = pa.table({"value": ["v"] * 4, "headers": views})
+    assert column(kafkarec.encode(table), "headers") == [[b, c], [a, b], [c], []]
+
+
+def test_headers_by_name_not_by_place() -> None:
+    """A struct of (value, key) must not turn them around in silence."""
+    turned = pa.list_(pa.struct([("value", pa.binary()), ("key", pa.string())]))
+    table = pa.table({"value": ["v"], "headers": pa.array([[{"key": "k", "value": b"content"}]], turned)})
+    try:
+        found = column(kafkarec.encode(table), "headers")
+    except TypeError as refused:
+        assert "headers" in str(refused)
+    else:
+        assert found == [[("k", b"content")]]
+
+
+def test_every_array_may_begin_somewhere_else() -> None:
+    """Offsets of their own in table, struct, list, list's struct, and its children."""
+    keys = pa.array(["skipped", "no", "k0", "k1", "k2", "k3"])[2:]
+    contents = pa.array([b"skipped", b"v0", None, b"v2", b"v3"])[1:]
+    pairs = pa.StructArray.from_arrays([keys, contents], ["key", "value"])[1:]
+    lists = pa.ListArray.from_arrays(pa.array([0, 0, 1, 1, 3], pa.int32()), pairs)[1:]
+    rows = pa.StructArray.from_arrays(
+        [
+            pa.array([7, 8, 9, 10, 11])[2:],
+            pa.array([1, 2, 3, 4])[1:],
+            pa.array([b"a", b"b", b"c", None])[1:],
+            pa.array(["x", "y", "z", "zz", "zzz", "end"], pa.string_view())[3:],
+            lists,
+        ],
+        ["offset", "timestamp", "key", "value", "headers"],
+    )
+    wanted = [
+        (9, 2, b"b", b"zz", [("k1", None)]),
+        (10, 3, b"c", b"zzz", []),
+        (11, 4, None, b"end", [("k2", b"v2"), ("k3", b"v3")]),
+    ]
+    for start in range(4):
+        part = rows[start:]
+        assert read(kafkarec.encode(part)) == wanted[start:]
+        assert read(kafkarec.encode(pa.chunked_array([rows[:start], part]))) == wanted
+        assert read(kafkarec.encode(pa.table(pa.RecordBatch.from_struct_array(part)))) == wanted[start:]
+    assert read(kafkarec.encode(rows[1:2])) == wanted[1:2]
+
+
+def test_columns_of_type_null() -> None:
+    nothing = pa.nulls(2)
+    table = pa.table({"timestamp": nothing, "key": nothing, "value": ["a", "b"], "headers": nothing})
+    assert read(kafkarec.encode(table)) == [(0, None, None, b"a", []), (1, None, None, b"b", [])]
+    pairs = pa.list_(pa.struct([("key", pa.string()), ("value", pa.null())]))
+    table = pa.table({"value": ["a"], "headers": pa.array([[{"key": "k", "value": None}]], pairs)})
+    assert column(kafkarec.encode(table), "headers") == [[("k", None)]]
+
+
+def test_key_or_value_may_be_missing() -> None:
+    assert read(kafkarec.encode(pa.table({"key": ["a"]}))) == [(0, None, b"a", None, [])]
+    assert read(kafkarec.encode(pa.table({"value": ["a"]}))) == [(0, None, None, b"a", [])]
+
+
+# ---- shapes
+
+
+def test_many_chunks_and_empty_ones() -> None:
+    chance = random.Random(4)
+    values = [None if chance.random() < 0.1 else chance.randbytes(chance.randrange(40)) for _ in range(500)]
+    cuts = [0, 0, *sorted(chance.randrange(501) for _ in range(40)), 500, 500]
+    chunks = [pa.array(values[low:high], pa.binary()) for low, high in itertools.pairwise(cuts)]
+    table = pa.table({"value": pa.chunked_array(chunks), "offset": pa.array(range(500))})
+    assert column(kafkarec.encode(table), "value") == values
+    assert kafkarec.encode(table, batch_size=300) == kafkarec.encode(table.combine_chunks(), batch_size=300)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pa.table({"value": pa.array([], pa.binary())}),
+        pa.table({"value": pa.chunked_array([], pa.binary())}),
+        pa.table({"value": [b"a"]}).slice(1),
+        pa.record_batch({"value": pa.array([], pa.binary()), "headers": pa.array([], pa.list_(PAIR))}),
+        pa.RecordBatchReader.from_batches(pa.schema([("value", pa.binary())]), []),
+    ],
+    ids=["no rows", "no chunks", "nothing left", "record batch", "reader"],
+)
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_no_rows_are_no_bytes(table: Any, codec: str) -> None:
+    assert kafkarec.encode(table, compression=codec) == b""
+
+
+def test_chunks_change_nothing_about_batches() -> None:
+    table = pa.table({"value": [b"v" * 90] * 400})
+    whole = kafkarec.encode(table, compression="lz4", batch_size=4000)
+    pieces = pa.Table.from_batches(table.to_batches(max_chunksize=7))
+    assert kafkarec.encode(pieces, compression="lz4", batch_size=4000) == whole
+
+
+# ---- who else has columns
+
+LIKE_SPARK = pa.table(
+    {
+        "offset": [3, 4],
+        "timestamp": pa.array([1, 2], pa.timestamp("ms", "UTC")),
+        "key": pa.array([None, b"k"]),
+        "value": pa.array([b"x" * 20, None]),
+        "headers": pa.array([[{"key": "a", "value": b"v"}], []], pa.list_(PAIR)),
+    }
+)
+ITS_ROWS = [(3, 1, None, b"x" * 20, [("a", b"v")]), (4, 2, b"k", None, [])]
+OTHERS: dict[str, Callable[[], Any]] = {
+    "pyarrow table": lambda: LIKE_SPARK,
+    "pyarrow record batch": lambda: LIKE_SPARK.to_batches()[0],
+    "pyarrow reader": LIKE_SPARK.to_reader,
+    "pyarrow struct array": lambda: LIKE_SPARK.to_struct_array().combine_chunks(),
+    "polars": lambda: pl.DataFrame(LIKE_SPARK),
+    "duckdb relation": lambda: duckdb.sql("from LIKE_SPARK"),
+    "duckdb reader": lambda: duckdb.sql("from LIKE_SPARK").to_arrow_reader(1),
+    "pandas": LIKE_SPARK.to_pandas,
+    "a foreign stream": lambda: c_stream.OnlyTheDunder(LIKE_SPARK),
+    "our columns": lambda: kafkarec.decode(kafkarec.encode(LIKE_SPARK)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_anything_with_the_arrow_protocol(name: str) -> None:
+    assert read(kafkarec.encode(OTHERS[name]())) == ITS_ROWS
+
+
+def test_texts_of_polars_and_duckdb() -> None:
+    """Both make views of their strings."""
+    frame = pl.DataFrame({"key": ["a", None], "value": ["x" * 30, "short"]})
+    assert read(kafkarec.encode(frame)) == [(0, None, b"a", b"x" * 30, []), (1, None, None, b"short", [])]
+    found = duckdb.sql("select 'a' || i as key, make_timestamp(1000000 * i) as timestamp from range(3) t(i)")
+    assert read(kafkarec.encode(found)) == [(i, 1000 * i, b"a%d" % i, None, []) for i in range(3)]
+    found = duckdb.sql("select 'a'::blob as value, map {'h': 'v'::blob} as headers")
+    assert read(kafkarec.encode(found)) == [(0, None, None, b"a", [("h", b"v")])]
+
+
+def test_a_pandas_frame_with_rows_taken_out() -> None:
+    frame = pd.DataFrame({"key": [b"a", None, b"c"], "value": ["x", "y", "z"]}).iloc[[0, 2]]
+    assert read(kafkarec.encode(frame)) == [(0, None, b"a", b"x", []), (1, None, b"c", b"z", [])]
+
+
+# ---- columns that say something of the batches
+
+
+def test_facts_by_columns() -> None:
+    table = pa.table(
+        {
+            "value": [b"v"] * 6,
+            "producer_id": [None, None, 5, 5, 5, 6],
+            "producer_epoch": pa.array([None, None, 1, 1, 1, 0], pa.int16()),
+            "sequence": pa.array([None, None, 2**31 - 1, 0, 4, 5], pa.int32()),
+            "is_transactional": [False, False, True, True, True, False],
+            "partition_leader_epoch": pa.array([1, 2, 2, 2, 2, 2], pa.int32()),
+            "timestamp_type": pa.array([0] * 6, pa.int8()),
+            "topic": ["t"] * 6,
+        }
+    )
+    found = kafkarec.scan(kafkarec.encode(table))
+    names = ("base_offset", "last_offset", "producer_id", "base_sequence", "is_transactional", "partition_leader_epoch")
+    assert list(zip(*map(found.column, names), strict=True)) == [
+        (0, 0, None, None, False, 1),
+        (1, 1, None, None, False, 2),
+        (2, 3, 5, 2**31 - 1, True, 2),
+        (4, 4, 5, 4, True, 2),
+        (5, 5, 6, 5, False, 2),
+    ]
+
+
+def test_what_is_said_goes_before_what_columns_say() -> None:
+    table = pa.table({"value": [b"v"] * 2, "producer_id": [4, 4], "producer_epoch": [1, 1], "sequence": [7, 8]})
+    found = kafkarec.encode(table, producer_id=9, producer_epoch=2, base_sequence=3)
+    assert column(found, "producer_id") == [9, 9]
+    assert column(found, "sequence") == [3, 4]
+
+
+def test_log_append_times_by_columns() -> None:
+    table = pa.table({"value": ["a", "b", "c"], "timestamp": [50, 50, 60], "timestamp_type": [1, 1, 1]})
+    found = kafkarec.scan(kafkarec.encode(table))
+    assert (found.column("record_count"), found.column("timestamp_type")) == ([2, 1], [1, 1])
+
+
+# ---- what decode left out
+
+
+@pytest.fixture
+def decoded_part() -> Callable[..., kafkarec.RecordColumns]:
+    rows = [(1000 + n, builders.NOW + n, b"k", b"v%d" % n, []) for n in range(5)]
+    data = kafkarec.encode(rows, producer_id=4, producer_epoch=0, base_sequence=5)
+    return lambda *names: kafkarec.decode(data, columns=names)
+
+
+def test_columns_that_decode_left_out_are_missing_not_wrong(
+    decoded_part: Callable[..., kafkarec.RecordColumns],
+) -> None:
+    """A header that is kept must say of offsets and times what its records say."""
+    for names in (("value",), ("key", "value"), ("offset", "value"), ("timestamp", "value")):
+        for part in (decoded_part(*names), decoded_part(*names)[1:]):
+            data = kafkarec.encode(part)
+            rows = read(data)
+            (batch,) = kafkarec.batches(data)
+            assert (batch.base_offset, batch.last_offset) == (rows[0][0], rows[-1][0]), names
+            times = [row[1] for row in rows if row[1] is not None]
+            assert batch.max_timestamp == max(times, default=None), names
+
+
+def test_a_slice_of_no_rows_is_no_bytes() -> None:
+    data = builders.good_batch(3) + builders.batch([], base_offset=3) + builders.good_batch(3, base_offset=4)
+    columns = kafkarec.decode(data)
+    assert kafkarec.encode(columns[:0]) == b""
+    assert kafkarec.encode(columns) == data

@@ -1,0 +1,283 @@
+"""Whose memory encode reads, how far and how long: changing lists, arrays let go once, no byte beyond a buffer."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from typing import Any
+
+import c_stream
+import pyarrow as pa
+import pytest
+import subprocesses
+
+import kafkarec
+
+# ---- rows of Python
+
+
+def test_a_list_that_changes_while_it_is_taken() -> None:
+    """A mapping may run any code; what it does to the list must not be written behind the table's end."""
+    subprocesses.run("""
+import kafkarec
+from collections.abc import Mapping
+rows = []
+class Grows(Mapping):
+    def __len__(self): return 1
+    def __iter__(self): return iter(["value"])
+    def __getitem__(self, name):
+        if name != "value":
+            raise KeyError(name)
+        if len(rows) < 100_000:
+            rows.extend([(1, 5, b"k", b"v", [])] * 50_000)
+        rows.pop()
+        return bytes(bytearray(b"fresh"))
+rows.extend(Grows() for _ in range(10))
+try:
+    data = kafkarec.encode(rows)
+except ValueError:
+    pass
+else:
+    assert {record.value for record in kafkarec.decode(data)} <= {b"fresh", b"v"}
+""")
+
+
+def test_rows_that_another_thread_throws_away() -> None:
+    """While the GIL is released nobody but encode may hold keys and values: they must not be given back."""
+    subprocesses.run("""
+import sys, threading, kafkarec
+sys.setswitchinterval(1e-6)
+def fresh():
+    return [(n, n, b"k%d" % n, (b"%d" % n) * 9, [("h", b"%d" % n)]) for n in range(20_000)]
+wanted = kafkarec.encode(fresh())
+for delay in range(12):
+    rows = fresh()
+    def clear():
+        for row in rows:
+            row[4].clear()
+        rows.clear()
+        return [b"z%d" % n * 9 for n in range(50_000)]
+    thread = threading.Timer(delay / 2000, clear)
+    thread.start()
+    data = kafkarec.encode(rows)
+    thread.join()
+    got = {record.offset: record.value for record in kafkarec.decode(data)}
+    assert all(value == b"%d" % n * 9 for n, value in got.items()), delay
+""")
+
+
+# ---- Arrow's
+
+
+class Capsules:
+    """An object that hands out the capsules it was made of, as often as it is asked."""
+
+    def __init__(self, stream: object = None, array: object = None) -> None:
+        if stream is not None:
+            self.__arrow_c_stream__ = lambda requested_schema=None: stream
+        if array is not None:
+            self.__arrow_c_array__ = lambda requested_schema=None: array
+
+
+def counted(table: pa.Table) -> tuple[Capsules, dict[str, int]]:
+    """The table's stream behind release callbacks that are counted, of the stream, its schema and every array."""
+    counts = {"stream": 0, "schema": 0, "array": 0, "arrays": 0}
+    capsule = table.__arrow_c_stream__()
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    address = get_pointer(capsule, b"arrow_array_stream")
+    stream = ctypes.cast(address, ctypes.POINTER(c_stream.ArrowArrayStream)).contents
+    kept: list[Any] = [capsule]
+
+    def counting(struct: Any, kind: str, prototype: Any) -> None:
+        inner = prototype(ctypes.cast(struct.release, ctypes.c_void_p).value)
+
+        def release(pointer: Any) -> None:
+            counts[kind] += 1
+            inner(pointer)
+
+        outer = prototype(release)
+        kept.extend([inner, outer])
+        struct.release = outer
+
+    schema_of, next_of = stream.get_schema, stream.get_next
+    schema_type = type(schema_of)
+    first = schema_type(ctypes.cast(schema_of, ctypes.c_void_p).value)
+    more = type(next_of)(ctypes.cast(next_of, ctypes.c_void_p).value)
+
+    def get_schema(this: Any, out: Any) -> int:
+        status = first(this, out)
+        counting(out.contents, "schema", c_stream.ReleaseSchema)
+        return int(status)
+
+    def get_next(this: Any, out: Any) -> int:
+        status = more(this, out)
+        if out.contents.release:
+            counts["arrays"] += 1
+            counting(out.contents, "array", c_stream.ReleaseArray)
+        return int(status)
+
+    stream.get_schema, stream.get_next = schema_type(get_schema), type(next_of)(get_next)
+    kept.extend([first, more, stream.get_schema, stream.get_next])
+    found = Capsules(stream=capsule)
+    found.kept = kept  # type: ignore[attr-defined]
+    return found, counts
+
+
+GOOD = pa.Table.from_batches([pa.record_batch({"value": [b"%d" % n]}) for n in range(5)])
+BAD = pa.Table.from_batches([pa.record_batch({"timestamp": [5 - 3 * n], "value": ["v"]}) for n in range(5)])
+WRONG = pa.Table.from_batches([pa.record_batch({"value": [n]}) for n in range(5)])
+UNKNOWN = pa.Table.from_batches([pa.record_batch({"value": ["a"], "valeu": ["b"]}) for n in range(5)])
+
+
+@pytest.mark.parametrize(
+    ("table", "refused"),
+    [(GOOD, None), (BAD, "negative"), (WRONG, "Arrow type"), (UNKNOWN, "unknown column")],
+    ids=["written", "a record refused", "a type refused", "a name refused"],
+)
+def test_arrays_and_schemas_are_released_once(table: pa.Table, refused: str | None) -> None:
+    stream, counts = counted(table)
+    if refused is None:
+        kafkarec.encode(stream)
+    else:
+        with pytest.raises((ValueError, TypeError), match=refused):
+            kafkarec.encode(stream)
+    assert counts["array"] == counts["arrays"] > 0
+    assert counts["schema"] == 1
+
+
+def test_input_is_let_go_of() -> None:
+    values = bytearray(b"v" * 1000)
+    buffer = pa.py_buffer(values)
+    alive = weakref.ref(buffer)
+    array = pa.Array.from_buffers(pa.binary(10), 100, [None, buffer])
+    del buffer
+    assert len(kafkarec.decode(kafkarec.encode(pa.table({"value": array})))) == 100
+    del array
+    assert alive() is None
+    values.append(0)  # BufferError while anything has it
+
+
+LEAKS = {
+    "written": "kafkarec.encode(table)",
+    "compressed": "kafkarec.encode(table, compression='zstd', batch_size=300)",
+    "our columns": "kafkarec.encode(columns, batch_size=200)",
+    "an array": "kafkarec.encode(batch)",
+    "rows": "kafkarec.encode(rows, compression='lz4')",
+    "a record refused": "refused(table.set_column(0, 'timestamp', [[-9] * 50]))",
+    "a type refused": "refused(pa.table({'value': [1]}))",
+    "a row refused": "refused([*rows, (3, 'now', None, None, [])])",
+    "a stream that fails": "refused(pa.RecordBatchReader.from_batches(batch.schema, failing()))",
+}
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_memory_stays_flat(name: str) -> None:
+    """A leak of one page in a hundred calls shows; so does a struct of 100 bytes in each."""
+    code = (
+        subprocesses.PEAK
+        + f"""
+import gc, kafkarec, pyarrow as pa
+pairs = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+table = pa.table({{"timestamp": list(range(50)), "value": [b"v" * 30] * 50,
+                   "headers": pa.array([[{{"key": "a", "value": b"b"}}]] * 50, pairs)}})
+batch = table.to_batches()[0]
+columns = kafkarec.decode(kafkarec.encode(table))
+rows = [(n, n, b"key", bytearray(b"value"), [("a", memoryview(b"b"))]) for n in range(50)]
+def failing():
+    yield batch
+    raise OSError("gone")
+def refused(x):
+    try:
+        kafkarec.encode(x)
+    except (ValueError, TypeError):
+        return
+    raise SystemExit("taken")
+def loop(times):
+    for _ in range(times):
+        {LEAKS[name]}
+def used():
+    gc.collect()
+    return _status("VmRSS")
+loop(1000)
+before = used()
+loop(10_000)
+print(used() - before)
+"""
+    )
+    grown = int(subprocesses.run(code))
+    assert grown < 10_000 * 60 + (1 << 20), f"{grown} bytes in 10000 calls"
+
+
+GUARD = """
+import ctypes, mmap, random, kafkarec, pyarrow as pa
+libc = ctypes.CDLL(None, use_errno=True)
+PAGE = mmap.PAGESIZE
+areas = []
+def guarded(data):
+    '''The bytes in memory that ends where no page may be touched.'''
+    pages = -(-max(len(data), 1) // PAGE)
+    area = mmap.mmap(-1, (pages + 1) * PAGE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(area))
+    assert libc.mprotect(ctypes.c_void_p(start + pages * PAGE), PAGE, 0) == 0
+    address = start + pages * PAGE - len(data)
+    ctypes.memmove(address, data, len(data))
+    areas.append(area)
+    return pa.foreign_buffer(address, len(data))
+def moved(array):
+    '''The same array, each of its buffers at the end of its own pages and not a byte longer than it must be.'''
+    kind = array.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        wide = 8 if pa.types.is_large_list(kind) else 4
+        valid, ends = array.buffers()[:2]
+        own = [valid and guarded(valid.to_pybytes()[: (len(array) + 7) // 8])]
+        own.append(guarded(ends.to_pybytes()[: (len(array) + 1) * wide]))
+        return pa.Array.from_buffers(kind, len(array), own, children=[moved(array.values)])
+    if pa.types.is_struct(kind):
+        return pa.StructArray.from_arrays([moved(array.field(n)) for n in range(kind.num_fields)], fields=list(kind))
+    sizes = {pa.int64(): 8, pa.binary_view(): 16, pa.string_view(): 16, pa.timestamp("ns"): 8}
+    first, *others = array.buffers()
+    own = [first and guarded(first.to_pybytes()[: (len(array) + 7) // 8])]
+    if kind == pa.bool_():
+        own.append(guarded(others[0].to_pybytes()[: (len(array) + 7) // 8]))
+    elif kind in sizes:
+        own.append(guarded(others[0].to_pybytes()[: len(array) * sizes[kind]]))
+        own += [guarded(one.to_pybytes()) for one in others[1:]]
+    else:
+        wide = 8 if kind in (pa.large_binary(), pa.large_string()) else 4
+        ends = others[0].to_pybytes()[: (len(array) + 1) * wide]
+        content = others[1].to_pybytes() if others[1] else b""
+        own += [guarded(ends), guarded(content[: int.from_bytes(ends[-wide:], "little")])]
+    return pa.Array.from_buffers(kind, len(array), own)
+chance = random.Random(7)
+def blob():
+    size = chance.choice([None, 0, 1, 3, 7, 8, 12, 13, 15, 16, 31, 33, 100, 300])
+    return None if size is None else chance.randbytes(size)
+count = 0
+for n in list(range(1, 40)) * 3:
+    data = chance.choice([pa.binary(), pa.large_binary(), pa.binary_view()])
+    text = chance.choice([pa.string(), pa.large_string(), pa.string_view()])
+    pairs = pa.struct([("key", text), ("value", data)])
+    of = chance.choice([pa.list_, pa.large_list])
+    header = lambda: {"key": "h" * chance.randrange(20), "value": blob()}
+    headers = [[header() for _ in range(chance.randrange(3))] for _ in range(n)]
+    times = [chance.choice([None, 10**18]) for _ in range(n)]
+    table = {
+        "offset": pa.array(range(n)), "timestamp": pa.array(times, pa.timestamp("ns")),
+        "key": pa.array([blob() for _ in range(n)], data), "value": pa.array([blob() for _ in range(n)], data),
+        "headers": pa.array(headers, of(pairs)), "is_transactional": pa.array([False] * n),
+    }
+    if chance.random() < 0.5:
+        del table["headers"], table["is_transactional"]
+    wanted = pa.table(table)
+    ours = pa.table({name: moved(array) for name, array in table.items()})
+    assert ours.equals(wanted)
+    for options in ({}, {"batch_size": 100}, {"compression": "zstd", "batch_size": 100}):
+        assert kafkarec.encode(ours, **options) == kafkarec.encode(wanted, **options)
+    count += 1
+assert count > 100
+"""
+
+
+def test_nothing_is_read_beyond_a_buffer() -> None:
+    subprocesses.run(GUARD)

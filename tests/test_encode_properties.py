@@ -1,0 +1,246 @@
+"""Made-up records and batches: what encode writes decodes to what it was given; canonical batches come back."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import builders
+import golden
+import pyarrow as pa
+import pytest
+from hypothesis import given, reject
+from hypothesis import strategies as st
+
+import kafkarec
+
+Row = tuple[int, int | None, bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+BLOB = st.none() | st.binary(max_size=40) | st.integers(60, 70).map(bytes) | st.integers(126, 300).map(bytes)
+KEY = st.text(st.characters(exclude_categories=["Cs"]), max_size=8).map(str.encode) | st.binary(max_size=6)
+HEADERS = st.lists(st.tuples(KEY, BLOB), max_size=4)
+TIMESTAMP = (
+    st.none() | st.integers(0, 200) | st.integers(0, 2**63 - 1) | st.integers(builders.NOW, builders.NOW + 300)
+)
+WIDE = (
+    "offset", "timestamp", "timestamp_type", "key", "value", "headers", "base_offset", "partition_leader_epoch",
+    "magic", "compression", "is_transactional", "is_control", "producer_id", "producer_epoch", "sequence",
+)  # fmt: skip
+
+
+def sequence_after(sequence: int, steps: int) -> int:
+    """DefaultRecordBatch.incrementSequence: behind 2^31-1 comes 0."""
+    return (sequence + steps) % 2**31
+
+
+@st.composite
+def input_rows(draw: st.DrawFn, headers: bool = True) -> list[Row]:
+    count = draw(st.integers(0, 12))
+    steps = draw(st.lists(st.sampled_from([1, 1, 1, 2, 70, 2**31 - 1, 2**31, 2**40]), min_size=count, max_size=count))
+    offsets = itertools.accumulate(steps, initial=draw(st.sampled_from([0, 5, 2**33])))
+    pairs = HEADERS if headers else st.just([])
+    return [(next(offsets), draw(TIMESTAMP), draw(BLOB), draw(BLOB), draw(pairs)) for _ in range(count)]
+
+
+def read(data: bytes, **options: Any) -> list[Row]:
+    found = kafkarec.decode(data, control=True, header_keys="binary", timestamp_unit="int64", **options)
+    return [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in found]  # type: ignore[misc]
+
+
+def columns_of(data: bytes, **options: Any) -> kafkarec.RecordColumns:
+    return kafkarec.decode(data, control=True, header_keys="binary", timestamp_unit="int64", **options)
+
+
+def again(records: Any, **options: Any) -> bytes:
+    return kafkarec.encode(records, magic="keep", compression="keep", **options)
+
+
+# ---- decode(encode(x)) is x
+
+
+@given(
+    input_rows(),
+    st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]),
+    st.sampled_from([0, 1, 61, 100, 200, 1000, 16384]),
+)
+def test_records_come_back_from_magic_2(rows: list[Row], codec: str, batch_size: int) -> None:
+    data = kafkarec.encode(rows, compression=codec, batch_size=batch_size)
+    assert read(data) == rows
+    for batch in kafkarec.batches(data):
+        assert batch.compression == codec
+        assert batch.record_count == 1 or codec != "none" or batch.size_in_bytes <= batch_size
+        assert batch.record_count and (batch.base_offset, batch.last_offset) == offsets_of(batch)
+
+
+def offsets_of(batch: kafkarec.RecordBatch) -> tuple[int | None, int | None]:
+    offsets = [record.offset for record in batch]
+    return offsets[0], offsets[-1]
+
+
+@given(
+    input_rows(headers=False),
+    st.sampled_from([0, 1]),
+    st.sampled_from(["none", "gzip", "snappy", "lz4"]),
+    st.sampled_from([0, 100, 1000, 16384]),
+)
+def test_records_come_back_from_magic_0_and_1(rows: list[Row], magic: int, codec: str, batch_size: int) -> None:
+    data = kafkarec.encode(rows, magic=magic, compression=codec, batch_size=batch_size)
+    assert read(data, check_crcs="all") == [(row[0], row[1] if magic else None, *row[2:]) for row in rows]
+    outer = kafkarec.scan(data)
+    assert set(outer.column("magic")) <= {magic}
+    assert set(outer.column("compression")) <= {codec}
+
+
+@given(input_rows(), st.sampled_from([0, 100, 300, 16384]), st.integers(0, 2**31 - 1))
+def test_sequences_count_on_from_batch_to_batch(rows: list[Row], batch_size: int, sequence: int) -> None:
+    rows = [(number, *row[1:]) for number, row in enumerate(rows)]
+    data = kafkarec.encode(rows, batch_size=batch_size, producer_id=9, producer_epoch=3, base_sequence=sequence)
+    assert [r.sequence for r in kafkarec.decode(data)] == [sequence_after(sequence, n) for n in range(len(rows))]
+    assert {(b.producer_id, b.producer_epoch) for b in kafkarec.batches(data)} <= {(9, 3)}
+
+
+@given(input_rows(), st.sampled_from(["none", "lz4", "zstd"]), st.sampled_from([0, 100, 300, 16384]))
+def test_columns_are_written_as_rows_are(rows: list[Row], codec: str, batch_size: int) -> None:
+    pairs = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+    table = pa.table(
+        {
+            "offset": pa.array([row[0] for row in rows], pa.int64()),
+            "timestamp": pa.array([row[1] for row in rows], pa.int64()),
+            "key": pa.array([row[2] for row in rows], pa.binary()),
+            "value": pa.array([row[3] for row in rows], pa.large_binary()),
+            "headers": pa.array([[{"key": k, "value": v} for k, v in row[4]] for row in rows], pairs),
+        }
+    )
+    options = {"compression": codec, "batch_size": batch_size}
+    assert kafkarec.encode(table, **options) == kafkarec.encode(rows, **options)
+
+
+@given(input_rows(), st.integers(0, 2**40))
+def test_a_base_offset_moves_gaps_and_all(rows: list[Row], first: int) -> None:
+    moved = read(kafkarec.encode(rows, base_offset=first))
+    assert moved == [(row[0] - rows[0][0] + first, *row[1:]) for row in rows]
+
+
+# ---- encode(decode(b)) is b
+
+
+@st.composite
+def canonical_batch(draw: st.DrawFn) -> bytes:
+    """As Kafka's builder, broker and cleaner leave them: gaps, empty ones, horizons, sequences that wrap."""
+    deltas = sorted(draw(st.sets(st.integers(0, 40) | st.integers(0, 2**31 - 1), max_size=8)))
+    base_timestamp = draw(st.integers(-1, 200) | st.just(builders.NOW) | st.integers(0, 2**63 - 1))
+    parts = [
+        builders.record(
+            offset_delta=delta, timestamp_delta=draw(st.integers(-50, 50) | INT64), key=draw(BLOB), value=draw(BLOB),
+            headers=draw(HEADERS),
+        )
+        for delta in deltas
+    ]  # fmt: skip
+    producer: dict[str, int] = {}
+    flags = draw(st.sampled_from([0, 0, builders.DELETE_HORIZON]))
+    if draw(st.booleans()):
+        producer = {
+            "producer_id": draw(st.integers(0, 2**63 - 1)),
+            "producer_epoch": draw(st.integers(0, 2**15 - 1)),
+            "base_sequence": draw(st.integers(0, 100) | st.integers(2**31 - 9, 2**31 - 1)),
+        }
+        flags |= draw(st.sampled_from([0, builders.TRANSACTIONAL]))
+    if producer and draw(st.integers(0, 4)) == 0:
+        flags |= builders.CONTROL
+        producer["base_sequence"] = -1
+    return builders.batch(
+        parts,
+        attributes=flags,
+        base_offset=draw(st.integers(0, 200) | st.integers(0, 2**62)),
+        leader_epoch=draw(st.integers(-1, 2**31 - 1)),
+        base_timestamp=base_timestamp,
+        max_timestamp=draw(st.integers(-1, 2**63 - 1)),
+        last_offset_delta=draw(st.sampled_from([deltas[-1] if deltas else 0, 2**31 - 1])),
+        **producer,
+    )
+
+
+BATCHES = st.lists(canonical_batch(), max_size=5)
+
+
+@given(BATCHES)
+def test_canonical_batches_come_back_as_they_were(batches: list[bytes]) -> None:
+    data = b"".join(batches)
+    assert again(columns_of(data)) == data
+
+
+@st.composite
+def producers_log(draw: st.DrawFn) -> bytes:
+    """A log as producers and brokers fill it: offsets rise, each batch's own fields as its records have them."""
+    parts, offset = [], draw(st.integers(0, 100))
+    for _ in range(draw(st.integers(0, 5))):
+        count = draw(st.integers(1, 4))
+        rows = [(offset + n, draw(TIMESTAMP), draw(BLOB), draw(BLOB), draw(HEADERS)) for n in range(count)]
+        options: dict[str, Any] = {}
+        if draw(st.booleans()):
+            options = {"producer_id": draw(st.integers(0, 3)), "producer_epoch": 1}
+            options["base_sequence"] = draw(st.sampled_from([0, 7, 2**31 - 2]))
+            options["is_transactional"] = draw(st.booleans())
+        parts.append(kafkarec.encode(rows, partition_leader_epoch=draw(st.integers(-1, 2)), **options))
+        offset += count + draw(st.sampled_from([0, 0, 3]))
+    return b"".join(parts)
+
+
+@given(producers_log())
+def test_wide_columns_say_as_much_as_the_batches_they_come_from(data: bytes) -> None:
+    decoded = columns_of(data, columns=WIDE)
+    assert again(decoded) == data
+    assert again(decoded.to_arrow()) == data
+    assert again(pa.table(decoded).combine_chunks().to_batches()[0] if len(decoded) else decoded) == data
+
+
+@given(producers_log(), st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]), st.sampled_from([None, 100, 16384]))
+def test_producers_and_sequences_survive_another_codec_and_size(
+    data: bytes, codec: str, batch_size: int | None
+) -> None:
+    names = [name for name in WIDE if name not in ("base_offset", "compression")]
+    found = kafkarec.encode(columns_of(data), compression=codec, batch_size=batch_size)
+    wanted = pa.table(columns_of(data, columns=names))
+    assert pa.table(columns_of(found, columns=names)).equals(wanted)
+    assert read(found) == read(data)
+    assert set(kafkarec.scan(found).column("compression")) <= {codec}
+
+
+@given(producers_log(), st.integers(0, 20), st.integers(0, 20))
+def test_a_slice_keeps_records_producers_and_sequences(data: bytes, low: int, more: int) -> None:
+    part = columns_of(data, columns=WIDE)[low : low + more]
+    found = columns_of(again(part), columns=WIDE)
+    assert list(found) == list(part)
+    same = [name for name in WIDE if name != "base_offset"]
+    assert pa.table(found).select(same).equals(pa.table(part).select(same))
+    assert again(found) == again(part)
+
+
+@given(producers_log(), st.integers(0, 20), st.integers(0, 20))
+def test_slices_behind_each_other_are_the_whole(data: bytes, low: int, more: int) -> None:
+    whole = columns_of(data)
+    parts = [whole[:low], whole[low : low + more], whole[low + more :]]
+    assert list(columns_of(b"".join(map(again, parts)))) == list(whole)
+
+
+@given(BATCHES, st.booleans())
+def test_what_isolation_leaves_out_is_not_written(batches: list[bytes], control: bool) -> None:
+    data = b"".join(batches)
+    try:
+        columns = kafkarec.decode(data, control=control, isolation="read_committed", header_keys="binary")
+    except kafkarec.InvalidRecordError:
+        reject()  # a control batch whose first record is no marker
+    assert list(columns_of(again(columns))) == list(columns)
+
+
+@pytest.mark.parametrize("case", golden.vectors(), ids=str)
+def test_golden_vectors_come_back(case: golden.Case) -> None:
+    """All fields of all records; and where nothing is compressed and no time was stamped on, the very bytes."""
+    columns = columns_of(case.bytes)
+    found = again(columns)
+    assert read(found) == read(case.bytes)
+    batches = kafkarec.scan(case.bytes)
+    stamped = 1 in batches.column("timestamp_type") and 2 in batches.column("magic")
+    if set(batches.column("compression")) <= {"none"} and not stamped and not columns.remaining:
+        assert found == case.bytes

@@ -1,0 +1,368 @@
+"""What encode refuses, in which words: the column or the record is named, never what keys, values and headers hold."""
+
+from __future__ import annotations
+
+from collections import UserDict
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import builders
+import pyarrow as pa
+import pytest
+import subprocesses
+
+import kafkarec
+
+NOW = builders.NOW
+PAIR = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
+TABLE = pa.table({"offset": [3, 4], "key": [None, b"k"], "value": [b"x", None]})
+GOOD = (0, NOW, b"k", b"v", [("a", b"b")])
+SECRET = "s3cr\u00e9t"
+
+
+# ---- records of Python
+
+
+def with_offset(offset: object) -> object:
+    return (offset, NOW, b"k", b"v", [])
+
+
+def with_timestamp(timestamp: object) -> object:
+    return (1, timestamp, b"k", b"v", [])
+
+
+def with_key(key: object) -> object:
+    return (1, NOW, key, b"v", [])
+
+
+def with_value(value: object) -> object:
+    return (1, NOW, b"k", value, [])
+
+
+def with_headers(headers: object) -> object:
+    return (1, NOW, b"k", b"v", headers)
+
+
+RECORDS: dict[str, tuple[object, type[Exception], str]] = {
+    "None": (None, TypeError, ""),
+    "a number": (5, TypeError, ""),
+    "bytes": (b"abcde", TypeError, ""),
+    "a list": ([1, NOW, b"k", b"v", []], TypeError, ""),
+    "a tuple of four": ((1, NOW, b"k", b"v"), TypeError, ""),
+    "a tuple of six": ((1, NOW, b"k", b"v", [], 0), TypeError, ""),
+    "an unknown name": ({"offset": 1, "vlaue": b"v"}, ValueError, "vlaue"),
+    "a fact of a batch in a dict": ({"offset": 1, "value": b"v", "producer_id": 5}, ValueError, "producer_id"),
+    "an offset of text": (with_offset("1"), TypeError, "offset"),
+    "an offset with a fraction": (with_offset(1.5), TypeError, "offset"),
+    "an offset of Decimal": (with_offset(Decimal(1)), TypeError, "offset"),
+    "an offset above 64 bits": (with_offset(2**63), ValueError, "offset"),
+    "an offset far below 64 bits": (with_offset(-(2**200)), ValueError, "offset"),
+    "an offset below 0": (with_offset(-1), ValueError, "offset -1"),
+    "an offset that does not rise": (with_offset(0), ValueError, "offset 0 does not follow 0"),
+    "a timestamp of text": (with_timestamp(SECRET), TypeError, "timestamp"),
+    "a timestamp with a fraction": (with_timestamp(1.5), TypeError, "timestamp"),
+    "a timestamp above 64 bits": (with_timestamp(2**63), ValueError, "timestamp"),
+    "a day": (with_timestamp(date(2020, 1, 1)), TypeError, "timestamp"),
+    "a time of no zone": (with_timestamp(datetime(2020, 1, 1)), ValueError, "time zone"),
+    "a time before 1970": (with_timestamp(datetime(1969, 12, 31, tzinfo=UTC)), ValueError, "negative"),
+    "a timestamp of -2": (with_timestamp(-2), ValueError, "timestamp -2 is negative"),
+    "a key of text": (with_key(SECRET), TypeError, "key"),
+    "a key of a number": (with_key(5), TypeError, "key"),
+    "a value of text": (with_value(SECRET), TypeError, "value"),
+    "a value of numbers": (with_value([1, 2]), TypeError, "value"),
+    "headers of a number": (with_headers(5), TypeError, "headers"),
+    "headers of text": (with_headers(SECRET), TypeError, ""),
+    "a header of three": (with_headers([("a", b"b", b"c")]), TypeError, ""),
+    "a header of text": (with_headers([("a", SECRET)]), TypeError, ""),
+    "a header of bytes": (with_headers([b"ab"]), TypeError, ""),
+    "a header key of a number": (with_headers([(5, b"v")]), TypeError, ""),
+    "a header key of None": (with_headers([(None, b"v")]), ValueError, ""),
+    "a header key of half a character": (with_headers([(f"{SECRET}\ud800", b"v")]), ValueError, ""),
+    "headers that fail": (with_headers(iter([("a", b"b"), 5])), TypeError, ""),
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+@pytest.mark.parametrize("lazily", [False, True], ids=["list", "generator"])
+def test_a_wrong_record_is_named(name: str, lazily: bool) -> None:
+    record, error, words = RECORDS[name]
+    if isinstance(record, tuple) and isinstance(record[-1], Iterator):
+        record = (*record[:-1], iter([("a", b"b"), 5]))
+    rows = [GOOD, record]
+    with pytest.raises(error) as refused:
+        kafkarec.encode(iter(rows) if lazily else rows)
+    text = str(refused.value)
+    assert "record 1" in text and words in text
+    assert type(refused.value) is error
+    told = [refused.value, refused.value.__cause__]
+    if not refused.value.__suppress_context__:
+        told.append(refused.value.__context__)
+    assert not any(SECRET in str(one) or "\\ud800" in str(one) for one in told)
+
+
+def test_offsets_for_all_or_for_none() -> None:
+    with pytest.raises(ValueError, match="1 of 2 records have no offset"):
+        kafkarec.encode([GOOD, (None, NOW, None, None, [])])
+
+
+@pytest.mark.parametrize("thing", [None, 5, b"bytes", "text", bytearray(b"b"), {}, UserDict(value=b"v"), object()])
+def test_what_is_no_records_at_all(thing: object) -> None:
+    with pytest.raises(TypeError, match="records or Arrow columns are needed, not"):
+        kafkarec.encode(thing)
+
+
+def test_an_iterable_that_fails_is_heard() -> None:
+    def rows() -> Iterator[object]:
+        yield GOOD
+        raise OSError("the source is gone")
+
+    with pytest.raises(OSError, match="the source is gone"):
+        kafkarec.encode(rows())
+
+
+def test_records_too_big_for_a_batch() -> None:
+    """2 GiB of value, of which no byte exists."""
+    subprocesses.run("""
+import mmap, kafkarec, pyarrow as pa
+size = 2**31 - 1
+area = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)
+data = pa.py_buffer(area)
+def of(length):
+    ends = pa.py_buffer(b"".join(n.to_bytes(8, "little") for n in (0, 1, 1 + length)))
+    return pa.table({"value": pa.Array.from_buffers(pa.large_binary(), 2, [None, ends, data])})
+for length in (size - 1, size - 70):
+    for codec in ("none", "lz4"):
+        try:
+            kafkarec.encode(of(length), compression=codec)
+        except ValueError as refused:
+            assert "2^31-1 bytes" in str(refused), refused
+        else:
+            raise SystemExit("taken")
+""")
+
+
+def test_magic_0_and_1_have_no_headers_and_no_producers() -> None:
+    for magic in (0, 1):
+        with pytest.raises(ValueError, match="record 0: it has headers"):
+            kafkarec.encode([GOOD], magic=magic)
+        data = builders.good_batch(3, producer_id=3, producer_epoch=0, base_sequence=0)
+        with pytest.raises(ValueError, match="record 0: it belongs to a producer"):
+            kafkarec.encode(kafkarec.decode(data), magic=magic)
+        marker = builders.end_marker(commit=True, producer_id=3)
+        with pytest.raises(ValueError, match="record 0: it belongs to a producer"):
+            kafkarec.encode(kafkarec.decode(marker, control=True), magic=magic)
+
+
+# ---- options
+
+WHOLE = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
+OPTIONS: dict[str, tuple[dict[str, Any], Any]] = {
+    "magic 3": ({"magic": 3}, ValueError),
+    "magic of text": ({"magic": "2"}, ValueError),
+    "magic True": ({"magic": True}, ValueError),
+    "a codec": ({"compression": "lzo"}, ValueError),
+    "a codec's id": ({"compression": 5}, ValueError),
+    "a level of none": ({"level": 3}, ValueError),
+    "a level too high": ({"compression": "gzip", "level": 10}, ValueError),
+    "a level of text": ({"compression": "gzip", "level": "9"}, TypeError),
+    "a level beside keep": ({"compression": "keep", "level": 3}, ValueError),
+    "a base offset below 0": ({"base_offset": -1}, ValueError),
+    "a base offset with a fraction": ({"base_offset": 1.5}, (TypeError, ValueError)),
+    "a base offset of text": ({"base_offset": "1"}, (TypeError, ValueError)),
+    "a base offset whose records do not fit": ({"base_offset": 2**63 - 1}, ValueError),
+    "a batch size below 0": ({"batch_size": -1}, ValueError),
+    "a batch size above int": ({"batch_size": 2**31}, ValueError),
+    "a batch size of text": ({"batch_size": "16K"}, (TypeError, ValueError)),
+    "a batch size of True": ({"batch_size": True}, (TypeError, ValueError)),
+    "a timestamp type": ({"timestamp_type": "now"}, ValueError),
+    "append time without a time": ({"timestamp_type": "log_append_time"}, ValueError),
+    "append time below -1": ({"timestamp_type": "log_append_time", "log_append_time": -2}, ValueError),
+    "a leader epoch below -1": ({"partition_leader_epoch": -2}, ValueError),
+    "a producer alone": ({"producer_id": 1}, ValueError),
+    "a producer without a sequence": ({"producer_id": 1, "producer_epoch": 0}, ValueError),
+    "an epoch alone": ({"producer_epoch": 1}, ValueError),
+    "a sequence alone": ({"base_sequence": 1}, ValueError),
+    "a transaction alone": ({"is_transactional": True}, ValueError),
+    "an epoch above short": ({**WHOLE, "producer_epoch": 2**15}, ValueError),
+    "a sequence above int": ({**WHOLE, "base_sequence": 2**31}, ValueError),
+    "a producer above long": ({**WHOLE, "producer_id": 2**63}, ValueError),
+    "a producer of text": ({**WHOLE, "producer_id": "1"}, (TypeError, ValueError)),
+    "a producer in magic 1": ({**WHOLE, "magic": 1}, ValueError),
+    "zstd in magic 1": ({"magic": 1, "compression": "zstd"}, ValueError),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("columns", [False, True], ids=["rows", "columns"])
+def test_wrong_options_are_named(name: str, columns: bool) -> None:
+    options, error = OPTIONS[name]
+    rows = [(0, NOW, b"k", b"v", []), (1, NOW, b"k", b"v", [])]
+    records: Any = kafkarec.decode(kafkarec.encode(rows)) if columns else rows
+    with pytest.raises(error) as refused:
+        kafkarec.encode(records, **options)
+    assert "not supported between" not in str(refused.value), "an operator's words, not ours"
+
+
+# ---- Arrow
+
+
+class Capsules:
+    """An object that hands out the capsules it was made of, as often as it is asked."""
+
+    def __init__(self, stream: object = None, array: object = None) -> None:
+        if stream is not None:
+            self.__arrow_c_stream__ = lambda requested_schema=None: stream
+        if array is not None:
+            self.__arrow_c_array__ = lambda requested_schema=None: array
+
+
+def failing() -> Iterator[pa.RecordBatch]:
+    yield TABLE.to_batches()[0]
+    raise OSError("the disk is gone")
+
+
+def test_a_stream_that_fails_in_the_middle() -> None:
+    reader = pa.RecordBatchReader.from_batches(TABLE.schema, failing())
+    with pytest.raises(ValueError, match=r"the Arrow stream failed: .*the disk is gone"):
+        kafkarec.encode(reader)
+
+
+def consumed_stream() -> Any:
+    capsule = TABLE.__arrow_c_stream__()
+    pa.RecordBatchReader._import_from_c_capsule(capsule)
+    return Capsules(stream=capsule)
+
+
+def consumed_array() -> Any:
+    capsules = TABLE.to_batches()[0].__arrow_c_array__()
+    pa.RecordBatch._import_from_c_capsule(*capsules)
+    return Capsules(array=capsules)
+
+
+STRANGE: dict[str, Callable[[], Any]] = {
+    "a stream that was consumed": consumed_stream,
+    "an array that was consumed": consumed_array,
+    "no capsule": lambda: Capsules(stream=5),
+    "one capsule of two": lambda: Capsules(array=(TABLE.to_batches()[0].__arrow_c_array__()[0],)),
+    "no tuple": lambda: Capsules(array=5),
+    "capsules of another kind": lambda: Capsules(array=TABLE.to_batches()[0].__arrow_c_array__()[::-1]),
+    "an array for a stream": lambda: Capsules(stream=TABLE.to_batches()[0].__arrow_c_array__()[1]),
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_broken_capsules_are_refused(name: str) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        kafkarec.encode(STRANGE[name]())
+
+
+def pairs_of(keys: Any, values: Any) -> pa.Array:
+    structs = pa.StructArray.from_arrays([keys, values], ["key", "value"])
+    return pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), structs)
+
+
+ONE = pa.array([b"a"])
+TYPES: dict[str, tuple[Callable[[], Any], str]] = {
+    "a dictionary": (lambda: {"value": ONE.dictionary_encode()}, "'value' is dictionary-encoded"),
+    "a dictionary of header keys": (
+        lambda: {"value": ONE, "headers": pairs_of(pa.array(["a"]).dictionary_encode(), ONE)},
+        "'headers.key' is dictionary-encoded",
+    ),
+    "a dictionary of offsets": (
+        lambda: {"value": ONE, "offset": pa.array([1]).dictionary_encode()},
+        "'offset' is dictionary-encoded",
+    ),
+    "numbers as values": (lambda: {"value": [1]}, "'value' has Arrow type 'l'; binary or utf8"),
+    "runs": (lambda: {"value": pa.RunEndEncodedArray.from_arrays([1], ["a"])}, "'value' has Arrow type"),
+    "fractions as offsets": (lambda: {"value": ONE, "offset": [1.0]}, "'offset' has Arrow type 'g'"),
+    "times as offsets": (lambda: {"value": ONE, "offset": pa.array([1], pa.timestamp("ms"))}, "'offset' has Arrow"),
+    "days as timestamps": (lambda: {"value": ONE, "timestamp": pa.array([1], pa.date32())}, "'timestamp' has Arrow"),
+    "texts as timestamps": (lambda: {"value": ONE, "timestamp": ["2020-01-01"]}, "'timestamp' has Arrow type 'u'"),
+    "texts as headers": (lambda: {"value": ONE, "headers": ["a"]}, "'headers' has Arrow type 'u'"),
+    "lists of texts as headers": (lambda: {"value": ONE, "headers": [["a"]]}, "'headers' has Arrow type"),
+    "numbers as header values": (
+        lambda: {"value": ONE, "headers": pairs_of(pa.array(["a"]), pa.array([1]))},
+        "'headers.value' has Arrow type 'l'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_wrong_types_name_the_column(name: str) -> None:
+    columns, words = TYPES[name]
+    with pytest.raises(TypeError, match=words):
+        kafkarec.encode(pa.table(columns()))
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (pa.table({}), "neither a column 'key' nor a column 'value'"),
+        (pa.table({"offset": [1]}), "neither a column 'key' nor a column 'value'"),
+        (pa.table({"value": ["a"], "valeu": ["b"]}), "unknown column 'valeu'; there are: .*value"),
+        (pa.table({"value": ["a", "b"], "offset": [1, None]}), "record 1: its offset is null"),
+        (pa.table({"value": ["a", "b"], "offset": [1, 1]}), "record 1: its offset 1 does not follow 1"),
+        (pa.table({"value": ["a"], "headers": pa.array([[None]], pa.list_(PAIR))}), "record 0: a header key is null"),
+        (pa.table({"value": ["a"] * 2, "headers": [[], [{"key": None, "value": b""}]]}), "record 1: a header key is"),
+        (pa.Table.from_arrays([ONE, ONE], ["value", "value"]), "value"),
+    ],
+    ids=["no columns", "no key", "a name", "a null", "twice", "a null entry", "a null header key", "two of it"],
+)
+def test_refusals_name_column_or_record(table: pa.Table, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        kafkarec.encode(table)
+
+
+def test_rows_that_are_null_as_a_whole() -> None:
+    rows = pa.array([{"value": "a"}, None, {"value": "c"}])
+    with pytest.raises((ValueError, TypeError), match="null as a whole"):
+        kafkarec.encode(rows)
+    assert [record.value for record in kafkarec.decode(kafkarec.encode(rows[2:]))] == [b"c"]
+
+
+@pytest.mark.parametrize("array", [ONE, pa.chunked_array([ONE])], ids=["array", "chunked"])
+def test_an_array_that_is_no_table(array: Any) -> None:
+    with pytest.raises(TypeError, match="a table or a struct is needed, not an array of Arrow type 'z'"):
+        kafkarec.encode(array)
+
+
+FACTS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "a codec's name": ({"compression": ["nonsense"]}, {"compression": "keep"}),
+    "a codec's beginning": ({"compression": ["lz"]}, {"compression": "keep"}),
+    "a codec's name and more": ({"compression": ["lz4x"]}, {"compression": "keep"}),
+    "magic 3": ({"magic": [3]}, {"magic": "keep"}),
+    "magic -1": ({"magic": [-1]}, {"magic": "keep"}),
+    "magic 256": ({"magic": [256]}, {"magic": "keep"}),
+    "zstd in magic 1": ({"magic": [1], "compression": ["zstd"]}, {"magic": "keep", "compression": "keep"}),
+    "a producer in magic 1": (
+        {"magic": [1], "producer_id": [1], "producer_epoch": [0], "sequence": [0]},
+        {"magic": "keep"},
+    ),
+    "an epoch above 2^15-1": ({"producer_id": [1], "producer_epoch": [2**15], "sequence": [0]}, {}),
+    "a sequence above 2^31-1": ({"producer_id": [1], "producer_epoch": [0], "sequence": [2**31]}, {}),
+    "a leader epoch above 2^31-1": ({"partition_leader_epoch": [2**31]}, {}),
+    "a timestamp type of 2": ({"timestamp_type": [2]}, {}),
+    "a timestamp type of 256": ({"timestamp_type": [256]}, {}),
+    "a producer without an epoch": ({"producer_id": [1], "sequence": [0]}, {}),
+    "a producer without a sequence": ({"producer_id": [1], "producer_epoch": [0]}, {}),
+    "a transaction without a producer": ({"is_transactional": [True]}, {}),
+    "an offset above 2^63-1": ({"offset": pa.array([2**63], pa.uint64())}, {}),
+    "a timestamp above 2^63-1": ({"timestamp": pa.array([2**63], pa.uint64())}, {}),
+    "a timestamp above 2^63-1 ms": ({"timestamp": pa.array([2**60], pa.timestamp("s"))}, {}),
+    "an offset below 0": ({"offset": [-5]}, {}),
+}
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_facts_that_no_batch_has_are_refused(name: str) -> None:
+    columns, options = FACTS[name]
+    columns = {"value": pa.array([b"v"]), **columns}
+    with pytest.raises(ValueError, match="record 0"):
+        kafkarec.encode(pa.table(columns), **options)
+
+
+def test_the_table_of_batches_is_no_record_table() -> None:
+    with pytest.raises(ValueError, match="unknown column"):
+        kafkarec.encode(kafkarec.scan(builders.good_batch(2)))
