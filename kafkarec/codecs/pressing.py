@@ -56,7 +56,7 @@ def _zstd() -> None:
     context = create()
     try:
         values = enumerate(_zstd_parameters(3), _FIRST_PARAMETER)
-        refused = [set_parameter(context, parameter, value) for parameter, value in values]
+        refused = [set_parameter(context, parameter, value) > room for parameter, value in values]
         size = compress(context, out, room, _SAMPLE, len(_SAMPLE))
         packed = out.raw[:size]
         short = compress(context, out, size - 1, _SAMPLE, len(_SAMPLE)) > room
