@@ -8,7 +8,18 @@ from random import Random
 
 import golden
 import jvm_oracle
-from validating import Asked, ask, compare, golden_request, mutated, overwritten, random_request
+from validating import (
+    Asked,
+    ask,
+    batch,
+    compare,
+    golden_request,
+    mutated,
+    overwritten,
+    plain_messages,
+    random_request,
+    wrapper,
+)
 
 import kafkarec
 from kafkarec.validation import validate
@@ -89,3 +100,48 @@ def test_kafka_reads_what_was_written_anew(kafka: jvm_oracle.Oracle, tmp_path: P
     ends = [i for i, line in enumerate(lines) if line.startswith("end ")]
     assert [end - begin - 1 for begin, end in zip([-1, *ends], ends, strict=False)] == wanted
     assert {lines[end] for end in ends} == {"end 0"}
+
+
+LOGS_OWN = {
+    "CorruptRecordException": {"crc_mismatch", "batch_too_small", "size_too_small", "unsupported_magic"},
+    "IllegalArgumentException": {"unsupported_codec", "size_overflow"},
+    "RecordTooLargeException": {"batch_too_large"},
+    "OffsetsOutOfOrderException": {"offsets_out_of_order"},
+    "InvalidRecordException": {"base_offset_not_zero", "leader_epoch_differs"},
+}
+
+
+def test_what_the_log_checks_before_logvalidator(kafka: jvm_oracle.Oracle, tmp_path: Path) -> None:
+    random, most = Random(59), 300
+    requests = []
+    for _ in range(jvm_oracle.count(3000)):
+        kinds = random.choices((batch, plain_messages, wrapper), k=random.choice((1, 2, 3)))
+        data = b"".join(kind(random) for kind in kinds)
+        if random.random() < 0.2:
+            data = overwritten(random, data)
+        if random.random() < 0.1:
+            data = data[: random.randrange(len(data))]
+        origin = random.choice(("client", "coordinator", "replication", "raft_leader"))
+        requests.append((data, origin, 2**31 - 1 if origin == "replication" else random.choice((-1, 3))))
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    words = [word for data, origin, epoch in requests for word in (data.hex(), origin.upper(), epoch)]
+    answers = kafka.ask("analyze", folder, most, *words).out.splitlines()
+    seen: Counter[str] = Counter()
+    for (data, origin, epoch), answer in zip(requests, answers, strict=True):
+        verdict, *told = answer.split()
+        try:
+            ours = validate(
+                data, origin=origin, partition_leader_epoch=epoch, assign_offsets=False, first_offset=-(2**63),
+                append_checks=True, max_message_bytes=most,
+            )  # fmt: skip
+        except kafkarec.KafkaRecordError as refusal:
+            # for its message about the order Kafka reads all records, and may fail on those
+            fits = refusal.reason in LOGS_OWN.get(told[0], ()) or refusal.reason == "offsets_out_of_order"
+            assert verdict == "refused" and fits, (answer, str(refusal))
+        else:
+            assert verdict == "taken", answer
+            if int(told[0]):
+                assert [len(ours), ours.max_timestamp, ours.next_offset - 1] == [int(one) for one in told]
+        seen[answer.split()[1] if verdict == "refused" else verdict] += 1
+    assert set(seen) >= {"taken", *LOGS_OWN}

@@ -32,6 +32,7 @@ public final class Oracle {
         Map.entry("follow", Appended::follow),
         Map.entry("logs", RecoveredLogs::main),
         Map.entry("validate", Validator::main),
+        Map.entry("analyze", Validator::analyze),
         Map.entry("create", Served::create),
         Map.entry("consume", Served::consume),
         Map.entry("produce", Served::produce),

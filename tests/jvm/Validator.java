@@ -1,5 +1,11 @@
+import java.io.File;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
+import java.util.Arrays;
 import java.util.HexFormat;
+import java.util.Map;
+import java.util.Optional;
 
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.compress.Compression;
@@ -12,16 +18,23 @@ import org.apache.kafka.common.utils.BufferSupplier;
 import org.apache.kafka.common.utils.PrimitiveRef;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.common.utils.Timer;
+import org.apache.kafka.server.util.KafkaScheduler;
 import org.apache.kafka.storage.internals.log.AppendOrigin;
+import org.apache.kafka.storage.internals.log.LogAppendInfo;
+import org.apache.kafka.storage.internals.log.LogConfig;
+import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
 import org.apache.kafka.storage.internals.log.LogValidator;
+import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
 import org.apache.kafka.storage.internals.log.RecordValidationException;
+import org.apache.kafka.storage.internals.log.UnifiedLog;
+import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 /** What LogValidator, the broker's check of a produce request, makes of records. */
 final class Validator {
     private Validator() { }
 
     /**
-     * One request a twelve arguments: records as hex, first offset, magic, source codec ("-": as UnifiedLog finds it),
+     * One request by twelve arguments: records as hex, first offset, magic, source codec ("-": as UnifiedLog finds it),
      * target codec ("-": the source's), CreateTime or LogAppendTime, before and after max ms, compacted (true, false),
      * leader epoch, origin, now.
      *
@@ -30,7 +43,7 @@ final class Validator {
      */
     static void main(String[] words) {
         for (int i = 0; i < words.length; i += 12)
-            judge(java.util.Arrays.copyOfRange(words, i, i + 12));
+            judge(Arrays.copyOfRange(words, i, i + 12));
     }
 
     private static void judge(String[] words) {
@@ -76,6 +89,39 @@ final class Validator {
             if (batch.compressionType() != CompressionType.NONE)
                 found = batch.compressionType();
         return found;
+    }
+
+    /**
+     * UnifiedLog.analyzeAndValidateRecords, as for a follower: offsets must increase. Arguments: an empty folder, the
+     * topic's max.message.bytes; then by threes records as hex, origin, leader epoch. A line each: "taken" valid bytes,
+     * max timestamp, last offset; or "refused" and the exception.
+     */
+    static void analyze(String[] words) throws Exception {
+        Map<String, String> settings = Map.of("max.message.bytes", words[1]);
+        KafkaScheduler scheduler = new KafkaScheduler(1);
+        scheduler.startup();
+        try (UnifiedLog log = UnifiedLog.create(new File(words[0]), new LogConfig(settings), 0L, 0L, scheduler,
+            new BrokerTopicStats(), Time.SYSTEM, 900_000, new ProducerStateManagerConfig(Integer.MAX_VALUE, false),
+            600_000, new LogDirFailureChannel(1), true, Optional.empty())) {
+            Method analyze = UnifiedLog.class.getDeclaredMethod("analyzeAndValidateRecords", MemoryRecords.class,
+                AppendOrigin.class, boolean.class, boolean.class, int.class);
+            analyze.setAccessible(true);
+            for (int i = 2; i < words.length; i += 3)
+                analyze(log, analyze, Reading.bytes(words[i]), words[i + 1], Integer.parseInt(words[i + 2]));
+        } finally {
+            scheduler.shutdown();
+        }
+    }
+
+    private static void analyze(UnifiedLog log, Method analyze, byte[] bytes, String origin, int epoch)
+        throws Exception {
+        try {
+            LogAppendInfo found = (LogAppendInfo) analyze.invoke(log, MemoryRecords.readableRecords(
+                ByteBuffer.wrap(bytes)), AppendOrigin.valueOf(origin), false, true, epoch);
+            System.out.println("taken " + found.validBytes() + ' ' + found.maxTimestamp() + ' ' + found.lastOffset());
+        } catch (InvocationTargetException refusal) {
+            System.out.println("refused " + refusal.getCause().getClass().getSimpleName());
+        }
     }
 
     private static final LogValidator.MetricsRecorder NOT_COUNTED = new LogValidator.MetricsRecorder() {
