@@ -294,8 +294,8 @@ class SegmentWriter:
         if self._failure is not None:
             failure = self._failure
             number = failure.errno if isinstance(failure, OSError) and failure.errno else errno.EIO
-            text = f"the writer ended when writing failed ({failure}); what is below offset {self._recovery_point} is on the disk"
-            raise OSError(number, text, self._folder) from failure
+            safe = f"what is below offset {self._recovery_point} is on the disk"
+            raise OSError(number, f"the writer ended when writing failed ({failure}); {safe}", self._folder) from failure
         if self._lock is None:
             raise ValueError(f"the writer of {self._folder} is closed")
 
