@@ -48,6 +48,22 @@ def test_fewer_and_larger_batches(run: Here, tmp_path: Path) -> None:
     assert first.startswith(f"{CODECS}") and "865 records in 25 batches, 49.1 KiB -> " in first
 
 
+@pytest.mark.parametrize("size", ["16k", "256k", "2m"])
+def test_no_record_is_lost_where_many_batches_become_few(run: Here, tmp_path: Path, size: str) -> None:
+    log = tmp_path / "users-0"
+    rows = [(n, n, b"user-%d" % (n % 500), b"%050d" % n, []) for n in range(20_000)]
+    assert run("build", _lines(tmp_path / "rows.jsonl", rows), "-o", log, "--batch-size", "400").status == 0
+    assert run("convert", log, "-o", tmp_path / "new", "--batch-size", size, "--compression", "lz4").status == 0
+    assert run("cat", tmp_path / "new" / "users-0").out == run("cat", log).out
+
+
+def _lines(path: Path, rows: list[tuple[int, int, bytes, bytes, list[object]]]) -> Path:
+    names = ("offset", "timestamp", "key", "value")
+    cells = ((offset, time, key.decode(), value.decode()) for offset, time, key, value, _ in rows)
+    path.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in cells))
+    return path
+
+
 def test_what_magic_1_has_no_place_for_is_counted(run: Here, tmp_path: Path) -> None:
     words = ("--magic", 1, "--compression", "gzip", "--format", "json", "-o", tmp_path / "down.log")
     ran = run("convert", TXN, *words)

@@ -24,7 +24,7 @@ _SUFFIXES = {
     ".arrow": "arrow", ".arrows": "arrow", ".ipc": "arrow", ".feather": "arrow",
 }  # fmt: skip
 _ARROW_FILE, _ARROW_STREAM, _PARQUET = b"ARROW1", b"\xff\xff\xff\xff", b"PAR1"
-_HEAD = 64 << 10
+_HEAD, _STEP, _ENDLESS = 64 << 10, 1 << 20, 1 << 62
 # What is handed over and is no rows: how it begins, what to do with it.
 _PACKED = {b"\x1f\x8b": "gzip: zcat", b"\x28\xb5\x2f\xfd": "zstd: zstdcat", b"\x04\x22\x4d\x18": "lz4: lz4cat"}
 STANDARD_INPUT = "-"
@@ -86,21 +86,21 @@ class _Peeked(io.RawIOBase):
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self.head = file.read(_HEAD)
-        self._held = self.head
+        self._held = b""
+        self.head = self._held = self.read(_HEAD)
 
     def read(self, size: int = -1) -> bytes:
-        if not self._held:
-            return self._file.read(size)
-        if size < 0:
-            data, self._held = self._held + self._file.read(), b""
-            return data
-        data, self._held = self._held[:size], self._held[size:]
-        return data if len(data) == size or not size else data + self._file.read(size - len(data))
+        """As much as was asked for, unless the file ends. One system call at a time: a Ctrl-C that comes while Python
+        fills a buffer from a pipe would otherwise wait until there is more in the pipe."""
+        data, self._held = (self._held, b"") if size < 0 else (self._held[:size], self._held[size:])
+        parts, left = [data], _ENDLESS if size < 0 else size - len(data)
+        while left and (data := self._file.read1(min(left, _STEP))):  # type: ignore[attr-defined]
+            parts.append(data)
+            left -= len(data)
+        return b"".join(parts)
 
     def readable(self) -> bool:
         return True
-
 
 
 def _by_content(name: str, head: bytes) -> str:
