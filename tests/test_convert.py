@@ -446,11 +446,40 @@ def test_a_file_is_named_in_what_goes_wrong(tmp_path: Path) -> None:
         convert(kafkarec.open(path), magic=0, compression="none", on_loss="raise")
 
 
+def long_log(size: int, count: int = 100, *, codec: str = "none") -> bytes:
+    """Batches of `count` records, `size` bytes together."""
+    batch = builders.batch(builders.records(count, value=b"some text, " * 11), codec=codec)
+    return b"".join(struct.pack(">q", i * count) + batch[8:] for i in range(size // len(batch)))
+
+
+@pytest.mark.parametrize("batch_size", [200, 5000, 16384, 100_000, 3 << 20])
+@pytest.mark.parametrize(("count", "codec"), [(1, "none"), (37, "none"), (100, "gzip"), (5000, "none")])
+def test_runs_longer_than_what_is_held_at_once(count: int, codec: str, batch_size: int) -> None:
+    """What is not yet a whole batch goes on with the next piece; nothing falls between."""
+    data = long_log(100_000 if codec == "gzip" else 2 << 20, count, codec=codec)
+    found = convert(data, compression="none", batch_size=batch_size)
+    before, after = kafkarec.decode(data), kafkarec.decode(found)
+    assert after.column("offset") == before.column("offset") == list(range(len(before)))
+    assert after.column("value") == before.column("value")
+    sizes = [row["size_in_bytes"] for row in kafkarec.scan(found)]
+    record = 150
+    assert max(sizes) <= batch_size and min(sizes[:-1], default=batch_size) > batch_size - record
+
+
+def test_payloads_that_grow_a_lot_are_not_held_together() -> None:
+    value = b"v" * 1_000_000
+    batch = convert(builders.batch([builders.record(value=value)]), compression="zstd")
+    data = b"".join(struct.pack(">q", i) + batch[8:] for i in range(60))
+    tracemalloc.start()
+    found = convert(data, magic=1, compression="gzip")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(kafkarec.decode(found)) == 60 and peak < 20 << 20
+
+
 def test_memory_stays_flat() -> None:
     """Python's own allocations; the columns lie in recycled pages."""
-    batch = builders.batch(builders.records(100, value=b"some text, " * 11))
-    count = (24 << 20) // len(batch)
-    data = b"".join(struct.pack(">q", i * 100) + batch[8:] for i in range(count))
+    data = long_log(24 << 20)
     for asked in ({"compression": "lz4"}, {"batch_size": 1 << 16}, {"magic": 1}):
         tracemalloc.start()
         written = sum(map(len, converted(data, **asked)))  # type: ignore[arg-type]

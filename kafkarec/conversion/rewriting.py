@@ -17,6 +17,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from .. import codecs
+from ..errors import KafkaRecordError
 from ..writing.header import BatchHeader
 from . import refusals
 from .decoded import INT32_MAX, Decoded
@@ -26,7 +27,6 @@ from .target import Shape, Target
 from .units import Unit
 
 _FRONT = Struct(">qiib")
-_SEAL = Struct(">IH")
 _ATTRIBUTES_AT, _PAYLOAD_AT = 21, 61
 _CODEC_BITS = 7
 _BEFORE_LENGTH = 12
@@ -38,7 +38,7 @@ def recoded(unit: Unit, codec: int, level: int | None, limit: int) -> bytes:
     try:
         payload = codecs.compress(codec, codecs.decompress(unit.codec, raw[_PAYLOAD_AT:], limit), level)
     except codecs.MissingCodec as missing:
-        raise refusals.refused(unit, "missing_codec", detail=str(missing)) from None
+        raise _missing(unit, missing) from None
     base_offset, _, epoch, magic = _FRONT.unpack_from(raw)
     attributes = (unit.attributes & 0xFFFF & ~_CODEC_BITS | codec).to_bytes(2, "big")
     header = attributes + raw[_ATTRIBUTES_AT + 2 : _PAYLOAD_AT]
@@ -91,8 +91,15 @@ class Plan(NamedTuple):
 
 def written(group: Group, plan: Plan) -> bytes:
     """One batch of magic 2, one wrapper, or plain messages one behind the other."""
-    data: bytes = group.decoded.sheet.write(plan.header, group.start, group.stop, plan.keep)
+    try:
+        data: bytes = group.decoded.sheet.write(plan.header, group.start, group.stop, plan.keep)
+    except codecs.MissingCodec as missing:
+        raise _missing(group.decoded.units[group.first], missing) from None
     return data
+
+
+def _missing(unit: Unit, missing: codecs.MissingCodec) -> KafkaRecordError:
+    return refusals.refused(unit, "missing_codec", detail=str(missing))
 
 
 def planned(group: Group, shape: Shape, target: Target) -> Plan | None:

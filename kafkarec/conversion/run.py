@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from itertools import pairwise
 
-from ..errors import KafkaRecordError
+from ..errors import KafkaRecordError, MissingCodecError
 from ..faults import Damage
+from ..request import CHUNK_BYTES
 from . import refusals
 from .cutting import borders
 from .decoded import Decoded
@@ -35,7 +36,7 @@ class Conversion(Iterator[bytes]):
         self._shapes: dict[tuple[int, int, bool], Shape] = {}
         self._known: dict[Shape, Shape] = {}
         self._done = 0  # rows of the run's first unit that are written
-        self._added = 0
+        self._added = self._read = 0  # bytes since the last flush as they lie there; up to there when decompressed
         self._steps = self._pass()
 
     @property
@@ -71,7 +72,8 @@ class Conversion(Iterator[bytes]):
             self._run.append(unit)
             self._shape = shape
             self._added += unit.size_in_bytes
-            if self._added > max(_RUN_BYTES, 4 * (shape.limit or 0)):
+            enough = 4 * (shape.limit or 0)
+            if self._added > max(_RUN_BYTES, enough) or self._units.read - self._read > max(CHUNK_BYTES, enough):
                 yield from self._flush(final=False)
         yield from self._flush()
 
@@ -111,7 +113,7 @@ class Conversion(Iterator[bytes]):
         return False
 
     def _refuse(self, unit: Unit, refusal: KafkaRecordError) -> None:
-        if not self._units.skips:
+        if not self._units.skips or isinstance(refusal, MissingCodecError):
             raise refusal
         self._refused.append(refusals.as_damage(unit, refusal))
 
@@ -157,7 +159,7 @@ class Conversion(Iterator[bytes]):
     def _flush(self, *, final: bool = True) -> Iterator[bytes]:
         """Writes the run; unless `final`, all but the batch at its end, which can still grow."""
         run, shape, done = self._run, self._shape, self._done
-        self._run, self._done, self._added = [], 0, 0
+        self._run, self._done, self._added, self._read = [], 0, 0, self._units.read
         if not run:
             return
         decoded = Decoded(run, self._limit)
@@ -168,8 +170,8 @@ class Conversion(Iterator[bytes]):
             else:
                 rows = borders(decoded, first, last, shape.magic, shape.limit)
                 if not final and stop == len(run):
-                    self._keep_open(decoded, rows.pop(-2))
                     rows.pop()
+                    self._keep_open(decoded, rows[-1])
             for begin, end in pairwise(rows):
                 yield from self._group(Group(decoded, begin, end), shape)
 

@@ -15,7 +15,7 @@ from ..errors import KafkaRecordError
 from ..faults import Damage
 from ..passes import Part, read_pieces
 from ..records import BatchTable, RecordBatch
-from ..request import request
+from ..request import CHUNK_BYTES, request
 from ..storage.ranges import EVERYTHING
 from ..storage.readable import Readable
 
@@ -72,6 +72,7 @@ class Units:
 
     .damage      what was skipped, with errors="skip"
     .remaining   bytes behind the last batch: a cut tail
+    .read        bytes that were decompressed so far, about, from below
     """
 
     def __init__(self, data: Any, **wishes: Any) -> None:
@@ -79,16 +80,16 @@ class Units:
         self._asked = request(columns=(), control=True, **wishes)
         self.skips = self._asked.skip
         self.damage: list[Damage] = []
-        self.remaining = 0
+        self.remaining = self.read = 0
 
     def __iter__(self) -> Iterator[Unit]:
-        self.damage, self.remaining = [], 0
+        self.damage, self.remaining, self.read = [], 0, 0
         if isinstance(self._data, Readable):
             for segment in (segment for group in self._data.groups() for segment in group):
-                for part in segment.parts(self._asked, EVERYTHING):
+                for part in self._counted(segment.parts(self._asked, EVERYTHING)):
                     yield from self._of(part, segment.raw, segment.path)
         elif isinstance(self._data, memoryview):
-            for part in read_pieces(self._asked, Source(self._data)):
+            for part in self._counted(read_pieces(self._asked, Source(self._data))):
                 yield from self._of(part, _reader_of(self._data))
         else:
             for batch in self._data:
@@ -98,7 +99,7 @@ class Units:
         """Its bytes are read by themselves, so what is said of them counts from its first one."""
         begin = len(self.damage)
         try:
-            for part in read_pieces(self._asked, Source(batch.raw)):
+            for part in self._counted(read_pieces(self._asked, Source(batch.raw))):
                 for unit in self._of(part, _reader_of(batch.raw)):
                     yield unit._replace(position=batch.position)
         except KafkaRecordError as error:
@@ -126,6 +127,12 @@ class Units:
             raws = [memoryview(read(*place)) for place in zip(positions, sizes, strict=True)]
         units = map(Unit, *columns, rows_by_batch(part), raws, repeat(file))
         yield from _gathered(units) if min(table.column("magic")) < 2 else units
+
+    def _counted(self, parts: Iterable[Part]) -> Iterator[Part]:
+        """A part that another one follows held at least a chunk."""
+        for number, part in enumerate(parts):
+            self.read += CHUNK_BYTES if number else 0
+            yield part
 
 
 def _gathered(units: Iterable[Unit]) -> Iterator[Unit]:
