@@ -131,7 +131,8 @@ def _codec_to_write(codec_id: int) -> Codec:
 
 
 def versions() -> dict[str, dict[str, str | None]]:
-    """Codec name -> library (its pip name), version (None: missing), how payloads are decompressed. Loads them all."""
+    """Codec name -> library (its pip name), version (None: missing), how payloads are read and written. Loads them all.
+    """
     return {
         codec.name: {"library": codec.pip_name, "version": _version(codec.pip_name), "how": _way(codec)}
         for codec in CODECS
@@ -144,7 +145,11 @@ def _way(codec: Codec) -> str | None:
         load(str(codec.module), codec.name, str(codec.pip_name))
     except MissingCodec:
         return None
-    return f"{codec.module}, plain payloads by pointer" if codec.name in native.in_use else codec.module
+    from kafkarec.codecs import pressing  # whose desk needs this table
+
+    pressing.look(codec.name)
+    ways = [word for word, used in (("read", native.in_use), ("written", pressing.in_use)) if codec.name in used]
+    return f"{codec.module}, plain payloads {' and '.join(ways)} by pointer" if ways else codec.module
 
 
 def _version(pip_name: str) -> str | None:

@@ -72,7 +72,8 @@ _FINDERS = {"lz4": _lz4, "zstd": _zstd}
 
 
 @cache
-def _install(codec: str) -> None:
+def look(codec: str) -> None:
+    """Looks for `codec`'s functions and hands them to the desk, once."""
     if codec not in _FINDERS or os.environ.get("KAFKAREC_NATIVE_CODECS", "1") == "0":
         return
     try:
@@ -103,7 +104,7 @@ def levels(codec_id: int | None, level: int | None) -> tuple[list[int], tuple[in
     found = [codec.default_level or 0 for codec in CODECS]
     for codec in CODECS:
         if codec_id is None or codec.id == codec_id:
-            _install(codec.name)
+            look(codec.name)
     if codec_id is not None:
         found[codec_id] = checked_level(codec_id, level) or 0
     return found, _zstd_parameters(found[BY_NAME["zstd"].id]) if "zstd" in in_use else (0,) * len(_PARAMETERS)
