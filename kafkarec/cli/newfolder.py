@@ -64,7 +64,9 @@ class PartitionFolder(OneLog):
             try:
                 self._writer.append(waiting)
             except AppendRefused as error:
-                raise BadInput(f"{self.name}: {error}") from error
+                place = f"at byte {error.position} (base offset {error.base_offset})"  # a byte of this append alone
+                told = str(error).replace(place, f"of base offset {error.base_offset}")
+                raise BadInput(f"{self.name}: {told}") from error
 
     def finish(self) -> None:
         if self._writer is None:
