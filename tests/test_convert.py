@@ -402,6 +402,17 @@ def test_the_cap_on_decompressed_bytes_holds() -> None:
         convert(data, compression="lz4", max_decompressed_bytes=4000)
 
 
+def test_a_missing_library_ends_it_whatever_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: Any) -> bytes:
+        raise codecs.MissingCodec("gzip", "isal")
+
+    without = codecs.CODECS[1]._replace(compress=missing)
+    monkeypatch.setattr(codecs, "CODECS", (codecs.CODECS[0], without, *codecs.CODECS[2:]))
+    for asked in ({}, {"errors": "skip"}, {"batch_size": 1}, {"magic": 1}):
+        with pytest.raises(kafkarec.MissingCodecError, match="pip install isal"):
+            convert(builders.good_batch(3), compression="gzip", **asked)  # type: ignore[arg-type]
+
+
 def test_sources_of_every_kind_give_the_same(tmp_path: Path) -> None:
     folder = tmp_path / "topic-0"
     folder.mkdir()

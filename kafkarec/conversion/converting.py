@@ -31,6 +31,8 @@ class Converted(bytes):
             f"lost: {lost or 'nothing'}>"
         )
 
+    __str__ = __repr__
+
 
 def converted(
     data: Any,
@@ -80,8 +82,9 @@ def convert(
 
     data: a buffer of batches of any magic, a Segment or a Log, or an iterable of RecordBatch
     magic: 2 converts 0 and 1 up. 1 and 0 convert down as RecordsUtil.downConvert of Kafka 3.9 does: headers and
-        producer fields are lost, control batches and batches without records are left out, zstd is refused
-        (UnsupportedCompressionError) unless `compression` names another codec, lower magics stay. None: each its own
+        producer fields are lost, control batches and batches without records are left out (so what was aborted looks
+        committed), zstd is refused (UnsupportedCompressionError) unless `compression` names another codec, lower
+        magics stay. None: each its own
     compression: none, gzip, snappy, lz4, zstd; None: each its own. Markers that are not compressed stay so
     level: of `compression`; None is Kafka's default. Batches that have the codec already are then written anew, too
     batch_size: bytes, before compression. Neighbours are put together up to it, and cut above it, where no reader can
