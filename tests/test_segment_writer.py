@@ -56,7 +56,8 @@ def test_a_folder_like_a_brokers(folder: Path) -> None:
     ]  # fmt: skip
     assert (folder / "00000000000000000000.log").read_bytes() == batch() + batch(3) + batch(6)
     assert "closed" in repr(writer)
-    assert not kafkarec.verify(folder).damage
+    report = kafkarec.verify(folder)
+    assert not report.damage and not report.findings
 
 
 def test_a_log_without_batches_is_one_empty_segment(folder: Path) -> None:
@@ -352,7 +353,7 @@ def test_two_writers_cannot_share_a_folder(folder: Path) -> None:
     with SegmentWriter(folder), pytest.raises(BlockingIOError, match="another writer"):
         SegmentWriter(folder)
     SegmentWriter(folder).close()
-    assert ".lock" not in content(folder)
+    assert ".kafkarec.lock" not in content(folder)
 
 
 def test_the_lock_of_a_killed_writer_is_taken_over(folder: Path) -> None:
@@ -362,9 +363,37 @@ def test_the_lock_of_a_killed_writer_is_taken_over(folder: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     assert os.WIFSIGNALED(run_in_child(action))
-    assert ".lock" in content(folder)
+    assert ".kafkarec.lock" in content(folder)
     with SegmentWriter(folder) as writer:
         assert writer.next_offset == 3
+
+
+def test_a_forked_child_has_no_part_in_it(folder: Path) -> None:
+    with SegmentWriter(folder) as writer:
+
+        def action() -> None:
+            with pytest.raises(ValueError, match="belongs to the process"):
+                writer.append(batch())
+            writer.__del__()
+            os._exit(5)
+
+        assert os.waitstatus_to_exitcode(run_in_child(action)) == 5
+        with pytest.raises(BlockingIOError):
+            SegmentWriter(folder)
+        writer.append(batch())
+
+
+def test_a_folder_of_partitions_is_refused(folder: Path) -> None:
+    SegmentWriter(folder).close()
+    before = sorted(folder.parent.iterdir())
+    with pytest.raises(ValueError, match="folder of partitions"):
+        SegmentWriter(folder.parent)
+    data = folder.parent / "data"
+    data.mkdir()
+    (data / "meta.properties").write_text("version=1\n")
+    with pytest.raises(ValueError, match="folder of partitions"):
+        SegmentWriter(data)
+    assert sorted(folder.parent.iterdir()) == [data, *before]
 
 
 _TAKE = """

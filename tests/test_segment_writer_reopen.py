@@ -16,6 +16,7 @@ import kafkarec
 from kafkarec.appending import SegmentWriter
 from kafkarec.errors import CorruptRecordError
 from kafkarec.indexes import epochs, producer_snapshot
+from kafkarec.indexes.check import check_log
 
 _OPEN = {"attributes": builders.TRANSACTIONAL, "producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
 
@@ -187,8 +188,10 @@ def test_while_it_is_written_it_can_be_read(written: Path) -> None:
             assert len(log.read(start_offset=offset, isolation="read_committed")) == 0
 
 
-def test_all_batches_are_there(written: Path) -> None:
+def test_all_batches_are_there_and_the_small_files_agree_with_them(written: Path) -> None:
     assert b"".join(path.read_bytes() for path in sorted(written.glob("*.log"))) == b"".join(batches())
+    log = kafkarec.open(written)
+    assert isinstance(log, kafkarec.Log) and list(check_log(log)) == []
 
 
 REAL = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0", "__consumer_offsets-0", "__cluster_metadata-0")

@@ -1,7 +1,7 @@
 """One writer in a partition folder, and no broker beside it
 
-    <folder>/.lock     ours: flock, removed at the end; one that a killed writer left behind is taken over
-    <folder>/../.lock  a broker's, in its data folder: held in shared mode meanwhile, so that no broker starts there
+    <folder>/.kafkarec.lock   flock, removed at the end; one that a killed writer left behind is taken over
+    <folder>/../.lock         a broker's, in its data folder: held in shared mode meanwhile, so that none starts there
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import struct
 from contextlib import suppress
 
-NAME = ".lock"
+NAME, BROKERS = ".kafkarec.lock", ".lock"
 _BUSY = (errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK)
 # struct flock on 64-bit Linux: type, whence, start, length (0: to the end), pid. A lock of the open file and not of the
 # process, since closing any other descriptor of that file would give up a process's lock.
@@ -23,8 +23,8 @@ class FolderLock:
     """Taken when made. BlockingIOError where another writer, or a broker, has the folder."""
 
     def __init__(self, folder: str) -> None:
-        self._path = os.path.join(folder, NAME)
-        self._broker = _hold_off_brokers(os.path.join(os.path.dirname(os.path.abspath(folder)), NAME))
+        self._path, self._process = os.path.join(folder, NAME), os.getpid()
+        self._broker = _hold_off_brokers(os.path.join(os.path.dirname(os.path.abspath(folder)), BROKERS))
         try:
             self._descriptor = self._taken(folder)
         except BaseException:
@@ -47,12 +47,18 @@ class FolderLock:
                     raise BlockingIOError(errno.EWOULDBLOCK, text, folder) from None
                 raise
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is the process that took it, and no fork of it."""
+        return self._process == os.getpid()
+
     def release(self) -> None:
-        """Safe to call twice."""
+        """Safe to call twice. A forked child gives up its copy alone."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
-            with suppress(OSError):
-                os.unlink(self._path)
+            if self.is_ours:
+                with suppress(OSError):
+                    os.unlink(self._path)
             os.close(descriptor)
         self._let_go_of_brokers()
 

@@ -23,12 +23,12 @@ from kafkarec import faults, storage
 from kafkarec.durable import PART, sync_folder, write_file
 from kafkarec.errors import REASONS, CorruptRecordError, KafkaRecordError
 from kafkarec.indexes import epochs as epoch_file
-from kafkarec.indexes import offset_index, partition_metadata, producer_snapshot, time_index, txn_index
+from kafkarec.indexes import meta_properties, offset_index, partition_metadata, producer_snapshot, time_index, txn_index
 from kafkarec.indexes.rebuild import SegmentIndexes, SegmentRebuild
 from kafkarec.indexes.rebuild_log import first_states, old_epochs, stem
 from kafkarec.indexes.walk import Stretch, walk
 from kafkarec.producers import ProducerStates
-from kafkarec.storage import Log, Segment, names
+from kafkarec.storage import Log, LogDir, Segment, names
 
 from .active import SegmentFile, log_name
 from .settings import Settings
@@ -56,6 +56,15 @@ class Recovered:
     cut: int = 0
     mended: dict[str, bytes] = field(default_factory=dict)
     first_timestamp: int | None = None
+
+
+def demand_partition(folder: str) -> None:
+    """ValueError for a broker's data folder, in which nothing is ever written or locked."""
+    if not os.path.isdir(folder):
+        return
+    opened = storage.open(folder)
+    if isinstance(opened, LogDir) and (len(opened) or os.path.exists(os.path.join(folder, meta_properties.NAME))):
+        raise ValueError(f"{folder} is a folder of partitions: name one of them, or a new one")
 
 
 def recover(folder: str, settings: Settings, check_all: bool) -> Recovered:

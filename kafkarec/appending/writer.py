@@ -35,7 +35,7 @@ from kafkarec.storage import names
 from .active import ActiveSegment, SegmentFile
 from .checked import Batches, checked
 from .locking import FolderLock
-from .recovery import drop_parts, drop_snapshots, recover
+from .recovery import demand_partition, drop_parts, drop_snapshots, recover
 from .settings import INT_MAX, WEEK_MS, Settings
 
 _log = logging.getLogger("kafkarec")
@@ -101,6 +101,7 @@ class SegmentWriter:
         named = names.folder(os.path.basename(self._folder))
         self.topic = named.topic if named else None
         self.partition = named.partition if named else None
+        demand_partition(self._folder)
         make_folder(self._folder)
         self._lock = FolderLock(self._folder)
         try:
@@ -295,9 +296,12 @@ class SegmentWriter:
             failure = self._failure
             number = failure.errno if isinstance(failure, OSError) and failure.errno else errno.EIO
             safe = f"what is below offset {self._recovery_point} is on the disk"
-            raise OSError(number, f"the writer ended when writing failed ({failure}); {safe}", self._folder) from failure
+            text = f"the writer ended when writing failed ({failure}); {safe}"
+            raise OSError(number, text, self._folder) from failure
         if self._lock is None:
             raise ValueError(f"the writer of {self._folder} is closed")
+        if not self._lock.is_ours:
+            raise ValueError(f"the writer of {self._folder} belongs to the process that opened it")
 
     def _let_go(self) -> None:
         lock, self._lock = self._lock, None

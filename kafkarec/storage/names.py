@@ -111,6 +111,7 @@ FILES: dict[str, str] = {
     ".lock": "locked by the process that uses this data folder",
     ".kafka_cleanshutdown": "the broker stopped in order; where it is missing, it recovers the logs when it starts",
     "salvage.json": "what kafkarec salvage copied from where, and what was lost",
+    ".kafkarec.lock": "locked by the kafkarec.SegmentWriter at work in this folder, or left by a killed one",
     "bootstrap.checkpoint": "the records with which the cluster's metadata began; kafkarec reads it like a segment",
     "remote-log-index-cache": "indexes of tiered segments that the broker fetched; a cache",
 }
