@@ -49,6 +49,8 @@ def register(spark: Any) -> Registered:
     for name in functions.SQL_FUNCTIONS:
         if session not in _registered or not spark.catalog.functionExists(name):
             spark.udf.register(name, functions.sql_function(name))
+    if session not in _registered:
+        _register_source(spark)
     _registered.add(session)
     rows = [(f"SQL  {call}", meaning) for _, _, call, meaning in functions.SQL_FUNCTIONS.values()]
     rows += [
@@ -56,9 +58,16 @@ def register(spark: Any) -> Registered:
         ("spark_udfs.functions.kafka_decode, kafka_scan", "the same as Column functions"),
         ("spark_udfs.functions.kafka_explode(df, col)", "one row per record, the fastest way"),
         ("spark_udfs.functions.kafka_internal_rows(df, topic, type)", "an internal topic's records, a column a field"),
+        ('spark.read.format("kafkarec").load(path)', "partition folders, data folders, segments"),
         ("spark_udfs.doctor(spark)", "what each executor has"),
     ]
     return Registered(_version(), shipped, tuple(rows))
+
+
+def _register_source(spark: Any) -> None:
+    from .source import KafkarecDataSource
+
+    spark.dataSource.register(KafkarecDataSource)
 
 
 def _version() -> str:

@@ -21,6 +21,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT / "tools")]
 
 import wheelhouse_check  # noqa: E402
 import wheelhouse_pack  # noqa: E402
+from source_session import spark_environment, spark_session  # noqa: E402, F401
 
 import wheelhouse  # noqa: E402
 

@@ -1,0 +1,62 @@
+"""`spark.read.format("kafkarec")`: folders of Kafka segments as a Spark source and sink.
+
+    spark_udfs.register(spark)
+    spark.read.format("kafkarec").load("/kafka/data/orders-0")
+
+| file | what |
+|---|---|
+| options | every option: name, type, default, use |
+| paths | paths, globs, folders and URLs to partitions and their segments |
+| selection | partitions and offsets, by the options of Spark's Kafka source |
+| planning | splits: what each task reads |
+| reading | in a task: one split to Arrow record batches |
+| columns | a user's schema or list of columns, metadata, the batches view |
+| batch | the reader of `spark.read` |
+| stream | the reader of `spark.readStream` |
+| writing, staging, stream_writing | the writers |
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+from pyspark.sql.datasource import DataSource
+
+NAME = "kafkarec"
+
+
+class KafkarecDataSource(DataSource):
+    """What Spark asks for; each answer lives in a room of its own."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(dict(options))
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> Any:
+        from .batch import schema
+
+        return schema(self.options)
+
+    def reader(self, schema: Any) -> Any:
+        from .batch import reader
+
+        return reader(self.options, schema)
+
+    def streamReader(self, schema: Any) -> Any:
+        from .stream import reader
+
+        return reader(self.options, schema)
+
+    def writer(self, schema: Any, overwrite: bool) -> Any:
+        from .writing import writer
+
+        return writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:
+        from .stream_writing import writer
+
+        return writer(self.options, schema, overwrite)
