@@ -28,7 +28,7 @@ class ConvertibleMaker(Maker):
         attributes = self.random.choice([0, 0, 0, builders.LOG_APPEND])
         fields: dict[str, int] = {}
         if self.random.randrange(2):
-            attributes |= self.random.choice([0, builders.TRANSACTIONAL])
+            attributes |= producer["flag"]
             fields = {"producer_id": producer["id"], "producer_epoch": 0, "base_sequence": producer["sequence"]}
             producer["sequence"] = (producer["sequence"] + last + 1) % 2**31
         if self.random.randrange(6) == 0:
@@ -82,6 +82,7 @@ class ConvertibleMaker(Maker):
         parts = []
         offset = self.random.choice([0, 0, 100, 2**40])
         producer = {"id": self.random.choice([7, 8]), "sequence": self.random.choice([0, 0, 2**31 - 3])}
+        producer["flag"] = self.random.choice([0, builders.TRANSACTIONAL])
         for _ in range(self.random.randrange(1, 13)):
             kind = self.random.randrange(10)
             last = offset

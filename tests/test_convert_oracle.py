@@ -18,6 +18,7 @@ from test_jvm_reading import read
 
 import kafkarec
 from kafkarec.conversion import convert
+from kafkarec.indexes import producer_snapshot
 from kafkarec.writing import encode
 
 _NO_OFFSET = -(2**63)
@@ -113,6 +114,38 @@ def test_down_converted_vectors_are_what_our_converter_writes(name: str, down: j
     assert content(ours) == content(case.bytes)
     if codec == "none":
         assert bytes(ours) == case.bytes
+
+
+def recovered(folder: Path, data: bytes, kafka: Oracle) -> dict[str, bytes]:
+    """Suffix -> content of what LogSegment.recover makes of a log: snapshot, aborted transactions, leader epochs."""
+    folder.mkdir()
+    (folder / f"{kafkarec.scan(data)[0]['base_offset']:020}.log").write_bytes(data)
+    answer = kafka.ask("recover", folder, 4096)
+    assert answer.status == 0 and answer.out.endswith(" 0\n"), answer.err
+    wanted = (".snapshot", ".txnindex", "leader-epoch-checkpoint")
+    return {suffix: path.read_bytes() for suffix in wanted for path in folder.glob(f"*{suffix}")}
+
+
+def producers(snapshot: bytes) -> list[Any]:
+    """Without what only tells how the last batch was cut: its length in sequences, and its max timestamp."""
+    return [entry._replace(offset_delta=0, timestamp=0) for entry in producer_snapshot.read(snapshot)]
+
+
+def test_a_broker_recovers_the_same_producer_state(kafka: Oracle, tmp_path: Path) -> None:
+    """ProducerStateManager over the whole log: sequences, open and aborted transactions; the leader epochs."""
+    logs = [golden.partition_bytes("txn-0"), golden.partition_bytes("all-codecs-0")]
+    logs += [ConvertibleMaker(seed).good_log(codecs=(*CODECS, "zstd"), legacy=False) for seed in range(jvm_oracle.count(40))]
+    transactions = 0
+    for number, data in enumerate(logs):
+        before = recovered(tmp_path / f"{number}-0", data, kafka)
+        packed = recovered(tmp_path / f"packed{number}-0", convert(data, compression="gzip"), kafka)
+        assert packed == before
+        for size in (1, 300, 1 << 20):
+            cut = recovered(tmp_path / f"cut{size}.{number}-0", convert(data, batch_size=size), kafka)
+            assert producers(cut.pop(".snapshot")) == producers(before[".snapshot"])
+            assert cut == {name: content for name, content in before.items() if name != ".snapshot"}
+        transactions += bool(before.get(".txnindex"))
+    assert transactions > 5
 
 
 def test_kafka_reads_what_comes_out_as_it_read_what_came_in(kafka: Oracle, tmp_path: Path) -> None:
