@@ -134,7 +134,8 @@ def producers(snapshot: bytes) -> list[Any]:
 def test_a_broker_recovers_the_same_producer_state(kafka: Oracle, tmp_path: Path) -> None:
     """ProducerStateManager over the whole log: sequences, open and aborted transactions; the leader epochs."""
     logs = [golden.partition_bytes("txn-0"), golden.partition_bytes("all-codecs-0")]
-    logs += [ConvertibleMaker(seed).good_log(codecs=(*CODECS, "zstd"), legacy=False) for seed in range(jvm_oracle.count(40))]
+    makers = map(ConvertibleMaker, range(jvm_oracle.count(40)))
+    logs += [maker.good_log(codecs=(*CODECS, "zstd"), legacy=False) for maker in makers]
     transactions = 0
     for number, data in enumerate(logs):
         before = recovered(tmp_path / f"{number}-0", data, kafka)
