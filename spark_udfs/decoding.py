@@ -80,8 +80,8 @@ def _outer_rows(lists: pa.ListArray) -> tuple[pa.Array | None, pa.Array]:
         return None, parents
     starts = lists.offsets.to_pylist()
     gaps = [starts[value] for value in without]
-    rows = _inserted(_range(len(lists.values)), gaps, pa.nulls(len(gaps), pa.int64()))
-    return rows, _inserted(parents, gaps, pa.array(without, parents.type))
+    rows = inserted(_range(len(lists.values)), gaps, pa.nulls(len(gaps), pa.int64()))
+    return rows, inserted(parents, gaps, pa.array(without, parents.type))
 
 
 def decode_values(
@@ -189,7 +189,7 @@ def reassemble(piece: Any, columns: tuple[Column, ...]) -> pa.ListArray:
     for column in columns:
         wanted = schema.arrow_type(column.type)
         if column.source is not None:
-            child = _convert(records.field(by_name[column.source]), column, wanted)
+            child = convert(records.field(by_name[column.source]), column, wanted)
             child = child.take(layout.rows) if layout else child
         elif layout and column.name == schema.CORRUPT:
             child = layout.texts
@@ -215,12 +215,12 @@ class _Layout:
     def __init__(self, count: int, damage: Iterable[tuple[int, int, Any]]) -> None:
         places = [row for _, row, _ in damage]
         texts = pa.array([corrupt_text(what) for _, _, what in damage], pa.string())
-        self.rows = _inserted(_range(count), places, pa.nulls(len(places), pa.int64()))
-        self.texts = _inserted(pa.nulls(count, pa.string()), places, texts)
+        self.rows = inserted(_range(count), places, pa.nulls(len(places), pa.int64()))
+        self.texts = inserted(pa.nulls(count, pa.string()), places, texts)
         self.count = len(self.rows)
 
 
-def _inserted(array: pa.Array, places: list[int], more: pa.Array) -> pa.Array:
+def inserted(array: pa.Array, places: list[int], more: pa.Array) -> pa.Array:
     """`array` with `more[i]` put in front of its element `places[i]`; places ascend."""
     parts = []
     done = 0
@@ -268,7 +268,7 @@ def _bitmap(flags: pa.BooleanArray) -> pa.Buffer:
     return flags.buffers()[1]
 
 
-def _convert(child: pa.Array, column: Column, wanted: pa.DataType) -> pa.Array:
+def convert(child: pa.Array, column: Column, wanted: pa.DataType) -> pa.Array:
     """Spark's type around kafkarec's buffers; the table says where more than a name differs."""
     convert = CONVERSIONS.get(column.name)
     if convert is not None:
