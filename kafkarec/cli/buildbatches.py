@@ -32,6 +32,7 @@ CODECS = {codec.name.lower(): int(codec) for codec in Compression}
 _SEQUENCES = 1 << 31  # behind 2^31-1 comes 0 (DefaultRecordBatch.incrementSequence)
 _DELTAS = 1 << 31
 _WHOLE, _HALF = 1 << 64, 1 << 63  # timestamp deltas wrap around
+_AT_MOST = 1.06  # of the margin, without the roundings of 32 bits
 _MARGIN = single(1.05)  # MemoryRecordsBuilder.COMPRESSION_RATE_ESTIMATION_FACTOR
 
 
@@ -288,26 +289,36 @@ class Batches:
         offsets: Sequence[int] = rows.column("offset") or ()
         times = [-1 if time is None else time for time in rows.column("timestamp") or [None] * len(rows)]
         first, used = start, 0
+        base, base_time = offsets[start], times[start]
+        ratio = self._ratio(header)
         for row, weight in enumerate(rows.slice(start, stop).weights(header.magic), start):
-            distance = offsets[row] - offsets[first]
+            distance = offsets[row] - base
             size = weight
             if header.magic == 2:
-                later = (times[row] - times[first] + _HALF) % _WHOLE - _HALF
-                size += varint_size(distance) + varint_size(later)
-                size += varint_size(size)
-            full = limit < self._packed(used, header) + size or not -_DELTAS <= distance < _DELTAS
-            if row > first and full:
+                later = times[row] - base_time
+                size += 1 if -64 <= distance < 64 else varint_size(distance)
+                size += 1 if -64 <= later < 64 else varint_size((later + _HALF) % _WHOLE - _HALF)
+                size += 1 if size < 64 else varint_size(size)
+            if row > first and (
+                (limit < used * ratio * _AT_MOST + size and limit < self._packed(used, header) + size)
+                or not -_DELTAS <= distance < _DELTAS
+            ):
                 yield first, row, used
                 first, used = row, 0
+                base, base_time = offsets[row], times[row]
+                ratio = self._ratio(header)
                 size = weight if header.magic < 2 else weight + 2 + varint_size(weight + 2)
             used += size
         yield first, stop, used
+
+    def _ratio(self, header: BatchHeader) -> float:
+        return self._ratios.estimation(_TOPIC, Compression(header.codec)) if header.codec else 1.0
 
     def _packed(self, used: int, header: BatchHeader) -> int:
         """What so many bytes of records will come down to, as far as earlier batches tell."""
         if not header.codec:
             return used
-        return int(single(single(used * self._ratios.estimation(_TOPIC, Compression(header.codec))) * _MARGIN))
+        return int(single(single(used * self._ratio(header)) * _MARGIN))
 
     def _written(
         self, sheet: Any, header: BatchHeader, key: Key, start: int, stop: int, offsets: Sequence[int]

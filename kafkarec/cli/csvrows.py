@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, BinaryIO
 
 from kafkarec.schema import RECORD_FIELDS
@@ -20,6 +21,7 @@ _STEP = 1 << 20
 _CELL = re.compile(r'("[^"]*(?:""[^"]*)*"|[^",\r\n]*)(,|\r?\n|\r|\Z)')
 _BOOLEANS = {"true": True, "false": False, "t": True, "f": False, "": None}
 _NUMBER = re.compile(r"-?\d{1,20}")
+_AS_THEY_ARE = ("topic", "compression", "key_base64", "key_hex", "value_base64", "value_hex", "control")
 _NUMBERS = ("l", "i", "s", "c", "tsm:UTC")
 
 Record = tuple[int, list[str]]  # the line it begins on, its cells as they stand there
@@ -46,7 +48,7 @@ def read(
 
 
 def _titles(cells: Sequence[str], columns: Sequence[str] | None) -> list[str]:
-    names = [(unquoted(cell) or "").strip() for cell in cells]
+    names = [cell.strip(' "') for cell in cells]
     names = [ALIASES.get(name, name) for name in names]
     unknown = unknown_names(names)
     if unknown and columns is None:
@@ -55,13 +57,6 @@ def _titles(cells: Sequence[str], columns: Sequence[str] | None) -> list[str]:
     if twice:
         raise WrongUse(f"line 1: column named twice: {', '.join(twice)}")
     return names
-
-
-def unquoted(cell: str) -> str | None:
-    """The text of a cell; None for one that is not there."""
-    if cell.startswith('"'):
-        return cell[1:-1].replace('""', '"')
-    return cell or None
 
 
 def _rows(
@@ -74,9 +69,18 @@ def _rows(
     for number, name in enumerate(titles):
         plain = name.removesuffix("_base64").removesuffix("_hex")
         if columns is None or name in columns or plain in columns:
-            texts = [unquoted(cells[number]) for _, cells in records]
-            shown[name] = [None if text is None else _value(row, name, text, forms) for row, text in enumerate(texts)]
+            shown[name] = _values(name, [cells[number] for _, cells in records], forms)
     return ListRows(typed(shown, forms), [number for number, _ in records])
+
+
+def _values(name: str, cells: Sequence[str], forms: Mapping[str, str]) -> list[Any]:
+    texts = [
+        (cell[1:-1].replace('""', '"') if cell[0] == '"' else cell) if cell else None
+        for cell in cells
+    ]  # fmt: skip
+    if forms.get(name) == "utf8" or name in _AS_THEY_ARE:
+        return texts
+    return [None if text is None else _value(row, name, text, forms) for row, text in enumerate(texts)]
 
 
 def _value(row: int, name: str, text: str, forms: Mapping[str, str]) -> Any:
@@ -166,22 +170,30 @@ def _records(data: bytes, number: int) -> Iterator[list[Record]]:
         line = number + data.count(b"\n", 0, error.start)
         at = error.start - data.rfind(b"\n", 0, error.start)
         raise WrongUse(f"line {line}: UTF-8 is expected, byte {at} of the line is none") from None
+    flat = _CELL.findall(text)
+    if "".join(chain.from_iterable(flat)) != text:
+        at = _end_of_csv(text)
+        line = number + text.count("\n", 0, at)
+        raise WrongUse(f"line {line}: a quote stands within a cell that does not begin with one: no CSV")
     rows: list[Record] = []
     cells: list[str] = []
-    at = start = 0
-    while at < len(text):
-        match = _CELL.match(text, at)
-        if match is None:
-            line = number + text.count("\n", start, at)
-            raise WrongUse(f"line {line}: a quote stands within a cell that does not begin with one: no CSV")
-        cell, between = match.groups()
+    begins = number
+    if not flat[-1][0] and not text.endswith(","):
+        flat.pop()  # what the pattern finds behind the last line
+    for cell, between in flat:
         cells.append(cell)
-        at = match.end()
+        if "\n" in cell:
+            number += cell.count("\n")
         if between != ",":
-            rows.append((number, cells))
-            number += text.count("\n", start, at)
-            start, cells = at, []
-    if cells:  # the text ends behind a comma
-        rows.append((number, [*cells, ""]))
-    if rows:
-        yield rows
+            rows.append((begins, cells))
+            number += 1
+            begins, cells = number, []
+    yield rows
+
+
+def _end_of_csv(text: str) -> int:
+    """The character at which cells cannot go on."""
+    at = 0
+    while match := _CELL.match(text, at):
+        at = match.end()
+    return at

@@ -144,14 +144,17 @@ def _hint(line: bytes) -> str:
 
 def _parser(raw: Sequence[str]) -> Callable[[str], Any]:
     """raw: names whose values are wanted as the JSON text that stands there."""
-    if not raw:
-        return json.loads
     decoder = json.JSONDecoder()
     scan: _Scan = scanner.make_scanner(decoder)  # type: ignore[arg-type]
 
     def parse(text: str) -> Any:
-        whole = decoder.decode(text)
-        return _with_texts(text, scan, raw) if isinstance(whole, dict) else whole
+        try:
+            whole, end = scan(text, 0)
+        except StopIteration:
+            whole, end = None, -1
+        if end != len(text):
+            whole = decoder.decode(text)  # spaces around it, or no JSON
+        return _with_texts(text, scan, raw) if raw and isinstance(whole, dict) else whole
 
     return parse
 

@@ -170,6 +170,8 @@ def _blobs(name: str, columns: Mapping[str, Cells], form: str) -> list[bytes | N
 def _converted(name: str, cells: Cells, form: str) -> list[bytes | None]:
     convert, words = _FORMS[form]
     try:
+        if form == "utf8" and bytes not in set(map(type, cells)):
+            return [None if cell is None else cell.encode() for cell in cells]
         return [None if cell is None else convert(cell) for cell in cells]
     except (TypeError, ValueError, AttributeError, OverflowError):
         for row, cell in enumerate(cells):

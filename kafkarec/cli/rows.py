@@ -102,7 +102,10 @@ class ListRows:
             return [
                 _MESSAGE[magic] + len(key or b"") + len(value or b"") for key, value in zip(keys, values, strict=True)
             ]
-        sizes = [1 + prefixed(key) + prefixed(value) for key, value in zip(keys, values, strict=True)]
+        sizes = [
+            1 + (prefixed(key) if key else 1) + (prefixed(value) if value else 1)
+            for key, value in zip(keys, values, strict=True)
+        ]
         return _with_headers(sizes, self._columns.get("headers"))
 
     def records(self) -> list[tuple[Any, ...]]:
