@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from ._core import release_memory
 from ._version import __version__
 from .control import ControlRecordType
 from .enums import Compression, Isolation, TimestampType
@@ -19,6 +18,7 @@ from .faults import Damage
 from .later import __getattr__ as __getattr__
 from .lists import RecordLists, decode_each, scan_each
 from .log import build_info, logger
+from .memory import release_memory
 from .reader import batches, decode, scan, stream
 from .records import BatchTable, Record, RecordBatch, RecordColumns
 from .storage import Log, LogDir, Segment, open

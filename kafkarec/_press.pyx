@@ -385,10 +385,15 @@ cdef class Job:
 
     cdef int compress_body(self) except -1:
         """Has the open batch's records compressed by the codec room, and seals it."""
+        from kafkarec.codecs import MissingCodec
+        from kafkarec.errors import MissingCodecError
         cdef Py_buffer view
         cdef int status
         body = PyMemoryView_FromMemory(<char*>self.e.body.data, self.e.used, PyBUF_READ)
-        packed = self.compress(self.e.facts.codec, body, self.level, self.e.facts.magic)
+        try:
+            packed = self.compress(self.e.facts.codec, body, self.level, self.e.facts.magic)
+        except MissingCodec as missing:
+            raise MissingCodecError(str(missing), reason="missing_codec") from None
         PyObject_GetBuffer(packed, &view, PyBUF_SIMPLE)
         with nogil:
             status = batch_sealed(&self.e, <const uint8_t*>view.buf, view.len)
