@@ -304,6 +304,16 @@ def test_a_cut_tail_is_counted_and_left_out() -> None:
     assert (bytes(left), left.remaining) == (whole, 30)
 
 
+def test_a_length_beyond_the_end_is_the_end_as_for_decode_whatever_lies_behind() -> None:
+    """An open transaction behind it must not decide what happens in front of it, and no byte goes uncounted."""
+    whole = batch((b"a", b"1"), (b"a", b"2"))
+    lying = builders.good_batch(1, base_offset=2, length=5000)
+    data = whole + lying + batch((b"b", b"maybe"), base=3, **of(7))
+    left = compact(data, now=NOW)
+    assert pairs(left) == [(1, b"a", b"2")]
+    assert (left.stats.bytes_read, left.remaining) == (len(whole), len(data) - len(whole))
+
+
 @pytest.mark.parametrize(
     "settings",
     [

@@ -166,6 +166,13 @@ def test_damage_is_told_with_its_file(tmp_path: Path) -> None:
     assert caught.value.file == str(folder / f"{1:020}.log")
 
 
+def test_a_length_beyond_the_end_of_a_file_is_damage_where_more_lies_behind(tmp_path: Path) -> None:
+    folder = partition(tmp_path / "t-0", one(b"a", b"1", 0))
+    (folder / f"{0:020}.log").write_bytes(one(b"a", b"1", 0) + one(b"a", b"2", 1, length=5000) + one(b"b", b"3", 2))
+    with pytest.raises(kafkarec.CorruptRecordError):
+        compact(kafkarec.open(folder), now=NOW)
+
+
 def test_a_cut_segment_in_the_midst_of_a_log_is_damage(tmp_path: Path) -> None:
     folder = partition(tmp_path / "t-0", one(b"a", b"1", 0) + one(b"b", b"1", 1), one(b"c", b"2", 2))
     path = folder / f"{0:020}.log"

@@ -21,7 +21,8 @@ from ..storage import Log, LogDir, Segment
 class Input(Protocol):
     """One segment. `remaining`: bytes behind its last batch, known when all its parts were read.
 
-    parts   bytes [start, stop), decoded; everything in front of damage comes before its exception
+    parts         bytes [start, stop), decoded; everything in front of damage comes before its exception
+    scan_pieces   headers from `start` on. Damage is raised whatever `errors` says: nothing is passed over in silence
     """
 
     remaining: int
@@ -57,7 +58,7 @@ class Buffer:
             yield part
 
     def scan_pieces(self, *, errors: str = "raise", start: int = 0) -> Iterator[BatchTable]:
-        return scan_pieces(request(errors=errors), self._source, start)
+        return scan_pieces(request(), self._source, start)
 
     def raw(self, position: int, length: int) -> Any:
         return self._view[position : position + length]
@@ -90,7 +91,7 @@ class File:
 
     def scan_pieces(self, *, errors: str = "raise", start: int = 0) -> Iterator[BatchTable]:
         with self.segment.opened() as source:
-            yield from scan_pieces(self.segment.named(request(errors=errors)), source, start)
+            yield from scan_pieces(self.segment.named(request()), source, start)
 
     def modified_ms(self) -> int | None:
         """None where there is no local file."""

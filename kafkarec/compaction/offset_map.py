@@ -36,7 +36,7 @@ class OffsetMap:
         for part in source.parts(asked, 0, stop):
             for chunk in part.chunks:
                 self._put(chunk)
-            if self._most is not None and len(self._last) >= self._most:
+            if self._most is not None and len(self._last) >= self._most and len(part.tables[-1]):
                 return int(BatchTable.of(part.tables).column("next_offset")[-1])
         return None
 

@@ -116,7 +116,7 @@ class Cleaning:
         following = known.start_offsets[number + 1] if number + 1 < len(self._sources) else known.next_offset
         if following <= limit:
             return None
-        for table in self._sources[number].scan_pieces(errors="skip"):
+        for table in self._sources[number].scan_pieces():
             for position, last in zip(table.column("position"), table.column("last_offset"), strict=True):
                 if last >= limit:
                     return int(position)

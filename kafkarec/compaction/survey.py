@@ -53,7 +53,7 @@ class Survey:
 
 
 def survey(sources: list[Input], now: int, producer_expiration_ms: int, min_compaction_lag_ms: int) -> Survey:
-    """Reads all headers and all markers of a log; damage is passed over, the cleaning itself will meet it."""
+    """Reads all headers and all markers of a log. KafkaRecordError where it cannot be framed; no CRC is checked."""
     states = ProducerStates(_snapshot(sources[0]) if sources else ())
     found = Survey([], 0, 0, None, [], {})
     youngest = now - min_compaction_lag_ms if min_compaction_lag_ms > 0 else None
