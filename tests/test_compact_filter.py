@@ -283,3 +283,19 @@ def test_decisions_see_every_batch_once_and_in_order() -> None:
 def test_nothing_to_filter(data: bytes) -> None:
     filtered = filter_to(data, Keeping(everything), now=NOW, delete_retention_ms=DAY)
     assert (bytes(filtered), filtered.remaining, filtered.stats.max_offset) == (b"", len(data), -1)
+
+
+class Private(Keeping):
+    """Throws away what a person asked to be forgotten: by key, and by value."""
+
+    def records(self, verdicts: list[tuple[Batch, Verdict]], rows: Rows) -> bytes:
+        return bytes(key != b"anna" and value != b"secret" for key, value in zip(rows.keys, rows.values, strict=True))
+
+
+def test_decisions_may_look_at_keys_and_values() -> None:
+    told = [(b"anna", b"1"), (b"bert", b"secret"), (None, None), (b"bert", b"2")]
+    source = builders.batch(
+        [builders.record(offset_delta=i, key=key, value=value) for i, (key, value) in enumerate(told)], codec="gzip"
+    )
+    filtered = filter_to(source, Private(everything), now=NOW, delete_retention_ms=DAY)
+    assert [(record.offset, record.key) for record in kafkarec.decode(filtered)] == [(2, None), (3, b"bert")]
