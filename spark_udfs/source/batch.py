@@ -1,16 +1,68 @@
-"""The reader of `spark.read.format("kafkarec")`."""
+"""The reader of `spark.read.format("kafkarec")`.
+
+    load()        schema: options checked, paths looked for
+    first action  reader, partitions: folders listed, offsets and transactions looked up, segments cut
+    tasks         read: one Task each
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-def schema(given: Mapping[str, str]) -> Any:
+from .. import bootstrap
+from ..schema import Column, sql_columns
+from . import columns, options, paths, planning, selection
+from .paths import Key, PartitionPaths
+from .planning import Split
+from .selection import Range
+
+
+def schema(given: Mapping[str, str]) -> str:
     """The DDL of what the options ask for."""
-    raise NotImplementedError
+    chosen = options.parse(given, "read")
+    bootstrap.load()
+    paths.expanded(chosen)
+    return sql_columns(columns.chosen(chosen))
 
 
-def reader(given: Mapping[str, str], wanted: Any) -> Any:
-    """A DataSourceReader; with pushDownFilters one that has pushFilters."""
-    raise NotImplementedError
+def reader(given: Mapping[str, str], wanted: Any) -> DataSourceReader:
+    """A Reader; with pushDownFilters one that has pushFilters, as Spark fails where a reader merely has that method."""
+    chosen = options.parse(given, "read")
+    found = columns.of_schema(wanted, chosen)
+    if chosen["pushDownFilters"]:
+        from .filters import PruningReader
+
+        return PruningReader(chosen, found)
+    return Reader(chosen, found)
+
+
+class Reader(DataSourceReader):
+    """Lives on the driver for `partitions`, and travels to each task for `read`."""
+
+    def __init__(self, chosen: options.Options, wanted: tuple[Column, ...]) -> None:
+        self.options = chosen
+        self.columns = wanted
+
+    def chosen(self, there: dict[Key, PartitionPaths]) -> dict[Key, PartitionPaths]:
+        return selection.chosen(self.options, there)
+
+    def ranges(self, kafkarec: Any, there: dict[Key, PartitionPaths]) -> dict[Key, Range]:
+        return selection.ranges(kafkarec, self.options, there)
+
+    def splits(self) -> list[Split]:
+        kafkarec = bootstrap.load()
+        there = self.chosen(paths.partitions(kafkarec, self.options))
+        return planning.plan(kafkarec, self.options, there, self.ranges(kafkarec, there))
+
+    def partitions(self) -> list[InputPartition]:
+        return [planning.Task(each) for each in planning.tasks(self.options, self.splits())]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Spark makes InputPartition(None) of no partitions at all."""
+        from . import reading
+
+        reading.log_to_stderr()
+        return reading.read_splits(partition.value or (), self.options, self.columns)

@@ -194,7 +194,7 @@ TABLE = (
     # where
     Option("path", text, None, "read stream write", "a file, folder, glob or URL"),
     Option("paths", path_list, (), "read stream", "what load([a, b]) makes"),
-    Option("storageOptions", json_object, {}, "read stream write", "JSON for the library behind a URL: key, secret, ..."),
+    Option("storageOptions", json_object, {}, "read stream write", "JSON for the library behind a URL"),
     # which partitions and offsets
     Option("subscribe", names, None, "read stream", "topics, with commas between them; default: all"),
     Option("subscribePattern", pattern, None, "read stream", "a regular expression for the whole topic name"),
@@ -225,7 +225,7 @@ TABLE = (
     # tasks
     Option("maxPartitionBytes", size, 128 << 20, "read stream", "bytes of one task, about"),
     Option("minPartitions", count, 1, "read stream", "at least so many tasks, where there is enough to read"),
-    Option("splitScan", flag, False, "read stream", "read a remote segment's headers where it has no index to split by"),
+    Option("splitScan", flag, False, "read stream", "split a remote segment without an index too: its headers are read"),
     Option("maxRecordsPerBatch", count, 1 << 20, "read stream", "rows of one Arrow batch"),
     Option("maxDecompressedBytes", size, 128 << 20, "read stream", "of one compressed payload; beyond it: damage"),
     Option("pushDownFilters", flag, False, "read", "prune by filters; needs spark.sql.python.filterPushdown.enabled"),

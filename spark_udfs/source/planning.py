@@ -1,12 +1,28 @@
-"""What each task reads: pieces of segments, cut at batch borders."""
+"""What each task reads: pieces of segments, cut at batch borders.
+
+    segment of 1 GiB, .index     cut at entries of the index, each checked against the log around it
+    no .index, on a disk         cut by a walk over the headers (Segment.splits)
+    no .index, behind a URL      one piece, unless splitScan=true
+
+A cut needs good batches on both sides of it, with rising offsets: then nobody goes on behind damage from one piece into
+the next, and the pieces' records and damage are those of the file.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
+from pyspark.sql.datasource import InputPartition
+
 from .options import Options
-from .paths import Key, PartitionPaths
+from .paths import Key, PartitionPaths, SegmentPath, log_of
 from .selection import Range
+
+# What opening a file is worth in bytes, when small ones are put together; as spark.sql.files.openCostInBytes.
+_OPEN_COST = 4 << 20
+_NO_END = (1 << 63) - 1
 
 
 class Hidden(NamedTuple):
@@ -37,13 +53,148 @@ class Split(NamedTuple):
     hidden: Hidden | None = None
 
 
+class Task(InputPartition):
+    """`value`: the splits that one task reads."""
+
+    def __init__(self, splits: tuple[Split, ...]) -> None:
+        super().__init__(splits)
+
+
+class _Cut(NamedTuple):
+    """position; offset: no record behind it has a lower one, None: not known."""
+
+    position: int
+    offset: int | None
+
+
 def plan(
     kafkarec: Any, options: Options, partitions: dict[Key, PartitionPaths], ranges: dict[Key, Range]
 ) -> list[Split]:
     """The splits of all ranges, in order of partition and offset."""
-    raise NotImplementedError
+    total = sum(each.size or 0 for partition in partitions.values() for each in partition.segments)
+    most = max(1, min(options["maxPartitionBytes"], -(-total // options["minPartitions"])))
+    splits: list[Split] = []
+    for key, partition in partitions.items():
+        hidden = hidden_of(kafkarec, partition, options) if committed(options) else None
+        for segment in _within(partition.segments, *ranges[key]):
+            for begin, end in _pieces(kafkarec, options, segment, most, ranges[key]):
+                followed = segment.followed or end != segment.size
+                splits.append(
+                    Split(segment.path, partition.topic, partition.partition, begin, end, followed,
+                          *ranges[key], hidden=_of_piece(hidden, segment))
+                )  # fmt: skip
+    return splits
 
 
 def tasks(options: Options, splits: list[Split]) -> list[tuple[Split, ...]]:
-    """Small neighbours go into one task, up to maxPartitionBytes."""
-    raise NotImplementedError
+    """Small neighbours go into one task, up to maxPartitionBytes; at least minPartitions where there are as many."""
+    sizes = [_OPEN_COST + ((split.end or split.begin) - split.begin) for split in splits]
+    most = min(options["maxPartitionBytes"], -(-sum(sizes) // options["minPartitions"]))
+    found: list[list[Split]] = []
+    filled = most
+    for split, size in zip(splits, sizes, strict=True):
+        if filled + size > most:
+            found.append([])
+            filled = 0
+        found[-1].append(split)
+        filled += size
+    return [tuple(each) for each in found]
+
+
+def committed(options: Options) -> bool:
+    return "read_committed" in (options["isolationLevel"], options["kafka.isolation.level"])
+
+
+def hidden_of(kafkarec: Any, partition: PartitionPaths, options: Options) -> Hidden:
+    """One pass over the headers and markers of the whole partition: what is aborted does not depend on the range."""
+    from kafkarec import transactions
+
+    log = log_of(kafkarec, partition, options)
+    found = transactions.hidden(log.segments, skip=options["mode"] != "FAILFAST")
+    stable = found.last_stable_offset
+    return Hidden(found.aborted, _NO_END if stable is None else stable)
+
+
+def _of_piece(hidden: Hidden | None, segment: SegmentPath) -> Hidden | None:
+    """Only what may concern this segment travels to its tasks."""
+    if hidden is None or segment.base_offset is None:
+        return hidden
+    base = segment.base_offset
+    return hidden._replace(aborted=tuple(span for span in hidden.aborted if span[2] >= base))
+
+
+def _within(segments: tuple[SegmentPath, ...], start: int | None, end: int | None) -> Iterator[SegmentPath]:
+    """The segments that may hold the wanted offsets, by the base offsets of their names."""
+    for number, segment in enumerate(segments):
+        later = segments[number + 1].base_offset if number + 1 < len(segments) else None
+        if segment.size == 0:
+            continue
+        if start is not None and later is not None and (segment.base_offset or 0) < later <= start:
+            continue
+        if end is not None and segment.base_offset is not None and segment.base_offset >= end:
+            continue
+        yield segment
+
+
+def _pieces(
+    kafkarec: Any, options: Options, segment: SegmentPath, most: int, wanted: Range
+) -> Iterator[tuple[int, int | None]]:
+    """Bytes from, to of each piece in which something may be wanted."""
+    if segment.size is None or segment.size <= most:
+        yield 0, segment.size
+        return
+    start, end = wanted
+    opened = kafkarec.open(segment.path, storage_options=options["storageOptions"])
+    with opened:
+        cuts = [_Cut(0, None), *_cuts(kafkarec, options, opened, segment, most), _Cut(segment.size, None)]
+    for (begin, first), (stop, following) in pairwise(cuts):
+        if end is not None and first is not None and first >= end:
+            continue
+        if start is not None and following is not None and following <= start:
+            continue
+        yield begin, stop
+
+
+def _cuts(kafkarec: Any, options: Options, opened: Any, segment: SegmentPath, most: int) -> list[_Cut]:
+    found = _indexed_cuts(kafkarec, opened, segment, most)
+    if found is not None:
+        return found
+    if opened.tally is not None and not options["splitScan"]:
+        return []
+    # The file may have grown since it was listed.
+    borders = [begin for begin, _ in opened.splits(most) if 0 < begin < (segment.size or 0)]
+    return [_Cut(position, None) for position in borders]
+
+
+def _indexed_cuts(kafkarec: Any, opened: Any, segment: SegmentPath, most: int) -> list[_Cut] | None:
+    """Cuts at entries of the .index; None where there is none, or where it does not fit the log."""
+    from kafkarec.indexes import offset_index
+
+    data = opened.sidecar(offset_index.SUFFIX)
+    if not data or segment.base_offset is None or segment.size is None:
+        return None
+    try:
+        entries = [entry for entry in offset_index.read(data, segment.base_offset) if entry.position < segment.size]
+    except kafkarec.KafkaRecordError:
+        return None
+    cuts = [_Cut(0, None)]
+    for before, entry, behind in zip(entries, entries[1:], entries[2:], strict=False):
+        if entry.position - cuts[-1].position < most:
+            continue
+        front = _batches(kafkarec, opened, before.position, entry.position)
+        back = _batches(kafkarec, opened, entry.position, behind.position)
+        if not front or not back or back[0]["last_offset"] != entry.offset or front[-1]["next_offset"] > entry.offset:
+            return None
+        cuts.append(_Cut(entry.position, front[-1]["next_offset"]))
+    return cuts[1:]
+
+
+def _batches(kafkarec: Any, opened: Any, begin: int, end: int) -> Any:
+    """The batches between two positions if they are whole and nothing else lies there; None otherwise."""
+    if not begin < end:
+        return None
+    try:
+        found = opened.between(begin, end).read(columns=[], control=True)
+    except kafkarec.KafkaRecordError:
+        return None
+    return None if found.remaining else found.batches

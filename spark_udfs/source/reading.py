@@ -1,26 +1,266 @@
-"""In a task: splits to Arrow record batches of exactly Spark's schema, damage included."""
+"""In a task: splits to Arrow record batches of exactly Spark's schema, damage included.
+
+    piece of kafkarec     record batch
+    offset ... headers    its buffers, under Spark's names; only timestampType and headers are touched
+    -                     topic, partition, file: one value repeated, made once per task
+    damage                PERMISSIVE: a row of nulls but for place and reason, where the column for it is asked for
+
+One file is open at a time, one piece (8 MiB of payload and the batch being decompressed) in memory, one thread.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import logging
+import sys
+import time
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
+from .. import bootstrap, decoding, schema
 from ..schema import Column
 from .options import Options
-from .planning import Split
+from .planning import Split, committed
+
+logger = logging.getLogger("spark_udfs")
+
+PIECE_BYTES = 8 << 20
+LARGEST_BATCH = 64 << 20
+# Asked for where only constants are wanted: something must tell how many rows there are.
+_CHEAPEST = {"records": "offset", "batches": "position"}
+_POSITION = {"records": "batch_position", "batches": "position"}
 
 
-def read_splits(
-    splits: tuple[Split, ...], options: Options, columns: tuple[Column, ...]
-) -> Iterator[pa.RecordBatch]:
+def read_splits(splits: Iterable[Split], options: Options, columns: tuple[Column, ...]) -> Iterator[pa.RecordBatch]:
     """What a task does: loads kafkarec, reads each split, logs one line at its end."""
-    raise NotImplementedError
+    kafkarec = bootstrap.load()
+    tally = Tally()
+    try:
+        for split in splits:
+            yield from read_split(kafkarec, split, options, columns, tally)
+    finally:
+        tally.log()
 
 
 def read_split(
-    kafkarec: Any, split: Split, options: Options, columns: tuple[Column, ...]
+    kafkarec: Any, split: Split, options: Options, columns: tuple[Column, ...], tally: Tally | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """One split: batches of at most 64 MiB or maxRecordsPerBatch rows, rows in the file's order."""
-    raise NotImplementedError
+    """One split: batches of at most 64 MiB or maxRecordsPerBatch rows, rows in the file's order.
+
+    FAILFAST: KafkaRecordError behind everything in front of the damage. A file that is gone or has become shorter since
+    it was listed: OSError, unless failOnDataLoss is false.
+    """
+    tally = Tally() if tally is None else tally
+    tally.begin(split)
+    rows = _Rows(split, options, columns)
+    try:
+        part = _opened(kafkarec, split, options)
+        with closing(_pieces(kafkarec, part, split, options, rows)) as pieces:
+            for piece in pieces:
+                tally.count(piece, options)
+                yield from _cut(rows.batch(piece), options["maxRecordsPerBatch"])
+    except kafkarec.KafkaRecordError as error:
+        if options["mode"] == "FAILFAST":
+            error.add_note("mode PERMISSIVE keeps everything else; with columnNameOfCorruptRecord it tells the reason")
+            raise
+        lost = _lost(kafkarec, split, error)  # what is no segment at all, such as an encrypted object
+        tally.lose(lost)
+        yield rows.damage_only([lost])
+    except FileNotFoundError as error:
+        if options["failOnDataLoss"]:
+            error.add_note("the file was there when the query was planned; failOnDataLoss=false goes on without it")
+            raise
+        logger.warning("%s was removed while the query ran; failOnDataLoss is false", split.path)
+
+
+class Shrunk(OSError):
+    """A file is shorter than when the query was planned."""
+
+
+def _opened(kafkarec: Any, split: Split, options: Options) -> Any:
+    storage = options["storageOptions"]
+    segment = kafkarec.open(split.path, topic=split.topic, partition=split.partition, storage_options=storage)
+    if split.end is None and not split.begin:
+        return segment
+    end = segment.size if split.end is None else split.end
+    if end > segment.size:
+        if options["failOnDataLoss"]:
+            raise Shrunk(
+                f"{split.path} has {segment.size} bytes, and had {end} when the query was planned; "
+                f"failOnDataLoss=false reads what is left"
+            )
+        end = segment.size
+    part = segment.between(min(split.begin, end), end)
+    part.followed = split.followed
+    return part
+
+
+def _pieces(kafkarec: Any, part: Any, split: Split, options: Options, rows: _Rows) -> Generator[Any]:
+    errors = "raise" if options["mode"] == "FAILFAST" else "skip"
+    wanted: dict[str, Any] = {"start_offset": split.start_offset, "end_offset": split.end_offset}
+    if options["view"] == "batches":
+        yield from part.scan_pieces(errors=errors, **wanted)
+        return
+    if committed(options) and split.hidden is not None:
+        wanted |= {"isolation": "read_committed", "last_stable_offset": split.hidden.last_stable_offset}
+        wanted["aborted"] = _aborted_from(part, split)
+    yield from part.stream(
+        **wanted,
+        start_timestamp=split.start_timestamp,
+        end_timestamp=split.end_timestamp,
+        batch_bytes=PIECE_BYTES,
+        columns=rows.sources,
+        control=options["includeControl"],
+        check_crcs=options["checkCrcs"],
+        errors=errors,
+        max_decompressed_bytes=options["maxDecompressedBytes"],
+        timestamp_unit="us",
+    )
+
+
+def _aborted_from(part: Any, split: Split) -> list[tuple[int, int]]:
+    """The spans that end at or behind the first batch of this part: one whose marker lies before it is over, and must
+    not take a later transaction's marker of the same producer for its own."""
+    assert split.hidden is not None
+    for table in part.scan_pieces(errors="skip"):
+        if len(table):
+            row = table[0]
+            first = row["last_offset"] if row["base_offset"] is None else row["base_offset"]
+            return [(producer, begin) for producer, begin, marker in split.hidden.aborted if marker >= first]
+    return []
+
+
+def _lost(kafkarec: Any, split: Split, error: Any) -> Any:
+    size = (split.end or split.begin) - split.begin
+    return kafkarec.Damage(
+        split.path, split.begin, size, None, None, split.begin + size, error.reason, str(error)
+    )  # fmt: skip
+
+
+class _Rows:
+    """Pieces of one split to record batches of one schema. `sources`: the columns to ask kafkarec for."""
+
+    def __init__(self, split: Split, options: Options, columns: tuple[Column, ...]) -> None:
+        self.columns = columns
+        self.schema = pa.schema(list(schema.arrow_struct(columns)))
+        self.corrupt = options["columnNameOfCorruptRecord"]
+        self.place = _POSITION[options["view"]]
+        self.tells = options["mode"] == "PERMISSIVE" and self.corrupt in self.schema.names
+        self.constants = {
+            "topic": split.topic, "partition": split.partition, "file": split.path, "_file_path": split.path,
+        }  # fmt: skip
+        self.repeated: dict[str, pa.Array] = {}
+        sources = schema.sources(columns)
+        if (self.tells or "_batch_crc" in self.schema.names) and self.place not in sources:
+            sources.append(self.place)
+        self.sources = sources or [_CHEAPEST[options["view"]]]
+
+    def batch(self, piece: Any) -> pa.RecordBatch:
+        """One piece, its damage in between where it lies."""
+        table = pa.table(piece).combine_chunks()
+        count = len(table)
+        arrays = [self._array(column, table, piece, count) for column in self.columns]
+        if self.tells and piece.damage:
+            positions = table.column(self.place)
+            places = [pc.sum(pc.less(positions, each.position)).as_py() or 0 for each in piece.damage]
+            rows = self.damage_only(piece.damage)
+            arrays = [decoding.inserted(array, places, rows.column(at)) for at, array in enumerate(arrays)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def damage_only(self, damage: Iterable[Any]) -> pa.RecordBatch:
+        """A row for each damaged range: where it is, and the reason; all else is null."""
+        if not self.tells:
+            return pa.RecordBatch.from_pylist([], self.schema)
+        told = [
+            self.constants
+            | {"_file_position": each.position, "position": each.position, self.corrupt: decoding.corrupt_text(each)}
+            for each in damage
+        ]
+        rows = [{name: each.get(name) for name in self.schema.names} for each in told]
+        return pa.RecordBatch.from_pylist(rows, self.schema)
+
+    def _array(self, column: Column, table: pa.Table, piece: Any, count: int) -> pa.Array:
+        wanted = schema.arrow_type(column.type)
+        if column.source is not None:
+            return decoding.convert(_whole(table.column(column.source)), column, wanted)
+        if column.name == "_batch_crc":
+            return _spread(piece.batches, _whole(table.column(self.place)), wanted)
+        value = self.constants.get(column.name)
+        made = self.repeated.get(column.name)
+        if made is None or len(made) < count:
+            made = pa.repeat(pa.scalar(value, wanted), count)
+            self.repeated[column.name] = made
+        return made.slice(0, count)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+
+
+def _spread(batches: Any, positions: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Each record's batch has one checksum."""
+    table = pa.table(batches)
+    rows = pc.index_in(positions, value_set=_whole(table.column("position")))
+    return _whole(table.column("crc")).cast(wanted).take(rows)
+
+
+def _cut(batch: pa.RecordBatch, most_rows: int) -> Iterator[pa.RecordBatch]:
+    """Halves, until each is small enough; a record that is larger by itself goes alone."""
+    rows = batch.num_rows
+    if rows > most_rows:
+        for start, stop in pairwise([*range(0, rows, most_rows), rows]):
+            yield from _cut(batch.slice(start, stop - start), most_rows)
+    elif rows > 1 and batch.nbytes > LARGEST_BATCH:
+        yield from _cut(batch.slice(0, rows // 2), most_rows)
+        yield from _cut(batch.slice(rows // 2), most_rows)
+    elif rows:
+        yield batch
+
+
+class Tally:
+    """What a task has read, for its one line in the executor's log."""
+
+    def __init__(self) -> None:
+        self.paths: dict[str, None] = {}
+        self.bytes = self.batches = self.records = self.damaged = 0
+        self.started = time.monotonic()
+
+    def begin(self, split: Split) -> None:
+        self.paths[split.path] = None
+
+    def count(self, piece: Any, options: Options) -> None:
+        batches = piece if options["view"] == "batches" else piece.batches
+        self.batches += len(batches)
+        self.bytes += sum(batches.column("size_in_bytes"))
+        self.records += 0 if batches is piece else len(piece)
+        for each in piece.damage:
+            self.lose(each)
+
+    def lose(self, damage: Any) -> None:
+        self.damaged += 1
+        self.bytes += damage.length
+        if self.damaged <= 100:  # a wholly damaged disk must not fill the log's
+            told = {"path": damage.file} | {name: getattr(damage, name) for name in decoding.REASON_FIELDS}
+            logger.warning("damaged: %s", json.dumps(told))
+
+    def log(self) -> None:
+        seconds = time.monotonic() - self.started
+        first = next(iter(self.paths), "nothing")
+        logger.info(
+            "kafkarec read files=%d bytes=%d batches=%d records=%d damaged=%d seconds=%.3f first=%s",
+            len(self.paths), self.bytes, self.batches, self.records, self.damaged, seconds, first,
+        )  # fmt: skip
+
+
+def log_to_stderr() -> None:
+    """An executor's Python has no logging set up: its standard error is the executor's log."""
+    if not logger.hasHandlers():
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)

@@ -1,21 +1,156 @@
-"""Which partitions, and which offsets of each: the options of Spark's Kafka source, on names and indexes."""
+"""Which partitions, and which offsets of each: the options of Spark's Kafka source, on names and indexes.
+
+| end | first of these that is given |
+|---|---|
+| start | startingTimestamp, startingOffsetsByTimestamp, startingOffsets (earliest) |
+| end, exclusive | endingTimestamp, endingOffsetsByTimestamp, endingOffsets (latest) |
+
+A time means an offset, as for the Kafka source: that of the first record at or after it. JSON names every partition
+that is read; -2 is earliest, -1 is latest.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 from .options import Options
-from .paths import Key, PartitionPaths
+from .paths import Key, PartitionPaths, log_of
 
 Range = tuple[int | None, int | None]
 """Offsets from the first to the second, which is exclusive; None: no bound."""
 
+EARLIEST, LATEST = -2, -1
+
 
 def chosen(options: Options, partitions: dict[Key, PartitionPaths]) -> dict[Key, PartitionPaths]:
-    """The partitions that subscribe, subscribePattern or assign name."""
-    raise NotImplementedError
+    """The partitions that subscribe, subscribePattern or assign name; ValueError for one that is not there."""
+    if options["subscribe"] is not None:
+        _demand(options["subscribe"], {topic for topic, _ in partitions}, "subscribe")
+        return {key: each for key, each in partitions.items() if key[0] in options["subscribe"]}
+    if options["subscribePattern"] is not None:
+        wanted = re.compile(options["subscribePattern"])
+        return {key: each for key, each in partitions.items() if wanted.fullmatch(key[0])}
+    if options["assign"] is not None:
+        keys = [(topic, number) for topic, numbers in options["assign"].items() for number in numbers]
+        _demand(keys, partitions, "assign")
+        return {key: each for key, each in partitions.items() if key in keys}
+    return partitions
 
 
 def ranges(kafkarec: Any, options: Options, partitions: dict[Key, PartitionPaths]) -> dict[Key, Range]:
-    """The offsets to read of each partition that is chosen."""
-    raise NotImplementedError
+    """The offsets to read of each of these partitions. ValueError for offsets that are not there, unless failOnDataLoss
+    is false: then what is there of them is read."""
+    starts, ends = _starts(options, partitions), _ends(options, partitions)
+    found = {}
+    for key, partition in partitions.items():
+        ends_of = _Ends(kafkarec, partition, options)
+        start = ends_of.offset(starts[key], key, options["startingOffsetsByTimestampStrategy"])
+        end = ends_of.offset(ends[key], key, "no bound")
+        found[key] = (_checked(start, "startingOffsets", key, ends_of, options),
+                      _checked(end, "endingOffsets", key, ends_of, options))  # fmt: skip
+    return found
+
+
+# An end of a range as the options tell it: an offset (-2, -1: earliest, latest), or a time.
+_Asked = tuple[str, int]
+
+
+def _starts(options: Options, partitions: Iterable[Key]) -> dict[Key, _Asked]:
+    if options["startingTimestamp"] is not None:
+        return dict.fromkeys(partitions, ("time", options["startingTimestamp"]))
+    if options["startingOffsetsByTimestamp"] is not None:
+        return _by_partition(options["startingOffsetsByTimestamp"], partitions, "startingOffsetsByTimestamp", "time")
+    given = options["startingOffsets"]
+    if given == "latest":
+        raise ValueError("startingOffsets=latest is for streams: a batch would read nothing")
+    return _offsets(given, partitions, "startingOffsets")
+
+
+def _ends(options: Options, partitions: Iterable[Key]) -> dict[Key, _Asked]:
+    if options["endingTimestamp"] is not None:
+        return dict.fromkeys(partitions, ("time", options["endingTimestamp"]))
+    if options["endingOffsetsByTimestamp"] is not None:
+        return _by_partition(options["endingOffsetsByTimestamp"], partitions, "endingOffsetsByTimestamp", "time")
+    given = options["endingOffsets"]
+    if given == "earliest" or (given != "latest" and EARLIEST in [at for one in given.values() for at in one.values()]):
+        raise ValueError("endingOffsets cannot be earliest (-2): nothing would be read")
+    return _offsets(given, partitions, "endingOffsets")
+
+
+def _offsets(given: Any, partitions: Iterable[Key], option: str) -> dict[Key, _Asked]:
+    if isinstance(given, str):
+        return dict.fromkeys(partitions, ("offset", EARLIEST if given == "earliest" else LATEST))
+    return _by_partition(given, partitions, option, "offset")
+
+
+def _by_partition(
+    given: dict[str, dict[str, int]], partitions: Iterable[Key], option: str, kind: str
+) -> dict[Key, _Asked]:
+    told = {(topic, int(number)): (kind, at) for topic, each in given.items() for number, at in each.items()}
+    keys = list(partitions)
+    _demand(told, keys, option)
+    missing = [f"{topic}-{number}" for topic, number in keys if (topic, number) not in told]
+    if missing:
+        raise ValueError(
+            f"{option} must name every partition that is read; {_some(missing)} missing. -2 is earliest, -1 latest; "
+            f"assign or subscribe choose partitions"
+        )
+    return told
+
+
+def _demand(named: Iterable[Any], there: Iterable[Any], option: str) -> None:
+    def shown(each: Any) -> str:
+        return each if isinstance(each, str) else f"{each[0]}-{each[1]}"
+
+    known = set(there)
+    strange = [shown(each) for each in named if each not in known]
+    if strange:
+        raise ValueError(f"{option} names {_some(strange)}, not there; there are: {_some(sorted(map(shown, known)))}")
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+class _Ends:
+    """Where a partition's log begins and ends, looked up when somebody asks."""
+
+    def __init__(self, kafkarec: Any, partition: PartitionPaths, options: Options) -> None:
+        self._log: Any = None
+        self._made_of = (kafkarec, partition, options)
+
+    @property
+    def log(self) -> Any:
+        if self._log is None:
+            self._log = log_of(*self._made_of)
+        return self._log
+
+    def offset(self, asked: _Asked, key: Key, otherwise: str) -> int | None:
+        """The offset that is asked for; None: no bound. otherwise: what to do where no record is that late."""
+        kind, value = asked
+        if kind == "offset":
+            return None if value in (EARLIEST, LATEST) else value
+        found: int | None = self.log.offset_for_timestamp(value)
+        if found is None and otherwise == "error":
+            raise ValueError(
+                f"{key[0]}-{key[1]} has no record at or after {value} ms; "
+                f"startingOffsetsByTimestampStrategy=latest takes its end then"
+            )
+        return self.log.next_offset if found is None and otherwise == "latest" else found
+
+
+def _checked(offset: int | None, option: str, key: Key, ends: _Ends, options: Options) -> int | None:
+    """The offset itself where the log has it; what Kafka's source calls data loss otherwise."""
+    if offset is None or option not in options.given:
+        return offset
+    first, last = ends.log.start_offset, ends.log.next_offset
+    if first is None or last is None or first <= offset <= last:
+        return offset
+    if options["failOnDataLoss"]:
+        raise ValueError(
+            f"{option} asks for offset {offset} of {key[0]}-{key[1]}, which has {first} to {last} (exclusive): the "
+            f"others were deleted, or never there. failOnDataLoss=false reads what there is"
+        )
+    return None
