@@ -49,6 +49,7 @@ BAD_LINES = {
     "offset digits": (f'{{"offset": {"9" * 5000}}}', "a number with too many digits"),
     "offset below 0": ('{"offset": -1}', "offset: 0 or more is expected"),
     "offset again": ('{"offset": 0}', "offset: 0 stands behind 0: offsets increase within a log"),
+    "timestamp below -1": ('{"timestamp": -2}', "timestamp: 0 or more is expected (-1: none), found a negative number"),
     "timestamp": (f'{{"timestamp": "{SECRET}"}}', "timestamp: milliseconds or ISO 8601 text such as"),
     "flag": ('{"is_control": 1}', "is_control: true or false is expected, found a number"),
     "headers": (f'{{"headers": "{SECRET}"}}', 'headers: a list of {"key", "value"} is expected, found text'),

@@ -92,11 +92,12 @@ def _rows(pa: Any, table: Any, first: int, forms: Mapping[str, str], refuse: Ref
     while start < table.num_rows:
         left = table.slice(start)
         try:
-            yield ArrowRows(_typed(pa, left, forms), first + start)
+            yield ArrowRows(_typed(pa, left, forms), range(first + start, first + table.num_rows))
             return
         except BadCell as bad:
             if bad.row:
-                yield ArrowRows(_typed(pa, left.slice(0, bad.row), forms), first + start)
+                places = range(first + start, first + start + bad.row)
+                yield ArrowRows(_typed(pa, left.slice(0, bad.row), forms), places)
             refuse(f"row {first + start + bad.row}", str(bad))
             start += bad.row + 1
 
@@ -169,9 +170,18 @@ def _headers(pa: Any, column: Any) -> Any:
         pair = pa.struct([("key", kind.key_type), ("value", kind.item_type)])
         column = pa.chunked_array([pa.array(cells, pa.list_(pair))])
     try:
+        loose = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+        column = column.cast(loose)
+        for row, cell in enumerate(column.to_pylist() if _has_null_key(pa, column) else ()):
+            if any(pair["key"] is None for pair in cell or ()):
+                raise BadCell(row, "headers", "a header's key is null, and text is expected")
         return column.cast(_header_type(pa))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
         raise WrongUse(f"column headers: a list of key and value is expected, found {column.type}") from None
+
+
+def _has_null_key(pa: Any, column: Any) -> bool:
+    return bool(pa.compute.struct_field(pa.compute.list_flatten(column), "key").null_count)
 
 
 def _cast(pa: Any, name: str, column: Any) -> Any:
@@ -181,7 +191,8 @@ def _cast(pa: Any, name: str, column: Any) -> Any:
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
     if not any(getattr(pa.types, test)(kind) for test in (*_ALIKE.get(format_, ("is_integer",)), "is_null")):
-        raise WrongUse(f"column {name}: {wanted} is expected, found {kind}")
+        words = "a timestamp, or int64 in ms," if name == "timestamp" else wanted
+        raise WrongUse(f"column {name}: {words} is expected, found {kind}")
     try:
         return column.cast(wanted)
     except pa.ArrowInvalid:

@@ -75,8 +75,9 @@ def _add_header(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--base-sequence", type=_number, metavar="N", default=0, help="of the first record (default 0)")
     group.add_argument("--transactional", action="store_true", help="mark the batches; needs a producer id")
     group.add_argument(
-        "--odd", action="store_true", help="take offsets as they are, also where they repeat, go back or lie below 0"
-    )
+        "--odd", action="store_true",
+        help="take what Kafka's writers refuse: offsets that repeat, go back or lie below 0; negative timestamps",
+    )  # fmt: skip
 
 
 def _number(text: str) -> int:
@@ -92,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         raise WrongUse("standard input (-) can be read once only")
     with newlog.opened(args, inputs) as log:
         settings = _settings(args, log.is_folder)
-        builders: dict[tuple[str | None, int | None], Batches] = {}
+        builders: dict[newlog.Place, Batches] = {}
         for rows in _rows(inputs, args, refused):
             for place, some in _parted(rows, log):
                 if place not in builders:
@@ -159,7 +160,7 @@ def _rows(inputs: list[str], args: argparse.Namespace, refused: _Refused) -> Ite
             yield from rowreaders.rows(file, path, args.form, forms, args.columns, refused)
 
 
-def _parted(rows: Rows, log: newlog.NewLog) -> Iterator[tuple[tuple[str | None, int | None], Rows]]:
+def _parted(rows: Rows, log: newlog.NewLog) -> Iterator[tuple[newlog.Place, Rows]]:
     """The rows of each partition, where they say one and there is a folder for each."""
     topics, partitions = rows.column("topic"), rows.column("partition")
     if topics is None or partitions is None:
@@ -167,9 +168,9 @@ def _parted(rows: Rows, log: newlog.NewLog) -> Iterator[tuple[tuple[str | None, 
         yield (None, None), rows
         return
     places = list(zip(topics, partitions, strict=True))
-    start = 0
-    for row in range(1, len(places) + 1):
-        if row == len(places) or places[row] != places[start]:
-            log.begin(places[start], rows.where(start))
-            yield places[start], rows.slice(start, row)
-            start = row
+    by_place: dict[newlog.Place, list[int]] = {}
+    for row, place in enumerate(places):
+        by_place.setdefault(place, []).append(row)
+    for place, mine in by_place.items():
+        log.begin(place, rows.where(mine[0]))
+        yield place, rows if len(by_place) == 1 else rows.take(mine)

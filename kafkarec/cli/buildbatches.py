@@ -66,6 +66,7 @@ _PLAIN = ("magic", "compression", "timestamp_type", "base_offset", "partition_le
 class Settings:
     """What the options say.
 
+    odd        take what Kafka's writers refuse
     fields     names of `Key` -> the value for all rows; what is not there the columns tell
     defaults   likewise, for what neither says
     """
@@ -115,11 +116,11 @@ class Batches:
         """The rows with their offsets and timestamps, without those that cannot be written."""
         while len(rows):
             offsets = self._offsets(rows)
-            bad = self._bad_offset(offsets)
+            bad = self._bad_offset(offsets) or self._bad_time(rows.column("timestamp") or ())
             if bad is None:
                 break
             row, problem = bad
-            self._refuse(rows.where(row), f"offset: {problem}")
+            self._refuse(rows.where(row), problem)
             rows = rows.slice(0, row).joined(rows.slice(row + 1, len(rows)))
         else:
             return rows
@@ -152,13 +153,19 @@ class Batches:
         for row, offset in enumerate(offsets):
             if offset <= before:
                 if offset < 0:
-                    return row, "0 or more is expected, found a negative number"
+                    return row, "offset: 0 or more is expected, found a negative number"
                 return row, (
-                    f"{offset} stands behind {before}: offsets increase within a log (sort the rows; --base-offset N "
-                    "numbers them anew; --odd takes them as they are)"
+                    f"offset: {offset} stands behind {before}: offsets increase within a log (sort the rows; "
+                    "--base-offset N numbers them anew; --odd takes them as they are)"
                 )
             before = offset
         return None
+
+    def _bad_time(self, times: Sequence[int | None]) -> tuple[int, str] | None:
+        if self._settings.odd or min((time for time in times if time is not None), default=0) >= -1:
+            return None
+        row = next(row for row, time in enumerate(times) if time is not None and time < -1)
+        return row, "timestamp: 0 or more is expected (-1: none), found a negative number (--odd takes it)"
 
     # ---- rows to batches
 

@@ -99,7 +99,7 @@ def _value(row: int, name: str, text: str, forms: Mapping[str, str]) -> Any:
         if text.lower() not in _BOOLEANS:
             raise BadCell(row, name, "true or false is expected, found other text")
         return _BOOLEANS[text.lower()]
-    return _json(row, name, text) if name == "headers" else text
+    return [] if text == "[]" else _json(row, name, text)
 
 
 def _number(row: int, name: str, text: str) -> int:

@@ -156,6 +156,7 @@ def _blobs(name: str, columns: Mapping[str, Cells], form: str) -> list[bytes | N
         for column, as_ in ((name, form), (f"{name}_base64", "base64"), (f"{name}_hex", "hex"))
         if column in columns
     ]
+    parts = [cells for cells in parts if cells.count(None) < len(cells)] or parts[:1]
     if len(parts) < 2:
         return parts[0] if parts else None
     merged: list[bytes | None] = []

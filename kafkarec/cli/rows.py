@@ -51,6 +51,8 @@ class Rows(Protocol):
 
     def slice(self, start: int, stop: int) -> Rows: ...
 
+    def take(self, rows: Sequence[int]) -> Rows: ...
+
     def joined(self, behind: Any) -> Rows:
         """These rows and then `behind`, a block of the same input."""
 
@@ -88,6 +90,10 @@ class ListRows:
         columns = {name: cells[start:stop] for name, cells in self._columns.items()}
         return ListRows(columns, self._places[start:stop], self._unit)
 
+    def take(self, rows: Sequence[int]) -> ListRows:
+        columns: Columns = {name: [cells[row] for row in rows] for name, cells in self._columns.items()}
+        return ListRows(columns, [self._places[row] for row in rows], self._unit)
+
     def joined(self, behind: ListRows) -> ListRows:
         names = {**self._columns, **behind._columns}
         columns: Columns = {name: [*self._cells(name), *behind._cells(name)] for name in names}
@@ -122,12 +128,12 @@ class ListRows:
 class ArrowRows:
     """Rows of Arrow IPC and Parquet: a pyarrow.Table with the columns of `rowcells.TAKEN`, in the types of the core.
 
-    first: the number of the first row in the input, from 1
+    places: where each row stands in the input, from 1
     """
 
-    def __init__(self, table: Any, first: int, lists: Columns | None = None) -> None:
+    def __init__(self, table: Any, places: Sequence[int], lists: Columns | None = None) -> None:
         self._table = table
-        self._first = first
+        self._places = places
         self._lists = lists or {}
 
     def __len__(self) -> int:
@@ -152,14 +158,19 @@ class ArrowRows:
 
     def slice(self, start: int, stop: int) -> ArrowRows:
         lists = {name: cells[start:stop] for name, cells in self._lists.items()}
-        return ArrowRows(self._table.slice(start, stop - start), self._first + start, lists)
+        return ArrowRows(self._table.slice(start, stop - start), self._places[start:stop], lists)
+
+    def take(self, rows: Sequence[int]) -> ArrowRows:
+        lists: Columns = {name: [cells[row] for row in rows] for name, cells in self._lists.items()}
+        return ArrowRows(self._table.take(rows), [self._places[row] for row in rows], lists)
 
     def joined(self, behind: ArrowRows) -> ArrowRows:
         import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]
 
         names = self._lists.keys() & behind._lists.keys()
         lists: Columns = {name: [*self._lists[name], *behind._lists[name]] for name in names}
-        return ArrowRows(pa.concat_tables([self._table, behind._table]), self._first, lists)
+        places = [*self._places, *behind._places]
+        return ArrowRows(pa.concat_tables([self._table, behind._table]), places, lists)
 
     def has_headers(self, row: int) -> bool:
         return "headers" in self._table.column_names and bool(self._table.column("headers")[row].as_py())
@@ -184,10 +195,15 @@ class ArrowRows:
         return _with_headers(sizes, pairs)
 
     def records(self) -> Any:
-        return self._table.select([name for name in RECORD if name in self._table.column_names]).combine_chunks()
+        import pyarrow as pa
+
+        chosen = self._table.select([name for name in RECORD if name in self._table.column_names])
+        if not {"key", "value"} & set(chosen.column_names):
+            chosen = chosen.append_column("value", pa.nulls(len(self), pa.binary()))
+        return chosen.combine_chunks()
 
     def where(self, row: int) -> str:
-        return f"row {self._first + row}"
+        return f"row {self._places[row]}"
 
 
 # Told of each row that does not fit: its place and what is wrong. It raises where the first one ends the run.
