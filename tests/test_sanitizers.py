@@ -1,4 +1,4 @@
-"""The engine built with AddressSanitizer reads every golden file and thousands of spoiled ones (P1, P5)."""
+"""With AddressSanitizer: every golden file and thousands of spoiled ones are read (P1, P5), and written again."""
 
 from __future__ import annotations
 
@@ -118,7 +118,39 @@ print("read", rows)
 """
 
 
-@pytest.mark.parametrize("snippet", [READ, LIVE], ids=["spoiled files", "a buffer that changes meanwhile"])
+WRITE = """
+import os, random
+os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
+import golden, kafkarec, pyarrow as pa
+from test_jvm_encode import Made, WIDE
+chance = random.Random(11)
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "keep")
+def write(records, **options):
+    try:
+        return len(kafkarec.encode(records, **options))
+    except (ValueError, TypeError):
+        return 0
+written = 0
+for case in golden.vectors():
+    columns = kafkarec.decode(case.bytes, control=True, columns=WIDE, header_keys="binary")
+    low, high = sorted(chance.randrange(len(columns) + 1) for _ in range(2))
+    for part in (columns, columns[low:high], columns.to_arrow(), columns[low:high].to_arrow(), list(columns)):
+        for size in (None, 0, 100, 16384):
+            magic = chance.choice([0, 1, 2, 2, "keep"])
+            written += write(part, compression=chance.choice(CODECS), batch_size=size, magic=magic)
+for seed in range(400):
+    made = Made(seed)
+    for records in (made.rows, made.table(), made.table().slice(chance.randrange(9))):
+        written += write(records, **made.options)
+    write([*made.rows, (2**62, "now", None, None, [])])
+assert written > 1_000_000
+print("read", written)
+"""
+
+
+@pytest.mark.parametrize(
+    "snippet", [READ, LIVE, WRITE], ids=["spoiled files", "a buffer that changes meanwhile", "rows and columns written"]
+)
 def test_no_address_is_misused(snippet: str, sanitized: tuple[Path, str]) -> None:
     """The second: the GIL is released, so a bytearray or a live mmap may change under the engine's eyes."""
     folder, library = sanitized
