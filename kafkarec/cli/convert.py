@@ -44,7 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--on-loss", choices=("count", "raise"), default="count",
         help="what magic 1 and 0 have no place for: count it, or write nothing and say what (raise)",
     )  # fmt: skip
-    options.add_errors(parser)
+    parser.add_argument(
+        "--errors", choices=("raise", "skip"), default="raise",
+        help="at damage: end, and no file appears (raise), or leave such batches out (skip); both exit 1",
+    )  # fmt: skip
     parser.add_argument(
         "--max-decompressed-bytes", type=options.size, default=128 << 20, metavar="SIZE",
         help="how far one batch may decompress (default 128m)",

@@ -119,7 +119,7 @@ def add_output(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
     parser.add_argument("-o", metavar="FILE", dest="output", help="write to FILE, which appears when it is complete")
 
 
-TIME_OPTIONS = ("--from-time", "--to-time", "--timestamp")
+TIME_OPTIONS = ("--from-time", "--to-time", "--timestamp", "--now")
 
 
 def join_relative_times(argv: Sequence[str]) -> list[str]:
