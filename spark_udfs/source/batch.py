@@ -13,19 +13,19 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from .. import bootstrap
-from ..schema import Column, sql_columns
+from ..schema import Column
 from . import columns, options, paths, planning, selection
 from .paths import Key, PartitionPaths
 from .planning import Split
 from .selection import Range
 
 
-def schema(given: Mapping[str, str]) -> str:
-    """The DDL of what the options ask for."""
+def schema(given: Mapping[str, str]) -> Any:
+    """The StructType of what the options ask for."""
     chosen = options.parse(given, "read")
     bootstrap.load()
     paths.expanded(chosen)
-    return sql_columns(columns.chosen(chosen))
+    return columns.struct(columns.chosen(chosen))
 
 
 def reader(given: Mapping[str, str], wanted: Any) -> DataSourceReader:

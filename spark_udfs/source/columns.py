@@ -15,6 +15,8 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
+from pyspark.sql import types as T
+
 from .. import schema
 from ..schema import Column
 from .options import Options
@@ -43,6 +45,18 @@ BATCHES = (
     Column(None, "file", "string"),
     *(column for column in schema.BATCH_COLUMNS if column.name != schema.CORRUPT),
 )
+
+_HEADER = T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])
+_TYPES: tuple[T.DataType, ...] = (
+    T.StringType(), T.BinaryType(), T.BooleanType(), T.ByteType(), T.ShortType(), T.IntegerType(), T.LongType(),
+    T.TimestampType(), T.ArrayType(_HEADER),
+)  # fmt: skip
+_BY_SQL = {each.simpleString(): each for each in _TYPES}
+
+
+def struct(columns: tuple[Column, ...]) -> T.StructType:
+    """The columns as Spark's schema, made without a JVM."""
+    return T.StructType([T.StructField(column.name, _BY_SQL[column.type]) for column in columns])
 
 
 def chosen(options: Options) -> tuple[Column, ...]:

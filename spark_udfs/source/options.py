@@ -225,7 +225,7 @@ TABLE = (
     # tasks
     Option("maxPartitionBytes", size, 128 << 20, "read stream", "bytes of one task, about"),
     Option("minPartitions", count, 1, "read stream", "at least so many tasks, where there is enough to read"),
-    Option("splitScan", flag, False, "read stream", "split a remote segment without an index too: its headers are read"),
+    Option("splitScan", flag, False, "read stream", "split remote segments without an index too, by their headers"),
     Option("maxRecordsPerBatch", count, 1 << 20, "read stream", "rows of one Arrow batch"),
     Option("maxDecompressedBytes", size, 128 << 20, "read stream", "of one compressed payload; beyond it: damage"),
     Option("pushDownFilters", flag, False, "read", "prune by filters; needs spark.sql.python.filterPushdown.enabled"),

@@ -167,7 +167,7 @@ def _cuts(kafkarec: Any, options: Options, opened: Any, segment: SegmentPath, mo
 
 
 def _indexed_cuts(kafkarec: Any, opened: Any, segment: SegmentPath, most: int) -> list[_Cut] | None:
-    """Cuts at entries of the .index; None where there is none, or where it does not fit the log."""
+    """Cuts at entries of the .index; None where there is none, where it does not fit the log, or has too few."""
     from kafkarec.indexes import offset_index
 
     data = opened.sidecar(offset_index.SUFFIX)
@@ -186,7 +186,8 @@ def _indexed_cuts(kafkarec: Any, opened: Any, segment: SegmentPath, most: int) -
         if not front or not back or back[0]["last_offset"] != entry.offset or front[-1]["next_offset"] > entry.offset:
             return None
         cuts.append(_Cut(entry.position, front[-1]["next_offset"]))
-    return cuts[1:]
+    borders = [cut.position for cut in cuts] + [segment.size]
+    return cuts[1:] if all(stop - begin <= 2 * most for begin, stop in pairwise(borders)) else None
 
 
 def _batches(kafkarec: Any, opened: Any, begin: int, end: int) -> Any:

@@ -1,0 +1,186 @@
+"""The data source's rows are the local API's, in every mode, however a segment is split."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from source_rows import EVERYTHING, LOGS, SEGMENTS, Read, expected, log_folder, read, repeated, spoil
+
+import kafkarec
+from spark_udfs import schema
+
+pytestmark = pytest.mark.spark
+
+ALL_CODECS = SEGMENTS / "all-codecs-0" / "00000000000000000000.log"
+
+
+def names(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem.lstrip('0') or 0}"
+
+
+def local(path: Path, **options: Any) -> list[dict[str, Any]]:
+    segment = kafkarec.open(path)
+    return [expected(each, segment.topic, segment.partition) for each in segment.read(**options)]
+
+
+def local_with_damage(path: Path) -> list[Any]:
+    """Records and damaged ranges of a file in order: (position of batch or damage, what)."""
+    segment = kafkarec.open(path)
+    assert isinstance(segment, kafkarec.Segment)
+    columns = segment.read(errors="skip", columns=["offset", "timestamp", "timestamp_type", "key", "value", "headers",
+                                                   "batch_position"])  # fmt: skip
+    rows: list[tuple[int, int, Any]] = [
+        (position, 1, expected(record, segment.topic, segment.partition))
+        for position, record in zip(columns.column("batch_position"), columns, strict=True)
+    ]
+    rows += [(each.position, 0, each) for each in columns.damage]
+    return [what for _, _, what in sorted(rows, key=lambda row: row[:2])]
+
+
+def same(rows: list[dict[str, Any]], wanted: list[Any]) -> None:
+    assert len(rows) == len(wanted)
+    for row, what in zip(rows, wanted, strict=True):
+        if isinstance(what, kafkarec.Damage):
+            told = json.loads(row[schema.CORRUPT])
+            assert told == {"path": what.file, **{n: getattr(what, n) for n in list(told)[1:]}}
+            assert {name for name, value in row.items() if value is not None} <= {schema.CORRUPT, "topic", "partition"}
+        else:
+            assert row == what
+
+
+@pytest.mark.parametrize("path", LOGS, ids=names)
+def test_rows_are_the_local_apis(path: Path) -> None:
+    assert read(path, **EVERYTHING) == local(path)
+
+
+@pytest.mark.parametrize("path", LOGS, ids=names)
+@pytest.mark.parametrize("size", ["4000", "300", "1"])
+def test_rows_of_many_splits_are_the_files(path: Path, size: str) -> None:
+    job = Read({"path": str(path), "maxPartitionBytes": size, **EVERYTHING})
+    assert job.rows == local(path)
+    splits = [split for task in job.tasks for split in task.value]
+    assert splits[0].begin == 0 and splits[-1].end == path.stat().st_size
+    assert [each.end for each in splits[:-1]] == [each.begin for each in splits[1:]]
+    if size == "1":
+        assert len(splits) > 1 or len(kafkarec.open(path).scan()) == 1
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_damaged_copies_in_all_modes(seed: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    source = LOGS[seed % len(LOGS)]
+    path = log_folder(tmp_path / source.parent.name, (0, spoil(source.read_bytes(), seed))) / f"{0:020}.log"
+    wanted = local_with_damage(path)
+    damage = [each for each in wanted if isinstance(each, kafkarec.Damage)]
+    good = [each for each in wanted if not isinstance(each, kafkarec.Damage)]
+    for size in ("1g", "500"):
+        same(read(path, mode="PERMISSIVE", maxPartitionBytes=size, **EVERYTHING), wanted)
+        assert read(path, mode="DROPMALFORMED", maxPartitionBytes=size, **EVERYTHING) == good
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "spark_udfs"):
+            plain = read(path, mode="PERMISSIVE", maxPartitionBytes=size, includeHeaders="true")
+        assert plain == [{name: row[name] for name in plain[0]} for row in good] if plain else not good
+        assert sum("damaged: " in line for line in caplog.messages) == len(damage)
+        if damage:
+            with pytest.raises(kafkarec.KafkaRecordError) as refused:
+                read(path, maxPartitionBytes=size)
+            first = str(refused.value).splitlines()[0]
+            assert str(path) in first and f"at byte {refused.value.position}" in first
+            assert "PERMISSIVE" in refused.value.__notes__[0]
+
+
+def test_damage_of_several_files_in_one_folder(tmp_path: Path) -> None:
+    """A PERMISSIVE job finishes and says which bytes of which file were bad."""
+    data = ALL_CODECS.read_bytes()
+    for number, seed in enumerate((1, 2, 3)):
+        log_folder(tmp_path / f"orders-{number}", (0, spoil(data, seed, 1)), (10_000, spoil(data, seed + 10, 1)))
+    (tmp_path / "orders-3").mkdir()
+    (tmp_path / "orders-3" / f"{0:020}.log").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(range(256)) * 9)
+    job = Read({"path": str(tmp_path), "mode": "PERMISSIVE", "maxPartitionBytes": "20000", **EVERYTHING})
+    told = [json.loads(row[schema.CORRUPT]) for row in job.rows if row[schema.CORRUPT]]
+    found = {(each["path"], each["position"], each["length"]) for each in told}
+    wanted = set()
+    for path in sorted(tmp_path.glob("*/*.log")):
+        try:
+            wanted |= {each[:3] for each in kafkarec.open(path).read(errors="skip").damage}
+        except kafkarec.KafkaRecordError:
+            wanted.add((str(path), 0, path.stat().st_size))
+    assert len(told) == len(found) and found == wanted and len({path for path, _, _ in found}) == 7
+
+
+def test_batches_end_at_a_size_and_at_a_number_of_rows(tmp_path: Path) -> None:
+    value = bytes(3 << 20)
+    data = kafkarec.encode([(i, 1, None, value, []) for i in range(30)], compression="zstd", batch_size=1 << 30)
+    path = log_folder(tmp_path / "large-0", (0, data))
+    sizes = [batch.nbytes for batch in Read({"path": str(path), "maxDecompressedBytes": "1g"}).batches]
+    assert len(sizes) > 2 and max(sizes) <= 64 << 20
+    rows = [batch.num_rows for batch in Read({"path": str(SEGMENTS / "txn-0"), "maxRecordsPerBatch": "100"}).batches]
+    assert rows == [30, 100, 100, 37]
+
+
+def test_a_file_that_grows_or_shrinks_after_planning(tmp_path: Path) -> None:
+    data = ALL_CODECS.read_bytes()
+    cut = len(data) - 10  # a live log: the last batch is half there
+    path = log_folder(tmp_path / "live-0", (0, data[:cut])) / f"{0:020}.log"
+    for size in ("1g", "20000"):
+        path.write_bytes(data[:cut])
+        before = read(path)
+        source = Read({"path": str(path), "maxPartitionBytes": size})
+        path.write_bytes(data)
+        grown = [row for task in source.tasks for batch in source.reader.read(task) for row in batch.to_pylist()]
+        assert grown == before
+        path.write_bytes(data[: cut // 2])
+        with pytest.raises(OSError, match="when the query was planned"):
+            [batch for task in source.tasks for batch in source.reader.read(task)]
+        source.reader.options["failOnDataLoss"] = False
+        less = [row for task in source.tasks for batch in source.reader.read(task) for row in batch.to_pylist()]
+        assert less and less == before[: len(less)]
+        path.unlink()
+        assert [batch for task in source.tasks for batch in source.reader.read(task)] == []
+        source.reader.options["failOnDataLoss"] = True
+        with pytest.raises(FileNotFoundError):
+            [batch for task in source.tasks for batch in source.reader.read(task)]
+
+
+def test_one_log_line_per_task(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "spark_udfs"):
+        job = Read({"path": str(SEGMENTS / "txn-0")})
+    (line,) = caplog.messages
+    size = sum(path.stat().st_size for path in (SEGMENTS / "txn-0").glob("*.log"))
+    assert len(job.tasks) == 1
+    assert line.startswith(f"kafkarec read files=2 bytes={size} batches=149 records=267 damaged=0 seconds=")
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_large_segments_are_cut_at_index_entries_or_headers(indexed: bool, tmp_path: Path) -> None:
+    data = repeated(ALL_CODECS.read_bytes(), 40, 865)
+    path = log_folder(tmp_path / "orders-0", (0, data)) / f"{0:020}.log"
+    if indexed:
+        entries, last = bytearray(), 0
+        for batch in kafkarec.batches(data):
+            if batch.position - last > 4096:
+                entries += batch.last_offset.to_bytes(4, "big") + batch.position.to_bytes(4, "big")
+                last = batch.position
+        path.with_suffix(".index").write_bytes(entries)
+    whole = read(path)
+    job = Read({"path": str(path), "maxPartitionBytes": "150000"})
+    splits = [split for task in job.tasks for split in task.value]
+    assert job.rows == whole and len(whole) == 40 * 865
+    assert len(data) // 170_000 <= len(splits) <= len(data) // 150_000 + 1
+    assert all(150_000 <= split.end - split.begin < 170_000 for split in splits[:-1])
+    narrow = Read({"path": str(path), "maxPartitionBytes": "150000",
+                   "startingOffsets": '{"orders": {"0": 20000}}', "endingOffsets": '{"orders": {"0": 21000}}'})  # fmt: skip
+    assert [row["offset"] for row in narrow.rows] == [row["offset"] for row in whole if 20000 <= row["offset"] < 21000]
+    assert len(narrow.tasks) < 4 or not indexed
+
+
+def test_an_index_that_lies_is_not_believed(tmp_path: Path) -> None:
+    data = ALL_CODECS.read_bytes()
+    path = log_folder(tmp_path / "orders-0", (0, data)) / f"{0:020}.log"
+    entries = b"".join((i * 100).to_bytes(4, "big") + (i * 4000 + 7).to_bytes(4, "big") for i in range(1, 8))
+    path.with_suffix(".index").write_bytes(entries)
+    job = Read({"path": str(path), "maxPartitionBytes": "8000"})
+    assert job.rows == read(path) and len(job.rows) == 865 and len(job.tasks) > 1
