@@ -24,6 +24,7 @@ class Sheet:
         array: object = None,
         rows: tuple[Any, ...] | None = None,
         row_of: Any = None,
+        record_type: Any = None,
         left_out: set[str] | frozenset[str] = ...,
     ) -> Sheet: ...
     def __len__(self) -> int: ...

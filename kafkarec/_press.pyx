@@ -85,7 +85,8 @@ cdef class Sheet:
     """Rows that can be written: Arrow arrays, held by reference, or a table of pointers into Python's bytes.
 
     stream, array      what __arrow_c_stream__ or __arrow_c_array__ gave
-    rows               a tuple of (offset, timestamp in ms, key, value, headers), or of what `row_of` makes those of
+    rows               a tuple of (offset, timestamp in ms, key, value, headers), of `record_type`, or of what `row_of`
+                       makes such a tuple of
     left_out           names of columns that are not looked at
     """
     cdef Leaf* leaves
@@ -98,11 +99,12 @@ cdef class Sheet:
     cdef bint wide
     cdef readonly bint has_offsets
 
-    def __cinit__(self, *, stream=None, array=None, tuple rows=None, row_of=None, object left_out=frozenset()):
+    def __cinit__(self, *, stream=None, array=None, tuple rows=None, row_of=None, record_type=None,
+                  object left_out=frozenset()):
         cdef int64_t leaf
         self.names = set()
         if rows is not None:
-            self.take_rows(rows, row_of)
+            self.take_rows(rows, row_of, record_type)
         elif array is not None:
             self.take_array(array, left_out)
         else:
@@ -187,11 +189,11 @@ cdef class Sheet:
             schema.release(&schema)
         return 0
 
-    cdef int take_rows(self, tuple rows, row_of) except -1:
+    cdef int take_rows(self, tuple rows, row_of, record_type) except -1:
         self.room(1)
         self.arrays[0].release = NULL
         self.leaf_count = 1
-        self.held = table_fill(&self.table, rows, row_of)
+        self.held = table_fill(&self.table, rows, row_of, record_type)
         table_bind(&self.table, self.leaves)
         self.rows = len(rows)
         self.names = {"timestamp", "key", "value", "headers"} | ({"offset"} if self.table.has_offsets else set())

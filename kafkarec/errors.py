@@ -157,6 +157,8 @@ REASONS: dict[str, Reason] = {
     "leader_epoch_differs": Reason(_I, "partition leader epoch is not that of the leader", "leader's", "found"),
     "batch_too_large": Reason(_I, "the batch is larger than allowed", "at most", "found"),
     "offsets_out_of_order": Reason(_I, "offsets are out of order", "above", "found"),
+    # batches that compact and convert cannot make anew
+    "batch_not_rewritable": Reason(_I, "the batch can be read, but no builder writes it", "", "found"),
     # objects of tiered storage (KIP-405): kafkarec.storage.tiered
     "tiered_object": Reason(UnsupportedCompressionError, "a tiered-storage object and no plain log segment"),
 }

@@ -81,6 +81,7 @@ _DO = {
     "control_batch_refused sequence_invalid producer_state_invalid timestamp_negative records_rejected "
     "timestamps_rejected base_offset_not_zero leader_epoch_differs batch_too_large offsets_out_of_order":
         "`validate` says what a broker would: mend what sends it, or change the setting that is named",
+    "batch_not_rewritable": "leave that batch out: cut the log around it, or `salvage` it from a replica",
     "magic_unfit": "write it with magic 2, or `convert`, which counts what gets lost",
     "tiered_object": "fetch the segment through the plugin, or let a broker do it; [Layouts](layouts.md)",
 }  # fmt: skip

@@ -59,9 +59,8 @@ cdef inline Span span_of(object value) except *:
     return found
 
 
-cdef inline list table_fill(RowTable* t, tuple rows, object row_of):
-    """Answers what must live as long as the table: every tuple that it points into."""
-    from kafkarec.records import Record
+cdef inline list table_fill(RowTable* t, tuple rows, object row_of, object record_type):
+    """Answers what must live as long as the table: every tuple that it points into. `record_type`: Record."""
     cdef list held = [rows]
     cdef int64_t i = 0, at = 0, missing = 0
     cdef tuple row, headers
@@ -72,7 +71,7 @@ cdef inline list table_fill(RowTable* t, tuple rows, object row_of):
         raise MemoryError
     try:
         for record in rows:
-            if type(record) is Record:
+            if type(record) is record_type:
                 row = (record.offset, record.timestamp, record.key, record.value, record.headers)
                 held.append(row)
             else:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafkarec._press import Cuts, Sheet
-from kafkarec.records import RecordColumns
+from kafkarec.records import Record, RecordColumns
 from kafkarec.schema import RECORD_FIELDS
 
 from .rows import row_of
@@ -39,7 +39,7 @@ def sheet_of(records: Any, *, plain: bool = False) -> Sheet:
         return _known(Sheet(array=records.__arrow_c_array__(), left_out=left_out))
     if isinstance(records, str | bytes | bytearray | memoryview | Mapping) or not isinstance(records, Iterable):
         raise TypeError(f"records or Arrow columns are needed, not {type(records).__name__}; decode() reads bytes")
-    return Sheet(rows=tuple(records), row_of=row_of)
+    return Sheet(rows=tuple(records), row_of=row_of, record_type=Record)
 
 
 def cuts_of(columns: RecordColumns) -> Cuts:
