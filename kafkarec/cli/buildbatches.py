@@ -87,7 +87,8 @@ class Batches:
     def __init__(self, settings: Settings, refuse: Refuse) -> None:
         self._settings = settings
         self._refuse = refuse
-        self._held: Rows | None = None
+        self._held: list[Rows] = []
+        self._gathered = 0
         self._next_offset = settings.base_offset or 0
         self._sequence = settings.base_sequence
         self._ratios = CompressionRatioEstimator()
@@ -102,13 +103,17 @@ class Batches:
     def add(self, rows: Rows) -> Iterator[bytes]:
         """The batches that are complete with these rows."""
         good = self._numbered(rows)
-        if len(good):
-            yield from self._pressed(self._held.joined(good) if self._held is not None else good, last=False)
+        if not len(good):
+            return
+        self._held.append(good)
+        self._gathered += len(good)
+        if self._gathered >= len(self._held[0]):  # where a batch is larger than many blocks it is not tried with each
+            yield from self._pressed(last=False)
 
     def end(self) -> Iterator[bytes]:
         """What was waiting."""
-        if self._held is not None:
-            yield from self._pressed(self._held, last=True)
+        if self._held:
+            yield from self._pressed(last=True)
 
     # ---- rows, made complete
 
@@ -169,8 +174,10 @@ class Batches:
 
     # ---- rows to batches
 
-    def _pressed(self, rows: Rows, last: bool) -> Iterator[bytes]:
-        """The batches of these rows; unless they are the last, those of the last batch go on waiting."""
+    def _pressed(self, last: bool) -> Iterator[bytes]:
+        """The batches of the rows that wait; unless they are the last ones, those of the last batch go on waiting."""
+        rows = self._held[0].joined(*self._held[1:]) if len(self._held) > 1 else self._held[0]
+        self._held, self._gathered = [], 0
         offsets = rows.column("offset") or ()
         sheet = sheet_of(rows.records())
         for key, start, stop in self._runs(rows):
@@ -178,14 +185,13 @@ class Batches:
             header = self._header(key, offsets[start])
             for first, behind, used in self._split(rows, header, key, start, stop):
                 if behind == len(rows) and not last:
-                    self._held = rows.slice(first, behind)
+                    self._held = [rows.slice(first, behind)]
                     return
                 written = self._written(sheet, header, key, first, behind, offsets)
                 if header.codec and used:
                     packed = (len(written) - batch_header_size(header.magic, header.codec)) / used
                     self._ratios.update_estimation(_TOPIC, Compression(header.codec), packed)
                 yield written
-        self._held = None
 
     def _runs(self, rows: Rows) -> Iterator[tuple[Key, int, int]]:
         """Rows that say the same of their batch: what they say, the first row, the one behind the last."""

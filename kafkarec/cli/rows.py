@@ -7,6 +7,7 @@ and headers on as they came: of Arrow and Parquet no object is made for them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 from .rowcells import Columns
@@ -53,8 +54,8 @@ class Rows(Protocol):
 
     def take(self, rows: Sequence[int]) -> Rows: ...
 
-    def joined(self, behind: Any) -> Rows:
-        """These rows and then `behind`, a block of the same input."""
+    def joined(self, *behind: Any) -> Rows:
+        """These rows and then those of `behind`, blocks of the same input."""
 
     def has_headers(self, row: int) -> bool: ...
 
@@ -94,10 +95,11 @@ class ListRows:
         columns: Columns = {name: [cells[row] for row in rows] for name, cells in self._columns.items()}
         return ListRows(columns, [self._places[row] for row in rows], self._unit)
 
-    def joined(self, behind: ListRows) -> ListRows:
-        names = {**self._columns, **behind._columns}
-        columns: Columns = {name: [*self._cells(name), *behind._cells(name)] for name in names}
-        return ListRows(columns, [*self._places, *behind._places], self._unit)
+    def joined(self, *behind: ListRows) -> ListRows:
+        blocks = (self, *behind)
+        names = {name: None for block in blocks for name in block._columns}
+        columns: Columns = {name: list(chain.from_iterable(block._cells(name) for block in blocks)) for name in names}
+        return ListRows(columns, list(chain.from_iterable(block._places for block in blocks)), self._unit)
 
     def has_headers(self, row: int) -> bool:
         return bool("headers" in self._columns and self._columns["headers"][row])
@@ -164,13 +166,14 @@ class ArrowRows:
         lists: Columns = {name: [cells[row] for row in rows] for name, cells in self._lists.items()}
         return ArrowRows(self._table.take(rows), [self._places[row] for row in rows], lists)
 
-    def joined(self, behind: ArrowRows) -> ArrowRows:
-        import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]
+    def joined(self, *behind: ArrowRows) -> ArrowRows:
+        import pyarrow as pa
 
-        names = self._lists.keys() & behind._lists.keys()
-        lists: Columns = {name: [*self._lists[name], *behind._lists[name]] for name in names}
-        places = [*self._places, *behind._places]
-        return ArrowRows(pa.concat_tables([self._table, behind._table]), places, lists)
+        blocks = (self, *behind)
+        names = [name for name in self._lists if all(name in block._lists for block in blocks)]
+        lists: Columns = {name: list(chain.from_iterable(block._lists[name] for block in blocks)) for name in names}
+        places = list(chain.from_iterable(block._places for block in blocks))
+        return ArrowRows(pa.concat_tables([block._table for block in blocks]), places, lists)
 
     def has_headers(self, row: int) -> bool:
         return "headers" in self._table.column_names and bool(self._table.column("headers")[row].as_py())
