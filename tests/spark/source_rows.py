@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import golden
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-import golden
 import kafkarec
 from spark_udfs import schema
 from spark_udfs.source import KafkarecDataSource
@@ -23,9 +23,11 @@ EVERYTHING = {"includeHeaders": "true", "columnNameOfCorruptRecord": schema.CORR
 
 
 class Read:
-    """What a job read: `rows` as dicts in order of partition, `batches` as Spark gets them, `tasks` with their splits."""
+    """What a job read: `rows` as dicts in order, `batches` as Spark gets them, `tasks` with their splits."""
 
-    def __init__(self, given: dict[str, str], user_schema: StructType | None = None, pushed: Iterable[Any] = ()) -> None:
+    def __init__(
+        self, given: dict[str, str], user_schema: StructType | None = None, pushed: Iterable[Any] = ()
+    ) -> None:
         source = KafkarecDataSource({name.lower(): value for name, value in given.items()})
         struct = user_schema or source.schema()
         self.reader = source.reader(struct)
