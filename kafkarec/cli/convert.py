@@ -84,7 +84,8 @@ def run(args: argparse.Namespace) -> int:
         say(f"nothing is written: magic {magic} has no place for")
         for word, count in error.lost.items():
             file, position, offset = error.places[word]
-            first = f"{file or 'standard input'} at byte {position} (up to offset {offset})"
+            name = "standard input" if file in (None, inputs.STANDARD_INPUT) else file
+            first = f"{name} at byte {position} (up to offset {offset})"
             say(f"  {LOSSES[word]}: {count}, first in the batch in {first}")
         return DAMAGED
     except KafkaRecordError as error:
