@@ -23,7 +23,7 @@ Key = tuple[str, int]
 
 _WILD = re.compile(r"[*?\[{]")
 _BRACES = re.compile(r"\{([^{}]*)\}")
-_SEGMENT = re.compile(r".*\.(log|checkpoint)(\.gz|\.zst)?")
+_SEGMENT = re.compile(r".*\.log(\.gz|\.zst)?")
 _PACKED = (".gz", ".zst")
 # What a broker renames a partition folder to that is no partition any more; read where it is named without a glob.
 _GIVEN_UP = re.compile(r".+\.[^.\s]+-(delete|future|stray)")
@@ -54,10 +54,11 @@ def partitions(kafkarec: Any, options: Options) -> dict[Key, PartitionPaths]:
     ValueError where one partition lies in two folders."""
     found: dict[Key, dict[str, Any]] = {}
     folders: dict[Key, str] = {}
+    strange: list[str] = []
     for path in expanded(options):
-        for log in _logs(kafkarec, _opened(kafkarec, path, options), path):
+        for log in _logs(kafkarec, _opened(kafkarec, path, options), path, strange):
             for segment in log.segments:
-                key = (segment.path, -1) if log.topic is None or log.partition is None else (log.topic, log.partition)
+                key = _key(log, segment)
                 folder = os.path.dirname(segment.path)
                 if folders.setdefault(key, folder) != folder:
                     raise ValueError(
@@ -65,7 +66,16 @@ def partitions(kafkarec: Any, options: Options) -> dict[Key, PartitionPaths]:
                         f"other (their offsets would be read twice)"
                     )
                 found.setdefault(key, {})[segment.path] = segment
+    if strange and not found:
+        raise ValueError(strange[0])
     return {key: _paths(list(found[key].values())) for key in sorted(found)}
+
+
+def _key(log: Any, segment: Any) -> Key:
+    """A KRaft snapshot has offsets of its log, and is read by itself."""
+    if log.topic is None or log.partition is None or segment.name.endswith(".checkpoint"):
+        return segment.path, -1
+    return log.topic, log.partition
 
 
 def expanded(options: Options) -> list[str]:
@@ -119,7 +129,7 @@ def _remote_matches(remote: Any, url: str, storage: dict[str, Any]) -> Iterator[
         found = [f"{root}://{bucket}"]
         for number, part in enumerate(parts):
             last = number + 1 == len(parts)
-            if not _WILD.search(part):
+            if len(found) == 1 and not _WILD.search("".join(parts[: number + 1])):
                 found = [f"{one}/{part}" for one in found]
                 continue
             found = [
@@ -165,18 +175,18 @@ def _opened(kafkarec: Any, path: str, options: Options) -> Any:
         raise not_found(path, f" {error}.") from None
 
 
-def _logs(kafkarec: Any, opened: Any, path: str) -> list[Any]:
-    """A segment alone is a log of one. A folder in which nothing is known is most likely the wrong one."""
+def _logs(kafkarec: Any, opened: Any, path: str, strange: list[str]) -> list[Any]:
+    """A segment alone is a log of one. A folder in which nothing is known is most likely the wrong one: `strange` gets
+    a sentence."""
     if isinstance(opened, kafkarec.Segment):
         return [kafkarec.Log(opened.path, [opened], topic=opened.topic, partition=opened.partition)]
     if isinstance(opened, kafkarec.Log):
         return [opened]
-    strange = [each.name for each in opened.left_out if not _OF_JOBS.fullmatch(each.name)]
-    if not len(opened) and strange:
-        shown = ", ".join(sorted(strange)[:5])
-        raise ValueError(
-            f"{path} holds no segments and no partition folders, but {shown}. Name the folders above the segments, "
-            f"such as {path.rstrip('/')}/*"
+    unknown = [each.name for each in opened.left_out if not _OF_JOBS.fullmatch(each.name)]
+    if not len(opened) and unknown:
+        strange.append(
+            f"{path} holds no segments and no partition folders, but {', '.join(sorted(unknown)[:5])}. Name the "
+            f"folders above the segments, such as {path.rstrip('/')}/*"
         )
     return list(opened)
 

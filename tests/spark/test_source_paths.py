@@ -1,0 +1,191 @@
+"""What `load` takes: folders, data folders, globs, files, tiered layouts, URLs; and what it says of wrong ones."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from s3server import BUCKET, Server, running
+from source_rows import SEGMENTS, Read, log_folder, read
+from test_tiered import SEGMENT_ID, TOPIC_ID
+
+pytestmark = pytest.mark.spark
+
+LOG = (SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes()
+COUNTS = {
+    "__cluster_metadata": 142, "__consumer_offsets": 18, "all-codecs": 865, "compacted": 25, "logappend": 150,
+    "logappend-live": 150, "txn": 267,
+}  # fmt: skip
+
+
+def counts(*paths: Path | str, **given: str) -> dict[Any, int]:
+    where = {"path": str(paths[0])} if len(paths) == 1 else {"paths": json.dumps([str(each) for each in paths])}
+    return dict(Counter(row["topic"] for row in Read({**where, **given}).rows))
+
+
+@pytest.mark.parametrize(
+    ("paths", "topics"),
+    [
+        ([""], COUNTS),
+        (["/txn-0"], ["txn"]),
+        (["/txn-0/"], ["txn"]),
+        (["/txn-0", "/compacted-0"], ["txn", "compacted"]),
+        (["/txn-0", "/txn-*", "/*/00000000000000000030.log"], ["txn"]),
+        (["/*"], COUNTS),
+        (["/__*"], ["__cluster_metadata", "__consumer_offsets"]),
+        (["/{txn,log*}-[0-9]"], ["txn", "logappend", "logappend-live"]),
+        (["/*-0/*"], COUNTS),
+        (["/**/*.log"], COUNTS),
+        (["/{txn-0,compacted-0}/*.log"], ["txn", "compacted"]),
+    ],
+)  # fmt: skip
+def test_paths_and_globs(paths: list[str], topics: Any) -> None:
+    wanted = {topic: COUNTS[topic] for topic in topics}
+    found = counts(*(f"{SEGMENTS}{each}" for each in paths))
+    assert found == wanted
+
+
+@pytest.mark.parametrize("prefix", ["file://", "file:"])
+def test_file_urls(prefix: str) -> None:
+    assert counts(f"{prefix}{SEGMENTS}/txn-0") == {"txn": 267}
+
+
+def test_a_single_file_with_and_without_a_telling_name(tmp_path: Path) -> None:
+    assert counts(SEGMENTS / "txn-0" / f"{30:020}.log") == {"txn": 237}
+    for name in ("backup.bin", f"{0:020}.log"):
+        (tmp_path / name).write_bytes(LOG)
+        rows = read(tmp_path / name)
+        assert len(rows) == 865 and {(row["topic"], row["partition"]) for row in rows} == {(None, None)}
+    (tmp_path / "orders-7-00000000000000000000.log.gz").write_bytes(gzip.compress(LOG))
+    rows = read(tmp_path / "orders-7-00000000000000000000.log.gz", maxPartitionBytes="1000")
+    assert len(rows) == 865 and {(row["topic"], row["partition"]) for row in rows} == {("orders", 7)}
+
+
+def test_names_with_glob_characters_are_taken_as_they_are_first(tmp_path: Path) -> None:
+    log_folder(tmp_path / "a[1]" / "t-0", (0, LOG))
+    assert counts(tmp_path / "a[1]" / "t-0") == {"t": 865}
+
+
+def test_what_a_broker_has_given_up_is_left_out_of_folders_and_globs(tmp_path: Path) -> None:
+    log_folder(tmp_path / "orders-0", (0, LOG))
+    given_up = log_folder(tmp_path / f"orders-1.{'0123456789abcdef' * 2}-delete", (0, LOG))
+    (tmp_path / "orders-0" / f"{900:020}.log.deleted").write_bytes(LOG)
+    assert counts(tmp_path) == counts(tmp_path / "*") == {"orders": 865}
+    assert sum(counts(given_up).values()) == 865
+
+
+def test_what_a_job_writes_beside_is_no_data(tmp_path: Path) -> None:
+    log_folder(tmp_path / "orders-0", (0, LOG))
+    log_folder(tmp_path / "_temporary" / "job" / "orders-1", (0, LOG))
+    (tmp_path / "_SUCCESS").touch()
+    assert counts(tmp_path) == {"orders": 865}
+
+
+def test_an_empty_folder_has_no_rows_and_a_strange_one_is_refused(tmp_path: Path) -> None:
+    assert read(tmp_path) == []
+    (tmp_path / "_SUCCESS").touch()
+    assert read(tmp_path) == []
+    log_folder(tmp_path / "2024" / "orders-0", (0, LOG))
+    with pytest.raises(ValueError, match=r"holds no segments and no partition folders, but 2024\. .*/\*"):
+        read(tmp_path)
+    assert counts(tmp_path / "*") == {"orders": 865}
+
+
+def test_one_partition_in_two_folders_is_refused(tmp_path: Path) -> None:
+    for broker in "12":
+        log_folder(tmp_path / broker / "orders-0", (0, LOG))
+    with pytest.raises(ValueError, match=r"orders-0 is in .*/1/orders-0 and in .*/2/orders-0: load one of them"):
+        read(tmp_path / "*" / "orders-0")
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/missing/folder", r"^\[PATH_NOT_FOUND\] Path does not exist: /missing/folder\."),
+        ("/missing/*/x", r"^\[PATH_NOT_FOUND\] Path does not exist: /missing/\*/x\."),
+        ("file:///missing/x.log", r"^\[PATH_NOT_FOUND\]"),
+    ],
+)
+def test_a_missing_path_is_told_in_sparks_words(path: str, words: str) -> None:
+    with pytest.raises(AnalysisException, match=words):
+        read(path)
+    with pytest.raises(AnalysisException, match=words):
+        Read({"paths": json.dumps([str(SEGMENTS), path])})
+
+
+def test_no_path_and_a_file_that_holds_no_batches() -> None:
+    with pytest.raises(ValueError, match=r"kafkarec needs a path: \.load"):
+        Read({})
+    with pytest.raises(ValueError, match=r"is an offset index and holds no records; name the \.log beside it"):
+        read(SEGMENTS / "txn-0" / f"{0:020}.index")
+
+
+def test_tiered_layouts(tmp_path: Path) -> None:
+    aiven = tmp_path / "a" / f"orders-{TOPIC_ID}" / "7"
+    local = tmp_path / "b" / f"orders-3-{TOPIC_ID}"
+    for folder in (aiven, local):
+        folder.mkdir(parents=True)
+        (folder / f"{0:020}-{SEGMENT_ID}.log").write_bytes(LOG)
+    for path, partition in ((tmp_path / "a", 7), (aiven, 7), (aiven.parent, 7), (tmp_path / "b", 3), (local, 3)):
+        rows = read(path)
+        assert len(rows) == 865 and {(row["topic"], row["partition"]) for row in rows} == {("orders", partition)}
+
+
+# ---- URLs -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Server]:
+    for module in ("moto", "flask", "flask_cors", "s3fs", "pyarrow"):
+        pytest.importorskip(module, reason=f"{module} is not installed: no S3 server on loopback")
+    with running() as server:
+        server.put_folder(SEGMENTS, "kafka", (".log", ".index", ".timeindex", ".txnindex"))
+        server.put("plain/orders-0/00000000000000000000.log", LOG)
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("path", "topics"),
+    [
+        ("kafka/txn-0", ["txn"]),
+        ("kafka/txn-0/00000000000000000000.log", None),
+        ("kafka", COUNTS),
+        ("kafka/{txn,compacted}-*", ["txn", "compacted"]),
+        ("*/txn-*", ["txn"]),
+        ("kafka/*/00000000000000000030.log", None),
+    ],
+)
+def test_objects(path: str, topics: Any, bucket: Server) -> None:
+    given = {"storageOptions": json.dumps(bucket.options())}
+    found = counts(f"s3://{BUCKET}/{path}", **given)
+    if topics is None:
+        assert found == {"txn": 237 if path.endswith("30.log") else 30}
+    else:
+        assert found == {topic: COUNTS[topic] for topic in topics}
+
+
+def test_environment_tells_the_keys_and_missing_objects_are_told(
+    bucket: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in bucket.environment().items():
+        monkeypatch.setenv(name, value)
+    assert counts(f"s3a://{BUCKET}/kafka/txn-0") == {"txn": 267}
+    for path in ("none", "kafka/none-*", "kafka/txn-0/none.log"):
+        with pytest.raises(AnalysisException, match=r"^\[PATH_NOT_FOUND\] Path does not exist: s3://"):
+            counts(f"s3://{BUCKET}/{path}")
+
+
+def test_an_object_without_an_index_is_one_task_unless_asked(bucket: Server) -> None:
+    given = {"storageOptions": json.dumps(bucket.options()), "path": f"s3://{BUCKET}/plain/orders-0",
+             "maxPartitionBytes": "8000"}  # fmt: skip
+    bucket.reset()
+    one = Read(given)
+    assert len(one.tasks) == 1 and bucket.served < len(LOG) + 10_000
+    many = Read({**given, "splitScan": "true"})
+    assert len(many.tasks) > 3 and many.rows == one.rows and len(one.rows) == 865
