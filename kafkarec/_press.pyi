@@ -39,6 +39,7 @@ class Sheet:
         keep_cuts: bool = False,
         keep_codec: bool = False,
         keep_magic: bool = False,
+        overrides: int = 0,
     ) -> bytes: ...
 
 @final

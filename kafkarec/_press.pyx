@@ -18,7 +18,7 @@ from kafkarec._c.columns cimport buffer_reserve
 from kafkarec._c.encode cimport encoder_run
 from kafkarec._c.pages cimport pages_give, pages_release
 from kafkarec._c.press cimport (
-    Draft, PIN_BASE_OFFSET, body_size, varint_size,
+    Draft, OVERRIDE_PRODUCER, PIN_BASE_OFFSET, body_size, varint_size,
 )
 from kafkarec._c.press01 cimport message_size
 from kafkarec._c.sealing cimport (
@@ -212,10 +212,11 @@ cdef class Sheet:
         return job.one_batch(start, keep)
 
     def encode(self, header, first_offset, int64_t batch_size, Cuts cuts=None, *, bint keep_cuts=False,
-               bint keep_codec=False, bint keep_magic=False):
+               bint keep_codec=False, bint keep_magic=False, int overrides=0):
         """Batches of at most `batch_size` bytes, or of the cuts; what neither rows nor cuts tell comes from the header.
 
         first_offset    of the output: offsets of the input are moved by as much as it takes; None: they stay
+        overrides       bits of the C enum Override: what the header says of every batch, whatever the input says
         """
         cdef Job job = Job(self, header, keep_codec)
         job.e.batch_size = batch_size
@@ -224,7 +225,8 @@ cdef class Sheet:
         if first_offset is not None and not job.e.numbered:
             job.e.shift = first_offset - self.first_offset(cuts)
         job.e.wide = self.wide
-        job.e.sequenced = cuts is not None or "sequence" in self.names
+        job.e.overrides = overrides
+        job.e.sequenced = not overrides & OVERRIDE_PRODUCER and (cuts is not None or "sequence" in self.names)
         if cuts is not None:
             job.cuts = cuts
             job.e.cuts, job.e.cut_count = cuts.cuts, cuts.count

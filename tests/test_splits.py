@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 
+import golden
 import pytest
 
-import golden
 import kafkarec
 
 LOGS = [path for path in sorted((golden.VECTORS / "segments").glob("*/*.log")) if path.stat().st_size]
@@ -21,7 +22,7 @@ def compare(segment: kafkarec.Segment, max_bytes: int) -> int:
     whole = segment.read(errors="skip", control=True)
     splits = segment.splits(max_bytes)
     assert splits[0][0] == 0 and splits[-1][1] == segment.size
-    assert all(first[1] == second[0] for first, second in zip(splits, splits[1:], strict=False))
+    assert all(first[1] == second[0] for first, second in itertools.pairwise(splits))
     parts = [segment.between(*ends).read(errors="skip", control=True) for ends in splits]
     assert [record for part in parts for record in part] == list(whole)
     assert [found for part in parts for found in facts(part.damage)] == facts(whole.damage)

@@ -159,7 +159,8 @@ def build_core() -> None:
     wanted = digest_of(CORE_SOURCES)
     stamp = WORK / "built-core"
     desks = list((ROOT / "kafkarec").glob("_*.pyx"))
-    if all(list(desk.parent.glob(f"{desk.stem}.*so")) for desk in desks) and stamp.exists() and stamp.read_text() == wanted:
+    built = all(list(desk.parent.glob(f"{desk.stem}.*so")) for desk in desks)
+    if built and stamp.exists() and stamp.read_text() == wanted:
         return
     say(f"building {', '.join(sorted(f'kafkarec/{desk.stem}' for desk in desks))} in place")
     began = time.monotonic()

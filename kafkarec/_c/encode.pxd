@@ -17,8 +17,9 @@ from kafkarec._c.batch cimport (
 )
 from kafkarec._c.press cimport (
     CODEC_UNFIT, CODEC_UNKNOWN, Draft, FACTS_CONTRADICT, FACTS_UNSUPPORTED, FINE, Facts, HEADERS_UNSUPPORTED,
-    OFFSET_NEGATIVE, OFFSET_NOT_RISING, OFFSET_NULL, OFFSET_TOO_FAR, PIN_ALL, PIN_BASE_OFFSET, TIMESTAMP_NEGATIVE,
-    body_size, draft, varint_size,
+    OFFSET_NEGATIVE, OFFSET_NOT_RISING, OFFSET_NULL, OFFSET_TOO_FAR, OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER,
+    OVERRIDE_TIMESTAMP_TYPE, OVERRIDE_TRANSACTIONAL, PIN_ALL, PIN_BASE_OFFSET, PIN_MAX_TIMESTAMP,
+    TIMESTAMP_NEGATIVE, body_size, draft, varint_size,
 )
 from kafkarec._c.press01 cimport message_size
 from kafkarec._c.sealing cimport (
@@ -89,6 +90,11 @@ cdef inline int facts_of_row(const Encoder* e, const Leaf* leaf, int64_t row, Fa
         if codec < 0:
             return CODEC_UNKNOWN
         f.codec = <int8_t>codec
+    return FINE
+
+
+cdef inline int facts_check(const Facts* f) noexcept nogil:
+    """MemoryRecordsBuilder.validateProducerState."""
     if f.producer_id < 0:
         return FACTS_CONTRADICT if f.producer_epoch >= 0 or f.base_sequence >= 0 or f.is_transactional else FINE
     return FACTS_CONTRADICT if f.producer_epoch < 0 or (f.base_sequence < 0 and not f.is_control) else FINE
@@ -149,6 +155,22 @@ cdef inline void facts_of_cut(const Encoder* e, const Cut* cut, int64_t offset, 
         f.base_sequence = increment_sequence(f.base_sequence, <int32_t>(offset - e.shift - cut.batch.base_offset))
 
 
+cdef inline void facts_override(const Encoder* e, Facts* f) noexcept nogil:
+    """What the caller says of every batch. Sequences are counted on from the first one given."""
+    if e.overrides & OVERRIDE_TIMESTAMP_TYPE:
+        f.timestamp_type, f.log_append_time = e.given.timestamp_type, e.given.log_append_time
+        f.pinned &= ~PIN_MAX_TIMESTAMP
+    if e.overrides & OVERRIDE_LEADER_EPOCH:
+        f.partition_leader_epoch = e.given.partition_leader_epoch
+    if e.overrides & OVERRIDE_TRANSACTIONAL:
+        f.is_transactional = e.given.is_transactional
+    if e.overrides & OVERRIDE_PRODUCER:
+        f.producer_id, f.producer_epoch = e.given.producer_id, e.given.producer_epoch
+        f.base_sequence = e.next_sequence if e.batches + e.open > 0 else e.given.base_sequence
+        if f.is_control:
+            f.base_sequence = ABSENT
+
+
 cdef inline int next_cut(Encoder* e) noexcept nogil:
     """Goes to the cut that the next row belongs to; writes the empty batches on the way."""
     cdef const Cut* cut
@@ -164,6 +186,7 @@ cdef inline int next_cut(Encoder* e) noexcept nogil:
             if cut.rows == 0 and e.given.magic == 2:
                 f = e.given
                 facts_of_cut(e, cut, cut.batch.base_offset, &f)
+                facts_override(e, &f)
                 if not e.keep_codec:
                     f.codec = 0                  # as writeEmptyHeader: a stream of no bytes is refused by readers
                 status = batch_of_none(e, &f)
@@ -256,8 +279,9 @@ cdef inline int row_facts(const Encoder* e, const Leaf* leaf, int64_t row, const
         status = facts_of_row(e, leaf, row, f, border)
         kept[0] = border[0] != ABSENT
         f.log_append_time = d.timestamp
-    elif f.base_sequence >= 0 and e.batches + e.open > 0:
-        f.base_sequence = e.next_sequence
+    facts_override(e, f)
+    if status == FINE and (e.overrides != 0 or (e.wide and e.cut_count == 0)):
+        status = facts_check(f)
     return status if status != FINE else row_check(e, f, d, kept[0])
 
 
@@ -274,7 +298,7 @@ cdef inline int row_opens(Encoder* e, const Leaf* leaf, int64_t row, const Draft
         if status != OK:
             return status
         if f.base_sequence >= 0 and not e.sequenced:
-            f.base_sequence = e.next_sequence
+            f.base_sequence = e.next_sequence    # of the batch that was sealed just now
     if not e.open:
         if e.wide and border != ABSENT and e.cut_count == 0:
             f.base_offset = border

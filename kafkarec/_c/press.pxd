@@ -46,6 +46,12 @@ cdef struct Facts:
     bint has_horizon
     int pinned                   # which of the following are as they stand here, not as the records have them
 
+cdef enum Override:              # what the caller says of every batch, whatever the input says
+    OVERRIDE_TIMESTAMP_TYPE = 1
+    OVERRIDE_LEADER_EPOCH = 2
+    OVERRIDE_PRODUCER = 4        # id, epoch and sequences
+    OVERRIDE_TRANSACTIONAL = 8
+
 cdef enum Pin:
     PIN_BASE_OFFSET = 1
     PIN_BASE_TIMESTAMP = 2

@@ -39,6 +39,7 @@ cdef struct Cut:                 # rows of one batch of the input
 cdef struct Encoder:
     # what is wanted
     Facts given                  # of every batch, where neither the rows nor the cuts say otherwise
+    int overrides                # which of its fields hold even where they do
     bint keep_codec
     bint keep_magic
     bint numbered                # offsets are counted from next_offset, whatever the rows say

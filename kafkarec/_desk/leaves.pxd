@@ -191,6 +191,8 @@ cdef inline int bind_column(Leaf* leaf, object name, const ArrowSchema* column, 
     elif name == "compression":
         bind_cells(&leaf.codec, name, column, array, first)
     elif name in facts:
+        if leaf.facts[<int>facts[name]].values != NULL:
+            raise ValueError(f"column {name!r} is there twice, by two names")
         bind_numbers(leaf.facts + <int>facts[name], name, column, array, first)
     return 0
 

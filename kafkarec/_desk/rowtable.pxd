@@ -71,7 +71,7 @@ cdef inline list table_fill(RowTable* t, tuple rows, object row_of, object recor
         raise MemoryError
     try:
         for record in rows:
-            if type(record) is record_type:
+            if type(record) is record_type and not record.is_control:
                 row = (record.offset, record.timestamp, record.key, record.value, record.headers)
                 held.append(row)
             else:

@@ -191,9 +191,9 @@ class Segment(Readable):
         for table in self.headers(request(errors="skip")):
             facts = (table.column(name) for name in ("position", "size_in_bytes", "last_offset", "next_offset"))
             for position, size, last, following in zip(*facts, strict=True):
-                if position - borders[-1] >= max_bytes and next_offset <= last:
-                    if self._whole(before, position, position + size):
-                        borders.append(position)
+                far = position - borders[-1] >= max_bytes and next_offset <= last
+                if far and self._whole(before, position, position + size):
+                    borders.append(position)
                 before, next_offset = position, following
         end = self.size if self.end is None else self.end
         return [*pairwise(borders), (borders[-1], end)]

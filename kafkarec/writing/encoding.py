@@ -49,7 +49,7 @@ def encode(
                         holds one record at least. None: RecordColumns and a column base_offset keep the batches that
                         they were read from, anything else has 16384
     timestamp_type, log_append_time, partition_leader_epoch, producer_id, producer_epoch, base_sequence,
-    is_transactional    of every batch, instead of what the input says; sequences count on from base_sequence
+    is_transactional    of every batch, each instead of what the input says of it; sequences count on from base_sequence
 
     What is kept of RecordColumns: all header fields of a batch whose records are all there, empty batches; so
     encode(decode(b, control=True)) is b where b is uncompressed and canonical (the shortest varints, offsets and times
@@ -81,10 +81,12 @@ def encode(
     _check(header)
     _demand("base_offset", base_offset, 0, _INT64_MAX)
     _demand("batch_size", batch_size, 0, _INT32_MAX)
-    columns = records_or_arrow if isinstance(records_or_arrow, RecordColumns) and not overrides else None
-    if columns is not None and not {"offset", "timestamp"} <= set(columns.schema.names):
-        columns = None  # a header can only be kept where the records are in their places
-    sheet = sheet_of(records_or_arrow, plain=bool(overrides) or columns is not None)
+    columns = records_or_arrow if isinstance(records_or_arrow, RecordColumns) else None
+    if columns is not None:
+        _demand_one_partition(columns)
+        if not {"offset", "timestamp"} <= set(columns.schema.names):
+            columns = None  # a header can only be kept where the records are in their places
+    sheet = sheet_of(records_or_arrow, plain=columns is not None)
     return sheet.encode(
         header,
         base_offset,
@@ -93,7 +95,27 @@ def encode(
         keep_cuts=batch_size is None,
         keep_codec=keep_codec,
         keep_magic=keep_magic,
+        overrides=sum({_OVERRIDES[name] for name in overrides}),
     )
+
+
+_OVERRIDES = {
+    "timestamp_type": 1,
+    "log_append_time": 1,
+    "partition_leader_epoch": 2,
+    "producer_id": 4,
+    "producer_epoch": 4,
+    "base_sequence": 4,
+    "is_transactional": 8,
+}
+"""The desk's bits: what belongs together is told together."""
+
+
+def _demand_one_partition(columns: RecordColumns) -> None:
+    names = [name for name in ("topic", "partition") if name in columns.schema.names]
+    several = set(zip(*map(columns.column, names), strict=True)) if names else set()
+    if len(several) > 1:
+        raise ValueError(f"records of {len(several)} partitions: batches are written of one at a time")
 
 
 def _checked_magic(magic: int | str) -> int:
@@ -128,7 +150,7 @@ def _check(header: BatchHeader) -> None:
         raise ValueError(f"zstd in magic {header.magic}: only magic 2 has it (KIP-110)")
     if header.magic < 2 and (header.producer_id >= 0 or header.is_transactional):
         raise ValueError(f"a producer id or a transaction in magic {header.magic}: only magic 2 has them (KIP-98)")
-    if header.producer_id < 0 and (header.is_transactional or header.producer_epoch >= 0 or header.base_sequence >= 0):
-        raise ValueError("a transaction, a producer epoch and a base sequence need producer_id=")
+    if header.producer_id < 0 and (header.producer_epoch >= 0 or header.base_sequence >= 0):
+        raise ValueError("a producer epoch and a base sequence need producer_id=")
     if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
         raise ValueError("a producer id needs producer_epoch= and base_sequence=, both 0 or more")

@@ -47,6 +47,8 @@ def row_of(record: Any, number: int, careful: bool = False) -> Row:
 
 def _fields(record: Any, number: int) -> tuple[Any, ...]:
     if isinstance(record, Record):
+        if record.is_control:
+            raise ValueError(f"record {number} is a control record: give the columns that it is in, or the builder")
         return record.offset, record.timestamp, record.key, record.value, record.headers
     if isinstance(record, tuple) and len(record) == len(NAMES):
         return tuple(record)
