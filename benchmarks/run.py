@@ -23,6 +23,7 @@ ROOT = HERE.parent
 sys.path[:0] = [str(HERE), str(ROOT)]  # our neighbours, and kafkarec as built in place
 
 import contestants  # noqa: E402
+import encode  # noqa: E402
 import workloads  # noqa: E402
 
 Times = dict[str, dict[str, float]]  # contestant -> file -> best seconds
@@ -141,6 +142,8 @@ def main() -> int:
         results[kind] = measure(names, files, options.rounds)
     text = report(results, options.rounds)
     if not options.only:
+        lines = encode.section(encode.measure(workloads.make(ROOT / ".work" / "bench"), options.rounds))
+        text += "\n" + "\n".join(lines) + "\n"
         (HERE / "RESULTS.md").write_text(text)
         refresh_readme(results["client"])
     print()

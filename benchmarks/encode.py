@@ -1,0 +1,151 @@
+"""The records of the seven workloads back into their batches: `python benchmarks/encode.py [--rounds N]`.
+
+    kafkarec            encode of decoded columns, in the batches that they came from
+    kafkarec, sized     the same as a pyarrow table, cut by the default batch size of 16 KiB
+    kafkarec, rows      encode of tuples (offset, timestamp, key, value, headers), cut at 16 KiB too
+    compress            the payloads of the first row compressed by the codec room's own calls, nothing else
+    aiokafka            DefaultRecordBatchBuilder.append of each record, one builder a batch
+
+Columns and tuples are made before the clock starts. It counts the processor's time: all of these run in one thread.
+Writes the section "Encode" of RESULTS.md, as `make bench` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path[:0] = [str(HERE), str(ROOT)]  # our neighbours, and kafkarec as built in place
+
+import workloads  # noqa: E402
+
+SECTION = "## Encode"
+TITLE = f"{SECTION}: the same records back into batches, milliseconds of the processor a file"
+FASTER, BESIDE = "aiokafka", "compress"
+OURS = ("kafkarec", "kafkarec, sized", "kafkarec, rows")
+HEADER = 61
+
+Run = Callable[[], object]
+Times = dict[str, dict[str, float]]
+
+
+def contestants(path: Path, codec: int) -> dict[str, Run]:
+    """What to time for one file. Every one is tried first: its records are those of the file."""
+    from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+    import kafkarec
+    from kafkarec import codecs
+
+    columns = kafkarec.decode(path.read_bytes())
+    name = codecs.CODECS[codec].name
+    table = columns.to_arrow().select(["offset", "timestamp", "key", "value", "headers"])
+    rows = [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in columns]
+    starts = columns.batches.column("base_offset")
+    counts = columns.batches.column("record_count")
+    groups = [rows[start : start + count] for start, count in zip(starts, counts, strict=True)]
+    plain = kafkarec.encode(columns)
+    edges = kafkarec.scan(plain)
+    sides = zip(edges.column("position"), edges.column("size_in_bytes"), strict=True)
+    payloads = [plain[position + HEADER : position + size] for position, size in sides]
+
+    def aiokafka() -> list[bytes]:
+        out = []
+        for group in groups:
+            builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 1 << 30)
+            append = builder.append
+            for delta, (_, timestamp, key, value, headers) in enumerate(group):
+                append(delta, timestamp, key, value, headers)
+            out.append(bytes(builder.build()))
+        return out
+
+    runs: dict[str, Run] = {
+        "kafkarec": lambda: kafkarec.encode(columns, compression=name),
+        "kafkarec, sized": lambda: kafkarec.encode(table, compression=name),
+        "kafkarec, rows": lambda: kafkarec.encode(rows, compression=name),
+        "aiokafka": aiokafka,
+    }
+    for contestant, run in runs.items():
+        made = run()
+        data = made if isinstance(made, bytes) else b"".join(made)  # type: ignore[arg-type]
+        if [(r.key, r.value, r.headers) for r in kafkarec.decode(data)] != [row[2:] for row in rows]:
+            raise SystemExit(f"{path}: {contestant} does not write the records of the file")
+    if codec:
+        runs["compress"] = lambda: [codecs.compress(codec, payload, None, 2) for payload in payloads]
+    return runs
+
+
+def measure(files: list[Path], rounds: int) -> Times:
+    """Best seconds of `rounds` rounds; in each every contestant runs once."""
+    best: Times = {}
+    for path, work in zip(files, workloads.WORKLOADS, strict=True):
+        runs = contestants(path, work.codec)
+        for _ in range(rounds):
+            for name, run in runs.items():
+                began = time.process_time()
+                made = run()
+                seconds = time.process_time() - began
+                del made
+                times = best.setdefault(name, {})
+                times[path.stem] = min(seconds, times.get(path.stem, math.inf))
+        print(f"  encode {path.parent.name}/{path.stem}", flush=True)
+    return best
+
+
+def row(name: str, cells: list[str]) -> str:
+    return f"| {name} | " + " | ".join(cells) + " |"
+
+
+def table(columns: list[str], rows: dict[str, list[str]]) -> Iterator[str]:
+    yield "| | " + " | ".join(columns) + " |"
+    yield "|---|" + "---:|" * len(columns)
+    yield from (row(name, cells) for name, cells in rows.items())
+
+
+def section(best: Times) -> list[str]:
+    """Lines of markdown."""
+    columns = [work.name for work in workloads.WORKLOADS]
+    packed = [work.name for work in workloads.WORKLOADS if work.codec]
+
+    def ratios(name: str, reference: str, over: list[str]) -> list[float]:
+        return [best[reference][column] / best[name][column] for column in over]
+
+    milliseconds = {
+        name: [f"{times[column] * 1000:.2f}" if column in times else "" for column in columns]
+        for name, times in best.items()
+    }
+    faster = {}
+    for name in OURS:
+        found = ratios(name, FASTER, columns)
+        mean = math.exp(sum(map(math.log, found)) / len(found))
+        faster[name] = [f"{ratio:.1f}x" for ratio in [*found, mean]]
+    beside = {OURS[0]: [f"{1 / ratio:.2f}x" for ratio in ratios(OURS[0], BESIDE, packed)]}
+    return [
+        TITLE, "", *table(columns, milliseconds), "",
+        f"Times faster than {FASTER}:", "", *table([*columns, "geometric mean"], faster), "",
+        "Times what compressing the same payloads alone takes, by the same libraries:", "", *table(packed, beside),
+    ]  # fmt: skip
+
+
+def replace(results: Path, lines: list[str]) -> None:
+    """Puts the section at the end of RESULTS.md, in place of the one that is there."""
+    text = results.read_text()
+    results.write_text(text.split(f"\n{SECTION}")[0].rstrip() + "\n\n" + "\n".join(lines) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="encode.py", description="encode beside its peers")
+    parser.add_argument("--rounds", type=int, default=9)
+    options = parser.parse_args()
+    lines = section(measure(workloads.make(ROOT / ".work" / "bench"), options.rounds))
+    replace(HERE / "RESULTS.md", lines)
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
