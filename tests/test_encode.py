@@ -8,6 +8,7 @@ import time
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import builders
@@ -213,3 +214,64 @@ print(sorted(pressing.in_use))
 """
     native, python = (subprocesses.run(code.replace("FLAG", repr(flag))).strip() for flag in ("1", "0"))
     assert (native, python) == (f"[{codec!r}]", "[]")
+
+
+# ---- options beside what the input says
+
+LOG = (
+    builders.good_batch(3, producer_id=3, producer_epoch=0, base_sequence=7, attributes=builders.TRANSACTIONAL)
+    + builders.end_marker(commit=False, producer_id=3, base_offset=3)
+    + builders.batch([], base_offset=4, last_offset_delta=2, producer_id=3, producer_epoch=1, base_sequence=9)
+    + builders.good_batch(2, base_offset=7, leader_epoch=4)
+)
+REPLACED: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
+    "leader epoch": ({"partition_leader_epoch": 5}, {"partition_leader_epoch": [5, 5, 5, 5]}),
+    "append time": (
+        {"timestamp_type": "log_append_time", "log_append_time": NOW + 99},
+        {"timestamp_type": [1, 1, 1, 1], "max_timestamp": [NOW + 99] * 4},
+    ),
+    "producer": (
+        {"producer_id": 8, "producer_epoch": 2, "base_sequence": 0},
+        {"producer_id": [8] * 4, "producer_epoch": [2] * 4},
+    ),
+    "base offset": (
+        {"base_offset": 100},
+        {"base_offset": [100, 103, 104, 107], "last_offset": [102, 103, 106, 108], "next_offset": [103, 104, 107, 109]},
+    ),
+    "no transaction": ({"is_transactional": False}, {"is_transactional": [False] * 4}),
+}
+
+
+@pytest.mark.parametrize("name", REPLACED)
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_an_option_replaces_its_own_field(name: str, codec: str) -> None:
+    """Producers, flags and control batches stay what they were unless they are named themselves."""
+    options, wanted = REPLACED[name]
+    columns = kafkarec.decode(LOG, control=True)
+    tables = [kafkarec.scan(kafkarec.encode(columns, compression=codec, **more)) for more in ({}, options)]
+    before, after = ({field: table.column(field) for field in table.schema.names} for table in tables)
+    derived = {"crc", "attributes", "base_timestamp", "position", "batch_length", "size_in_bytes"}
+    if name == "producer":
+        derived |= {"base_sequence", "last_sequence"}
+    assert {field: after[field] for field in wanted} == wanted
+    assert {field for field in after if after[field] != before[field]} - derived == set(wanted)
+
+
+def test_control_records_do_not_become_data() -> None:
+    columns = kafkarec.decode(LOG, control=True)
+    with pytest.raises(ValueError, match="record 3 is a control record"):
+        kafkarec.encode(list(columns))
+    for options in ({}, {"batch_size": 1000}, {"partition_leader_epoch": 1}, {"compression": "lz4"}):
+        found = kafkarec.decode(kafkarec.encode(columns, **options), control=True)
+        assert [record.is_control for record in found] == [record.is_control for record in columns]
+        assert len(kafkarec.decode(kafkarec.encode(columns, **options), isolation="read_committed")) == 2
+
+
+def test_partitions_are_not_mixed(tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / f"t-{number}").mkdir()
+        (tmp_path / f"t-{number}" / f"{0:020}.log").write_bytes(builders.good_batch(2))
+    with pytest.raises(ValueError, match="2 partitions"):
+        kafkarec.encode(kafkarec.open(tmp_path).read())
+    one = kafkarec.open(tmp_path / "t-0").read()
+    assert kafkarec.encode(one) == builders.good_batch(2)
