@@ -3,6 +3,9 @@
 Every filter goes back to Spark, which applies it to the rows: pushed means pruned, no more. Spark asks a reader for it
 only where the session sets spark.sql.python.filterPushdown.enabled=true, and refuses one that has `pushFilters` where
 it does not; hence a class of its own.
+
+Spark 4.3.0 saves what the last pushed filters left over in the DataFrame's source (PythonScanBuilder.pushFilters), and
+gives it to every later use of that DataFrame, with other filters or without: one load() for each use.
 """
 
 from __future__ import annotations

@@ -49,13 +49,16 @@ def _restored(values: dict[str, Any], given: frozenset[str]) -> Options:
 
 
 def parse(given: Mapping[str, str], use: str) -> Options:
-    """All options for one use ("read", "stream" or "write"); ValueError names option, value and what there is."""
-    options = _restored({each.name: each.default for each in TABLE if use in each.uses.split()}, frozenset())
+    """All options for one use ("read", "stream" or "write"); ValueError names option, value and what there is.
+
+    "read or stream": for either; Spark asks for a schema without telling what for.
+    """
+    options = _restored({each.name: each.default for each in TABLE if _is_for(use, each)}, frozenset())
     known = {each.name.lower(): each for each in TABLE}
     names = []
     for name, text in given.items():
         option = known.get(name.lower())
-        if option is None or use not in option.uses.split():
+        if option is None or not _is_for(use, option):
             raise ValueError(_unknown(name, option, use))
         try:
             options[option.name] = option.read(text)
@@ -65,7 +68,12 @@ def parse(given: Mapping[str, str], use: str) -> Options:
     options.given = frozenset(names)
     _demand_one_of(options, "subscribe", "subscribePattern", "assign")
     _demand_one_of(options, "isolationLevel", "kafka.isolation.level")
+    _demand_one_of(options, "maxOffsetsPerTrigger", "maxBytesPerTrigger")
     return options
+
+
+def _is_for(use: str, option: Option) -> bool:
+    return any(each in option.uses.split() for each in use.split(" or "))
 
 
 def _demand_one_of(options: Options, *names: str) -> None:
@@ -77,7 +85,7 @@ def _demand_one_of(options: Options, *names: str) -> None:
 def _unknown(name: str, option: Option | None, use: str) -> str:
     if option is not None:
         return f"option {option.name} is for {' and '.join(option.uses.split())}, not for {use}"
-    names = {each.name.lower(): each.name for each in TABLE if use in each.uses.split() and each.name != "paths"}
+    names = {each.name.lower(): each.name for each in TABLE if _is_for(use, each) and each.name != "paths"}
     near = difflib.get_close_matches(name.lower(), names, 1)
     if near:
         return f"kafkarec has no option {name!r}; did you mean {names[near[0]]}?"
@@ -115,6 +123,15 @@ def milliseconds(given: str) -> int:
     if not given.strip().isdecimal():
         raise ValueError("milliseconds since 1970")
     return int(given)
+
+
+def refused(why: str) -> Callable[[str], Any]:
+    """An option of Spark's Kafka source that has no meaning here."""
+
+    def read(given: str) -> Any:
+        raise ValueError(f"{why}; set maxOffsetsPerTrigger or maxBytesPerTrigger, or neither")
+
+    return read
 
 
 def one_of(choices: Iterable[str]) -> Callable[[str], str]:
@@ -228,5 +245,9 @@ TABLE = (
     Option("splitScan", flag, False, "read stream", "split remote segments without an index too, by their headers"),
     Option("maxRecordsPerBatch", count, 1 << 20, "read stream", "rows of one Arrow batch"),
     Option("maxDecompressedBytes", size, 128 << 20, "read stream", "of one compressed payload; beyond it: damage"),
-    Option("pushDownFilters", flag, False, "read", "prune by filters; needs spark.sql.python.filterPushdown.enabled"),
+    Option("pushDownFilters", flag, False, "read", "prune by filters; one load() for each use of the frame"),
+    # how much at once
+    Option("maxOffsetsPerTrigger", count, None, "stream", "offsets of one micro-batch, of all partitions together"),
+    Option("maxBytesPerTrigger", size, None, "stream", "the same in bytes of the segments; whole batches"),
+    Option("minOffsetsPerTrigger", refused("there is no lower limit here"), None, "stream", "an error"),
 )  # fmt: skip

@@ -1,0 +1,190 @@
+"""The data source in a Spark session: schema, SQL, plans, errors; the same rows as the UDF and the local API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from source_rows import EVERYTHING, LOGS, SEGMENTS, expected, log_folder, spoil
+
+import kafkarec
+from spark_udfs import schema
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+TXN = SEGMENTS / "txn-0"
+# org.apache.spark.sql.kafka010.KafkaRecordToRowConverter.schemaWithHeaders
+KAFKA_SOURCE = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+)
+HEADERS = "headers array<struct<key: string, value: binary>>"
+
+
+@pytest.fixture
+def load(spark_session: Any) -> Callable[..., Any]:
+    def frame(path: Path | str | list[str], **given: str) -> Any:
+        reader = spark_session.read.format("kafkarec").options(**given)
+        return reader.load(path if isinstance(path, list) else str(path))
+
+    return frame
+
+
+def rows(frame: Any) -> list[dict[str, Any]]:
+    return [row.asDict(recursive=True) for row in frame.collect()]
+
+
+def in_order(found: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(row, default=str, sort_keys=True) for row in found)
+
+
+def test_schema_is_the_kafka_sources(spark_session: Any, load: Callable[..., Any]) -> None:
+    from pyspark.sql.types import StructType
+
+    wanted = StructType.fromDDL(KAFKA_SOURCE)
+    assert load(TXN).schema == wanted
+    with_headers = load(TXN, includeHeaders="true")
+    assert with_headers.schema == StructType.fromDDL(f"{KAFKA_SOURCE}, {HEADERS}")
+    live = spark_session.createDataFrame([], with_headers.schema)
+    assert live.unionByName(with_headers).count() == 267
+
+
+def test_local_api_udf_and_data_source_give_the_same_rows(spark_session: Any, load: Callable[..., Any]) -> None:
+    from spark_udfs.functions import kafka_explode
+
+    names = ["key", "value", "offset", "timestamp", "timestampType", "headers"]
+    paths = [str(path) for path in LOGS]
+    blobs = spark_session.read.format("binaryFile").load(paths)
+    udf = rows(kafka_explode(blobs, "content").select(names))
+    source = rows(load(paths, includeHeaders="true", maxPartitionBytes="3000").select(names))
+    local = [
+        {name: row[name] for name in names}
+        for path in LOGS
+        for row in (expected(each, None, None) for each in kafkarec.open(path).read())
+    ]
+    for row in local:  # collect() gives naive times, here of UTC
+        row["timestamp"] = row["timestamp"] and row["timestamp"].replace(tzinfo=None)
+    assert in_order(source) == in_order(udf) == in_order(local)
+    assert len(source) == sum(1 for _ in local)
+
+
+def test_permissive_gives_the_udfs_reasons_and_the_files_names(
+    spark_session: Any, load: Callable[..., Any], tmp_path: Path
+) -> None:
+    from spark_udfs.functions import kafka_explode
+
+    for number, path in enumerate(LOGS):
+        log_folder(tmp_path / f"t-{number}", (0, spoil(path.read_bytes(), number)))
+    blobs = spark_session.read.format("binaryFile").load(str(tmp_path / "*"))
+    names = ["offset", "value", schema.CORRUPT]
+    udf = rows(kafka_explode(blobs, "content", "PERMISSIVE", keep=["path"]).select("path", *names))
+    source = rows(load(tmp_path, mode="PERMISSIVE", maxPartitionBytes="3000", **EVERYTHING).select(names))
+    for row in udf:
+        path = row.pop("path").removeprefix("file:")
+        if row[schema.CORRUPT]:
+            told = json.loads(row[schema.CORRUPT])
+            row[schema.CORRUPT] = (path, told["position"], told["length"], told["reason"])
+    for row in source:
+        if row[schema.CORRUPT]:
+            told = json.loads(row[schema.CORRUPT])
+            row[schema.CORRUPT] = (told["path"], told["position"], told["length"], told["reason"])
+    assert in_order(source) == in_order(udf)
+    assert sum(row[schema.CORRUPT] is not None for row in source) > 3
+    dropped = rows(load(tmp_path, mode="DROPMALFORMED").select("offset", "value"))
+    kept = [{name: row[name] for name in ("offset", "value")} for row in source if row[schema.CORRUPT] is None]
+    assert in_order(dropped) == in_order(kept)
+
+
+def test_splits_are_sparks_partitions(load: Callable[..., Any]) -> None:
+    assert load(TXN).rdd.getNumPartitions() == 1
+    many = load(TXN, maxPartitionBytes="1000")
+    assert many.rdd.getNumPartitions() > 10
+    assert [row.offset for row in many.collect()] == [each.offset for each in kafkarec.open(TXN).read()]
+    assert load(SEGMENTS, minPartitions="5").rdd.getNumPartitions() >= 5
+
+
+def test_sql_view_user_schema_and_no_rows(spark_session: Any, load: Callable[..., Any], tmp_path: Path) -> None:
+    spark_session.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW txn USING kafkarec OPTIONS (path '{TXN}', includeHeaders 'true')"
+    )
+    found = spark_session.sql("SELECT count(*), max(offset), count(headers) FROM txn").collect()[0]
+    assert tuple(found) == (267, 291, 0)
+    reader = spark_session.read.format("kafkarec").schema("offset long, value binary")
+    frame = reader.load(str(TXN))
+    assert frame.columns == ["offset", "value"] and frame.count() == 267
+    assert load(tmp_path).count() == 0
+    assert load(TXN, subscribePattern="none").collect() == []
+
+
+def test_pushed_filters_where_the_session_allows_it(spark_session: Any, load: Callable[..., Any]) -> None:
+    key = "spark.sql.python.filterPushdown.enabled"
+    query = "topic = 'txn' AND partition IN (0, 1) AND offset >= 100 AND offset < 150 AND timestamp IS NOT NULL"
+    wanted = [each.offset for each in kafkarec.open(TXN).read(start_offset=100, end_offset=150)]
+    with pytest.raises(Exception, match=f"DATA_SOURCE_PUSHDOWN_DISABLED.*{key}"):
+        load(SEGMENTS, pushDownFilters="true").where(query).collect()
+    spark_session.conf.set(key, "true")
+    try:
+        everything = load(SEGMENTS, pushDownFilters="true", maxPartitionBytes="1000").rdd.getNumPartitions()
+        pruned = load(SEGMENTS, pushDownFilters="true", maxPartitionBytes="1000").where(query)
+        assert pruned.rdd.getNumPartitions() < everything // 2
+        assert [row.offset for row in pruned.collect()] == wanted
+        late = "timestamp > timestamp'2023-11-14 22:13:20.1'"
+        plain = in_order(rows(load(SEGMENTS).where(late)))
+        assert in_order(rows(load(SEGMENTS, pushDownFilters="true").where(late))) == plain and plain
+        parts = [load(SEGMENTS, pushDownFilters="true").where(f"topic = '{topic}'") for topic in ("txn", "compacted")]
+        assert parts[0].union(parts[1]).count() == 267 + 25
+    finally:
+        spark_session.conf.unset(key)
+
+
+def test_spark_keeps_the_last_pushed_filters_for_the_whole_frame(
+    spark_session: Any, load: Callable[..., Any]
+) -> None:
+    """Why docs/spark.md says one load() per use: Spark 4.3.0 (PythonScanBuilder.pushFilters) saves the pruned plan in
+    the frame's source, and later queries on that frame get it. Where this fails, Spark has mended it."""
+    key = "spark.sql.python.filterPushdown.enabled"
+    spark_session.conf.set(key, "true")
+    try:
+        frame = load(SEGMENTS, pushDownFilters="true")
+        before = frame.count()
+        assert frame.where("topic = 'txn'").count() == 267
+        assert frame.count() == 267 < before
+    finally:
+        spark_session.conf.unset(key)
+
+
+def test_zones_do_not_move_times(spark_session: Any, load: Callable[..., Any]) -> None:
+    found = []
+    for zone in ("America/New_York", "UTC"):
+        spark_session.conf.set("spark.sql.session.timeZone", zone)
+        found.append([row[0] for row in load(TXN).selectExpr("unix_millis(timestamp)").collect()])
+    assert found[0] == found[1] == [each.timestamp for each in kafkarec.open(TXN).read()]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"path": "/missing/folder"}, r"\[PATH_NOT_FOUND\] Path does not exist: /missing/folder"),
+        ({"path": str(TXN), "maxPartitonBytes": "1"}, r"did you mean maxPartitionBytes\?"),
+        ({"path": str(TXN), "columns": "ofset"}, r"did you mean offset\?"),
+    ],
+)
+def test_wrong_options_fail_in_load(given: dict[str, str], words: str, spark_session: Any) -> None:
+    from pyspark.errors import AnalysisException
+
+    with pytest.raises(AnalysisException, match=words):
+        spark_session.read.format("kafkarec").options(**given).load()
+
+
+def test_failfast_tells_file_byte_and_offset(load: Callable[..., Any], tmp_path: Path) -> None:
+    data = bytearray((SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes())
+    data[20_000] ^= 1
+    path = log_folder(tmp_path / "t-0", (0, bytes(data))) / f"{0:020}.log"
+    damage = kafkarec.open(path).read(errors="skip").damage[0]
+    with pytest.raises(Exception, match="CorruptRecordError") as refused:
+        load(path).count()
+    (line,) = [line for line in str(refused.value).splitlines() if "CorruptRecordError: " in line]
+    assert str(path) in line and f"at byte {damage.position} (base offset " in line
+    assert "mode PERMISSIVE keeps everything else" in str(refused.value)
