@@ -22,7 +22,7 @@ from .selection import Range
 
 def schema(given: Mapping[str, str]) -> Any:
     """The StructType of what the options ask for."""
-    chosen = options.parse(given, "read")
+    chosen = options.parse(given, "read or stream")
     bootstrap.load()
     paths.expanded(chosen)
     return columns.struct(columns.chosen(chosen))

@@ -42,11 +42,13 @@ def chosen(options: Options, partitions: dict[Key, PartitionPaths]) -> dict[Key,
 def ranges(kafkarec: Any, options: Options, partitions: dict[Key, PartitionPaths]) -> dict[Key, Range]:
     """The offsets to read of each of these partitions. ValueError for offsets that are not there, unless failOnDataLoss
     is false: then what is there of them is read."""
-    starts, ends = _starts(options, partitions), _ends(options, partitions)
+    begins, ends = starts(options, partitions), _ends(options, partitions)
+    if ("offset", LATEST) in begins.values():
+        raise ValueError("startingOffsets=latest is for streams: a batch would read nothing (-1 in JSON is latest)")
     found = {}
     for key, partition in partitions.items():
         ends_of = _Ends(kafkarec, partition, options)
-        start = ends_of.offset(starts[key], key, options["startingOffsetsByTimestampStrategy"])
+        start = ends_of.offset(begins[key], key, options["startingOffsetsByTimestampStrategy"])
         end = ends_of.offset(ends[key], key, "no bound")
         found[key] = (_checked(start, "startingOffsets", key, ends_of, options),
                       _checked(end, "endingOffsets", key, ends_of, options))  # fmt: skip
@@ -57,14 +59,13 @@ def ranges(kafkarec: Any, options: Options, partitions: dict[Key, PartitionPaths
 _Asked = tuple[str, int]
 
 
-def _starts(options: Options, partitions: Iterable[Key]) -> dict[Key, _Asked]:
+def starts(options: Options, partitions: Iterable[Key]) -> dict[Key, _Asked]:
+    """Where reading each of these partitions begins: ("offset", n), n also EARLIEST or LATEST, or ("time", ms)."""
     if options["startingTimestamp"] is not None:
         return dict.fromkeys(partitions, ("time", options["startingTimestamp"]))
     if options["startingOffsetsByTimestamp"] is not None:
         return _by_partition(options["startingOffsetsByTimestamp"], partitions, "startingOffsetsByTimestamp", "time")
     given = options["startingOffsets"]
-    if given == "latest":
-        raise ValueError("startingOffsets=latest is for streams: a batch would read nothing")
     return _offsets(given, partitions, "startingOffsets")
 
 
