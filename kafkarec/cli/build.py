@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from . import newlog, options, rowreaders
 from .buildbatches import Batches, Settings
@@ -69,21 +69,28 @@ def _add_header(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--timestamp-type", choices=("create", "log-append"), help="log-append: a batch has one timestamp"
     )
-    group.add_argument("--leader-epoch", type=_number, metavar="N", help="the partition leader epoch")
-    group.add_argument("--producer-id", type=_number, metavar="N", help="an idempotent producer's")
-    group.add_argument("--producer-epoch", type=_number, metavar="N", help="(default 0 with --producer-id)")
-    group.add_argument("--base-sequence", type=_number, metavar="N", default=0, help="of the first record (default 0)")
-    group.add_argument("--transactional", action="store_true", help="mark the batches; needs a producer id")
+    group.add_argument("--leader-epoch", type=_number(32), metavar="N", help="the partition leader epoch")
+    group.add_argument("--producer-id", type=_number(64), metavar="N", help="an idempotent producer's")
+    group.add_argument("--producer-epoch", type=_number(16), metavar="N", help="(default 0 with --producer-id)")
+    group.add_argument(
+        "--base-sequence", type=_number(32), metavar="N", default=0, help="of the first record (default 0)"
+    )
+    group.add_argument("--transactional", action="store_true", help="mark the batches; goes with --producer-id")
     group.add_argument(
         "--odd", action="store_true",
         help="take what Kafka's writers refuse: offsets that repeat, go back or lie below 0; negative timestamps",
     )  # fmt: skip
 
 
-def _number(text: str) -> int:
-    if not text.isdigit() or len(text) > 18:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 on")
-    return int(text)
+def _number(bits: int) -> Callable[[str], int]:
+    """A whole number from 0 on that fits a signed field of so many bits."""
+
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit()) or len(text) > 19 or int(text) >= 1 << bits - 1:
+            raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to {(1 << bits - 1) - 1}")
+        return int(text)
+
+    return parse
 
 
 def run(args: argparse.Namespace) -> int:
@@ -123,6 +130,11 @@ def _settings(args: argparse.Namespace, into_folder: bool) -> Settings:
     }
     if args.base_offset is not None and args.base_offset < 0 and not args.odd:
         raise WrongUse("--base-offset: 0 or more (--odd takes it)")
+    if args.transactional and args.producer_id is None:
+        raise WrongUse("--transactional goes with --producer-id")
+    least = -(1 << 63) if args.odd else 0
+    if args.timestamp is not None and not least <= args.timestamp < 1 << 63:
+        raise WrongUse("--timestamp: from 1970 on, in 64 bits")
     newlog.demand_level(args.compression, args.level)
     defaults = {"partition_leader_epoch": 0} if into_folder and args.magic in (None, 2) else {}
     return Settings(

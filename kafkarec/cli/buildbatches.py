@@ -19,6 +19,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kafkarec.enums import Compression
+from kafkarec.errors import KafkaRecordError
 from kafkarec.writing.fields import single
 from kafkarec.writing.header import BatchHeader
 from kafkarec.writing.ratio import CompressionRatioEstimator
@@ -33,6 +34,7 @@ _SEQUENCES = 1 << 31  # behind 2^31-1 comes 0 (DefaultRecordBatch.incrementSeque
 _DELTAS = 1 << 31
 _WHOLE, _HALF = 1 << 64, 1 << 63  # timestamp deltas wrap around
 _AT_MOST = 1.06  # of the margin, without the roundings of 32 bits
+_LONGEST = (1 << 63) - 1  # behind this offset there is no next one
 _MARGIN = single(1.05)  # MemoryRecordsBuilder.COMPRESSION_RATE_ESTIMATION_FACTOR
 
 
@@ -152,6 +154,9 @@ class Batches:
         return offsets
 
     def _bad_offset(self, offsets: Sequence[int]) -> tuple[int, str] | None:
+        if max(offsets) >= _LONGEST:
+            row = next(row for row, offset in enumerate(offsets) if offset >= _LONGEST)
+            return row, "offset: there is none behind 2^63-2"
         if self._settings.odd:
             return None
         before = self._next_offset - 1
@@ -341,7 +346,12 @@ class Batches:
         if "producer_id" in self._settings.fields and not key.is_control and header.producer_id >= 0:
             sequence = self._sequence
             self._sequence = (sequence + offsets[stop - 1] - base + 1) % _SEQUENCES
-        written: bytes = sheet.write(header._replace(base_offset=base, base_sequence=sequence), start, stop)
+        try:
+            written: bytes = sheet.write(header._replace(base_offset=base, base_sequence=sequence), start, stop)
+        except KafkaRecordError:
+            raise
+        except ValueError as error:  # more bytes than a batch can have
+            raise WrongUse(f"offsets {offsets[start]} to {offsets[stop - 1]}: {error}") from error
         self.records += stop - start
         self.batches += 1
         if self.first_offset is None:
