@@ -10,7 +10,7 @@ def record_size(
 
 @final
 class Cuts:
-    def __new__(cls, tables: list[tuple[memoryview, list[tuple[int, int]]]], with_empty: bool) -> Cuts: ...
+    def __new__(cls, tables: list[tuple[memoryview, list[tuple[memoryview, int, int]]]], with_empty: bool) -> Cuts: ...
 
 @final
 class Sheet:

@@ -9,12 +9,12 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport free, realloc
 
 from kafkarec._c.arrow cimport ArrowArray, ArrowArrayStream, ArrowSchema
 from kafkarec._c.batch cimport ABSENT, BatchRow
 from kafkarec._c.checksum cimport checksums_install, checksums_prepare
-from kafkarec._c.columns cimport buffer_reserve
+from kafkarec._c.columns cimport Run, buffer_reserve
 from kafkarec._c.encode cimport encoder_run
 from kafkarec._c.pages cimport pages_give, pages_release
 from kafkarec._c.press cimport (
@@ -246,48 +246,78 @@ cdef class Sheet:
         return found
 
 
+cdef const void* buffer_of(object data, int64_t* size) except? NULL:
+    """Where a buffer lies; whoever asks keeps `data`."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    size[0] = view.len
+    PyBuffer_Release(&view)
+    return view.buf
+
+
 @cython.final
 cdef class Cuts:
     """The batches that the rows of decoded columns come from, empty ones included, in order.
 
-    tables    of each: (BatchRow structs as a buffer, runs of the rows that are there: (index of the batch, rows))
+    tables    of each: (BatchRow structs as a buffer, what is there of its chunks: (Run structs as a buffer, first row,
+              the row behind the last))
     """
     cdef Cut* cuts
     cdef int64_t count
+    cdef int64_t room
     cdef list held
 
     def __cinit__(self, list tables, bint with_empty):
-        cdef Py_buffer view
         cdef const BatchRow* rows
-        cdef int64_t i, n, index, total = 0
-        for raw, runs in tables:
-            total += len(raw) // <int64_t>sizeof(BatchRow) + len(runs)
-        self.held = tables
-        self.cuts = <Cut*>calloc(<size_t>total + 1, sizeof(Cut))
-        if self.cuts == NULL:
-            raise MemoryError
-        for raw, runs in tables:
-            PyObject_GetBuffer(raw, &view, PyBUF_SIMPLE)
-            rows, n, i = <const BatchRow*>view.buf, view.len // <int64_t>sizeof(BatchRow), 0
-            PyBuffer_Release(&view)                # `held` keeps the memory
-            for index, present in runs:
-                if with_empty:
-                    self.empty(rows, i, index)
-                self.cuts[self.count].rows = present
-                self.cuts[self.count].batch = rows + index
-                self.cuts[self.count].whole = rows[index].magic == 2 and rows[index].record_count == present
-                self.count += 1
-                i = index + 1
+        cdef int64_t n, next_batch, size = 0
+        self.held = tables                         # keeps the memory behind the buffers
+        for raw, pieces in tables:
+            rows = <const BatchRow*>buffer_of(raw, &size)
+            n, next_batch = size // <int64_t>sizeof(BatchRow), 0
+            for runs, start, stop in pieces:
+                next_batch = self.piece(rows, next_batch, runs, start, stop, with_empty)
             if with_empty:
-                self.empty(rows, i, n)
+                self.empty(rows, next_batch, n)
 
-    cdef void empty(self, const BatchRow* rows, int64_t i, int64_t stop) noexcept:
+    cdef int64_t piece(self, const BatchRow* rows, int64_t next_batch, runs, int64_t start, int64_t stop,
+                       bint with_empty) except -1:
+        """Cuts of the rows [start, stop) of one chunk; answers the batch behind its last one."""
+        cdef int64_t size = 0, i, at = 0, low, high
+        cdef const Run* run = <const Run*>buffer_of(runs, &size)
+        for i in range(size // <int64_t>sizeof(Run)):
+            low, high = max(at, start), min(at + run[i].rows, stop)
+            at += run[i].rows
+            if low >= high:
+                continue
+            if with_empty:
+                self.empty(rows, next_batch, run[i].batch)
+            if self.count > 0 and self.cuts[self.count - 1].batch == rows + run[i].batch:
+                self.cuts[self.count - 1].rows += high - low
+            else:
+                self.add(rows + run[i].batch, high - low)
+            self.cuts[self.count - 1].whole = (rows[run[i].batch].magic == 2 and rows[run[i].batch].record_count
+                                               == self.cuts[self.count - 1].rows)
+            next_batch = run[i].batch + 1
+        return next_batch
+
+    cdef int add(self, const BatchRow* batch, int64_t rows) except -1:
+        cdef Cut* more
+        if self.count == self.room:
+            self.room = 2 * self.room + 256
+            more = <Cut*>realloc(self.cuts, <size_t>self.room * sizeof(Cut))
+            if more == NULL:
+                raise MemoryError
+            self.cuts = more
+        self.cuts[self.count].batch, self.cuts[self.count].rows, self.cuts[self.count].whole = batch, rows, True
+        self.count += 1
+        return 0
+
+    cdef int empty(self, const BatchRow* rows, int64_t i, int64_t stop) except -1:
         while i < stop:
             if rows[i].magic == 2 and rows[i].record_count == 0:
-                self.cuts[self.count].batch = rows + i
-                self.cuts[self.count].whole = True
-                self.count += 1
+                self.add(rows + i, 0)
             i += 1
+        return 0
 
     cdef int64_t last_offset(self) noexcept:
         cdef int64_t i, last = ABSENT

@@ -160,6 +160,8 @@ cdef inline void facts_override(const Encoder* e, Facts* f) noexcept nogil:
     if e.overrides & OVERRIDE_TIMESTAMP_TYPE:
         f.timestamp_type, f.log_append_time = e.given.timestamp_type, e.given.log_append_time
         f.pinned &= ~PIN_MAX_TIMESTAMP
+        if f.timestamp_type == 1:
+            f.max_timestamp = f.log_append_time      # of an empty batch
     if e.overrides & OVERRIDE_LEADER_EPOCH:
         f.partition_leader_epoch = e.given.partition_leader_epoch
     if e.overrides & OVERRIDE_TRANSACTIONAL:

@@ -15,6 +15,9 @@ from libc.string cimport memset
 from kafkarec._c.batch cimport ABSENT
 from kafkarec._c.sheet cimport INT_64, LISTS_64, Leaf, NO_NUMBERS, SPANS, Span
 
+cdef extern from "Python.h":
+    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
+
 cdef struct RowTable:
     int64_t count
     bint has_offsets
@@ -30,16 +33,6 @@ cdef inline bint plain_number(object value):
 
 cdef inline bint plain_bytes(object value):
     return value is None or type(value) is bytes
-
-
-cdef inline bint plain_headers(tuple headers):
-    """Whether all are pairs of text or bytes, and of bytes or None."""
-    for pair in headers:
-        if type(pair) is not tuple or len(pair) != 2 or not plain_bytes(pair[1]):
-            return False
-        if type(pair[0]) is not bytes and type(pair[0]) is not str:
-            return False
-    return True
 
 
 cdef inline bint plain_row(tuple row):
@@ -62,8 +55,8 @@ cdef inline Span span_of(object value) except *:
 cdef inline list table_fill(RowTable* t, tuple rows, object row_of, object record_type):
     """Answers what must live as long as the table: every tuple that it points into. `record_type`: Record."""
     cdef list held = [rows]
-    cdef int64_t i = 0, at = 0, missing = 0
-    cdef tuple row, headers
+    cdef int64_t i = 0, at = 0, begin = 0, missing = 0
+    cdef tuple row
     t.count = len(rows)
     t.numbers = <int64_t*>malloc(<size_t>(3 * t.count + 1) * sizeof(int64_t))
     t.spans = <Span*>malloc(<size_t>(2 * t.count + 1) * sizeof(Span))
@@ -76,27 +69,17 @@ cdef inline list table_fill(RowTable* t, tuple rows, object row_of, object recor
                 held.append(row)
             else:
                 row = <tuple>record if type(record) is tuple else ()
-            headers = tuple(row[4] or ()) if plain_row(row) else None
-            if headers is None or not plain_headers(headers):
-                row = row_of(record, i)
-                headers = row[4]
+            begin = at
+            if not plain_row(row) or (row[4] and not take_headers(t, row[4], &at, held)):
+                row, at = row_of(record, i), begin
                 held.append(row)
+                take_headers(t, row[4], &at, held)
             missing += row[0] is None
             t.numbers[i] = 0 if row[0] is None else row[0]
             t.numbers[t.count + i] = ABSENT if row[1] is None else row[1]
-            t.numbers[2 * t.count + i] = at
+            t.numbers[2 * t.count + i] = begin
             t.spans[i] = span_of(row[2])
             t.spans[t.count + i] = span_of(row[3])
-            if headers:
-                held.append(headers)           # of a list its own copy: that may change
-            for name, content in headers:
-                if type(name) is str:
-                    name = (<str>name).encode()
-                    held.append(name)
-                pairs_reserve(t, at)
-                t.pairs[2 * at] = span_of(name)
-                t.pairs[2 * at + 1] = span_of(content)
-                at += 1
             i += 1
     except (OverflowError, UnicodeEncodeError):
         row_of(record, i, True)                # says what it was
@@ -106,6 +89,32 @@ cdef inline list table_fill(RowTable* t, tuple rows, object row_of, object recor
         raise ValueError(f"{missing} of {t.count} records have no offset: all or none have one")
     t.has_offsets = missing == 0 and t.count > 0
     return held
+
+
+cdef inline bint take_headers(RowTable* t, object headers, int64_t* at, list held) except -1:
+    """Points at all headers of a row; False where one is not a pair of exact types. A list may be changed by others,
+    so its copy is what is kept."""
+    cdef tuple pairs = tuple(headers)
+    held.append(pairs)
+    for pair in pairs:
+        if type(pair) is not tuple or len(pair) != 2 or not plain_bytes(pair[1]):
+            return False
+        if type(pair[0]) is not bytes and type(pair[0]) is not str:
+            return False
+        pairs_reserve(t, at[0])
+        t.pairs[2 * at[0]] = text_of(pair[0]) if type(pair[0]) is str else span_of(pair[0])
+        t.pairs[2 * at[0] + 1] = span_of(pair[1])
+        at[0] += 1
+    return True
+
+
+cdef inline Span text_of(object text) except *:
+    """UTF-8 of a str, which keeps it."""
+    cdef Span found
+    cdef Py_ssize_t length = 0
+    found.data = <const uint8_t*>PyUnicode_AsUTF8AndSize(text, &length)
+    found.length = length
+    return found
 
 
 cdef inline int pairs_reserve(RowTable* t, int64_t at) except -1:

@@ -44,25 +44,12 @@ def sheet_of(records: Any, *, plain: bool = False) -> Sheet:
 
 def cuts_of(columns: RecordColumns) -> Cuts:
     """The batches that decoded columns come from, empty ones included where the columns are whole."""
-    runs: dict[int, list[tuple[int, int]]] = {id(table): [] for table in columns._tables}
+    pieces: dict[int, list[tuple[memoryview, int, int]]] = {id(table): [] for table in columns._tables}
     tables = {id(table): table for table in columns._tables}
     for chunk, start, stop in columns._pieces:
         tables.setdefault(id(chunk.rows), chunk.rows)
-        _overlaps(chunk.runs().cast("q"), start, stop, runs.setdefault(id(chunk.rows), []))
-    return Cuts([(tables[key].raw(), found) for key, found in runs.items()], columns._whole)
-
-
-def _overlaps(pairs: memoryview, start: int, stop: int, found: list[tuple[int, int]]) -> None:
-    """(index of the batch, rows of it) of rows [start, stop) of a chunk."""
-    numbers = pairs.tolist()
-    at = 0
-    for index, rows in zip(numbers[::2], numbers[1::2], strict=True):
-        present = min(at + rows, stop) - max(at, start)
-        at += rows
-        if present > 0:
-            if found and found[-1][0] == index:
-                present += found.pop()[1]
-            found.append((index, present))
+        pieces.setdefault(id(chunk.rows), []).append((chunk.runs(), start, stop))
+    return Cuts([(tables[key].raw(), found) for key, found in pieces.items()], columns._whole)
 
 
 def _known(sheet: Sheet) -> Sheet:
