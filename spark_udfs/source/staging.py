@@ -1,0 +1,185 @@
+"""What a task writes: partition folders of its own, which no reader sees
+
+    <path>/_temporary/<job>/00003.0-5f3a91c2/orders-0/00000000000000000000.log ...
+
+The folder of an attempt is named by task, attempt and chance: two attempts never share one, nor a zombie's with that
+of a driver that was started again. Segments are written by kafkarec.SegmentWriter and are sealed when the task ends.
+Nothing here is published: see publishing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from collections import OrderedDict
+from contextlib import suppress
+from typing import Any, NamedTuple
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+TEMPORARY = "_temporary"
+ADVICE = "spark_udfs.write_log(df, path) brings each partition's records into one task, in order"
+# Records wait for more of their partition until they are so many bytes, so that batches are full.
+ENOUGH = 1 << 20
+MOST_WAITING = 64 << 20
+MOST_OPEN = 128
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+INT_MAX = (1 << 31) - 1
+
+
+class Staged(NamedTuple):
+    """One partition's records of one task. folder: below the job's. given: offsets are those of the rows."""
+
+    topic: str
+    partition: int
+    task: int
+    folder: str
+    records: int
+    size: int
+    first_offset: int
+    next_offset: int
+    given: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class Settings(NamedTuple):
+    """How batches and segments are written; level None: Kafka's default of the codec."""
+
+    compression: str = "none"
+    level: int | None = None
+    batch_size: int = 16384
+    segment_bytes: int = 1 << 30
+
+
+def job_folder(path: str, job: str) -> str:
+    return os.path.join(path, TEMPORARY, job)
+
+
+def attempt_name(task: int, attempt: int) -> str:
+    return f"{task:05d}.{attempt}-{secrets.token_hex(4)}"
+
+
+def topic_id(path: str, topic: str) -> UUID:
+    """The id of a topic that is new below a path. All tasks find the same one without asking each other."""
+    return uuid5(NAMESPACE_URL, f"kafkarec:{os.path.abspath(path)}/{topic}")
+
+
+def check_topic(topic: str | None) -> str:
+    """Kafka's rule for names (org.apache.kafka.common.internals.Topic); so none leads out of the folder."""
+    if topic is None:
+        raise ValueError("a record's topic is null: give the column topic a value, or the option topic")
+    if topic in (".", "..") or not _TOPIC.fullmatch(topic):
+        raise ValueError(f"topic {topic!r}: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
+    return topic
+
+
+class _Open:
+    """One partition of the task. rows: tables that wait, of `waiting` bytes."""
+
+    def __init__(self, given: bool) -> None:
+        self.given, self.rows, self.waiting = given, list[Any](), 0
+        self.records, self.first = 0, -1
+        self.end, self.size = 0, 0
+
+
+class Stage:
+    """Takes the rows of a task, a table of one partition at a time, in their order. Not safe for threads."""
+
+    def __init__(self, kafkarec: Any, path: str, job: str, task: int, attempt: int, settings: Settings) -> None:
+        self._kafkarec, self._path, self._settings, self._task = kafkarec, path, settings, task
+        self._name = attempt_name(task, attempt)
+        self.folder = os.path.join(job_folder(path, job), self._name)
+        self._partitions: dict[tuple[str, int], _Open] = {}
+        self._writers: OrderedDict[tuple[str, int], Any] = OrderedDict()
+        self._waiting = 0
+
+    def put(self, topic: str, partition: int, table: Any, given: bool) -> None:
+        """A pyarrow.Table of the columns key, value, timestamp, headers and, where they are given, offset."""
+        key = topic, partition
+        found = self._partitions.get(key)
+        if found is None:
+            check_topic(topic)
+            if not 0 <= partition <= INT_MAX:
+                raise ValueError(f"partition {partition} of topic {topic}: 0 or more")
+            found = self._partitions[key] = _Open(given)
+        if found.given != given:
+            raise ValueError(f"{topic}-{partition}: some records have an offset and some have none: all, or none")
+        found.rows.append(table)
+        found.waiting += table.nbytes
+        self._waiting += table.nbytes
+        if found.waiting >= max(ENOUGH, 4 * self._settings.batch_size):
+            self._flush(key)
+        elif self._waiting >= MOST_WAITING:
+            self._flush_all()
+
+    def close(self) -> tuple[Staged, ...]:
+        """Everything is on the disk, as sealed logs."""
+        self._flush_all()
+        while self._writers:
+            self._close(next(iter(self._writers)))
+        return tuple(
+            Staged(
+                topic, partition, self._task, f"{self._name}/{topic}-{partition}", one.records, one.size, one.first,
+                one.end, one.given,
+            )
+            for (topic, partition), one in sorted(self._partitions.items())
+        )  # fmt: skip
+
+    def drop(self) -> None:
+        """The task has failed: nothing of it stays, as far as that is possible."""
+        for writer in self._writers.values():
+            with suppress(Exception):
+                writer.close()
+        self._writers.clear()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _flush_all(self) -> None:
+        for key, one in self._partitions.items():
+            if one.rows:
+                self._flush(key)
+
+    def _flush(self, key: tuple[str, int]) -> None:
+        import pyarrow as pa  # type: ignore[import-untyped]
+
+        one, (topic, partition) = self._partitions[key], key
+        table = pa.concat_tables(one.rows)
+        self._waiting -= one.waiting
+        one.rows, one.waiting = [], 0
+        settings = self._settings
+        wishes: dict[str, Any] = {"compression": settings.compression, "level": settings.level}
+        wishes["batch_size"] = min(settings.batch_size, settings.segment_bytes)
+        if one.given:
+            wishes["base_offset"] = None
+        try:
+            offsets = self._writer(key).write(table, **wishes)
+        except ValueError as error:
+            why = f"; {ADVICE}" if one.given else ""
+            raise ValueError(f"{topic}-{partition}: {error}{why}") from None
+        one.first = offsets.start if one.first < 0 else one.first
+        one.end = offsets.stop
+        one.records += table.num_rows
+
+    def _writer(self, key: tuple[str, int]) -> Any:
+        """Open files are few: the writer that was not used for longest is closed, and opened again when needed."""
+        found = self._writers.get(key)
+        if found is not None:
+            self._writers.move_to_end(key)
+            return found
+        while len(self._writers) >= MOST_OPEN:
+            self._close(next(iter(self._writers)))
+        topic, partition = key
+        folder = os.path.join(self.folder, f"{topic}-{partition}")
+        made = self._kafkarec.SegmentWriter(
+            folder, segment_bytes=self._settings.segment_bytes, topic_id=topic_id(self._path, topic), check_all=False
+        )
+        self._writers[key] = made
+        return made
+
+    def _close(self, key: tuple[str, int]) -> None:
+        writer = self._writers.pop(key)
+        writer.close()
+        self._partitions[key].size = sum(segment.size for segment in writer.segments)

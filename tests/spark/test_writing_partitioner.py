@@ -1,0 +1,93 @@
+"""Partitions of keys, against what org.apache.kafka.common.utils.Utils.murmur2 and BuiltInPartitioner of Kafka 4.3 say."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+np = pytest.importorskip("numpy", reason="numpy is not installed")
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+
+from spark_udfs.source.partitioner import Partitioner, murmur2  # noqa: E402
+
+# key in hex, murmur2, partitionForKey of 7 and of 50: printed by Kafka's classes
+VECTORS = [
+    ("", 275646681, 2, 31),
+    ("61", -1563381124, 5, 24),
+    ("3231", -973932308, 3, 40),
+    ("616263", 479470107, 4, 7),
+    ("6b657934", -1069414199, 2, 49),
+    ("666f6f626172", -790332482, 0, 16),
+    ("612d6c6974746c652d6269742d6c6f6e672d737472696e67", -985981536, 1, 12),
+    ("7363686cc3bc7373656c", 331429656, 5, 6),
+    ("99", 1288378381, 3, 31),
+    ("1834", -1042682160, 0, 38),
+    ("5a94c9", -313141582, 4, 16),
+    ("390b7702", 612225306, 0, 6),
+    ("09d32a595d", 99467382, 0, 32),
+    ("41f4b3e592471a", -525456804, 4, 44),
+    ("05194bb55dcab391", -356129997, 3, 1),
+    ("0016175aa147e1f3e98ee81edf7fae40", -688685700, 6, 48),
+    ("bfe793d9fced52b202e34d15e5c4caaf166fc2edcea4fb1b65e240a4e944b3", -143898735, 1, 13),
+    ("0705e6c8b71cf8bdfc97c696693058b22edd1479f1953297e1c82141a6a46d9936", -641885161, 1, 37),
+    ("ffffffffffff", 28450676, 2, 26),
+    ("000000000000000000", 1714106139, 4, 39),
+]
+
+
+def keys(*values: bytes | None) -> Any:
+    return pa.array(values, pa.binary())
+
+
+def test_hashes_are_those_of_kafka() -> None:
+    found = murmur2(keys(*(bytes.fromhex(key) for key, *_ in VECTORS)))
+    assert found.view(np.int32).tolist() == [hashed for _, hashed, *_ in VECTORS]
+
+
+@pytest.mark.parametrize(("column", "count"), [(2, 7), (3, 50)])
+def test_partitions_are_those_of_kafka(column: int, count: int) -> None:
+    asked = keys(*(bytes.fromhex(key) for key, *_ in VECTORS))
+    found = Partitioner(3, 16384).partitions(asked, np.ones(len(asked)), count)
+    assert found.tolist() == [vector[column] for vector in VECTORS]
+
+
+def one_at_a_time(key: bytes) -> int:
+    """The definition, a byte at a time."""
+    mask, m = 0xFFFFFFFF, 0x5BD1E995
+    h = (0x9747B28C ^ len(key)) & mask
+    for at in range(0, len(key) & ~3, 4):
+        k = int.from_bytes(key[at : at + 4], "little") * m & mask
+        k = (k ^ k >> 24) * m & mask
+        h = h * m & mask ^ k
+    rest = key[len(key) & ~3 :]
+    if rest:
+        h = (h ^ int.from_bytes(rest, "little")) * m & mask
+    h = (h ^ h >> 13) * m & mask
+    return h ^ h >> 15
+
+
+def test_columns_of_many_lengths_and_slices_of_them_hash_as_single_keys_do() -> None:
+    dice = random.Random(5)
+    many = [dice.randbytes(dice.choice([0, 1, 2, 3, 4, 5, 9, 16, 17, 40, 1000])) for _ in range(500)]
+    assert murmur2(keys(*many)).tolist() == [one_at_a_time(key) for key in many]
+    sliced = keys(*many).slice(123, 200)
+    assert murmur2(sliced).tolist() == [one_at_a_time(key) for key in many[123:323]]
+    assert murmur2(keys()).tolist() == []
+
+
+def test_records_without_keys_stay_together_for_a_batch_and_go_everywhere() -> None:
+    partitioner = Partitioner(1, 100)
+    sizes = np.full(40, 30)
+    found = partitioner.partitions(keys(*[None] * 40), sizes, 3).tolist()
+    runs = [found[0]] + [now for before, now in zip(found, found[1:], strict=False) if before != now]
+    assert runs[:4] == [1, 2, 0, 1] and set(map(found.count, (0, 1, 2))) <= set(range(10, 18))
+    assert len(runs) == 12  # 1200 bytes
+    assert partitioner.partitions(keys(None), sizes[:1], 3).tolist() == [1]  # the 13th batch
+
+
+def test_keys_do_not_move_what_has_none() -> None:
+    found = Partitioner(0, 1 << 20).partitions(keys(b"21", None, b"foobar", None), np.full(4, 10), 7).tolist()
+    assert found == [3, 0, 0, 0]
