@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import builders
 from random_logs import Maker
+
+import kafkarec
 
 CODECS = ("none", "none", "gzip", "snappy", "lz4")
 
@@ -106,3 +109,18 @@ def headers_only(raw: bytes) -> list[tuple[int, ...]]:
         found.append((*struct.unpack_from(">q", raw), *struct.unpack_from(">hi", raw, 21)))
         raw = raw[12 + struct.unpack_from(">i", raw, 8)[0] :]
     return found
+
+
+_COLUMNS = (
+    "offset", "timestamp", "key", "value", "headers", "sequence", "is_control", "control_type", "is_transactional",
+    "producer_id", "producer_epoch", "partition_leader_epoch", "timestamp_type",
+)  # fmt: skip
+
+
+def records(data: Any) -> list[tuple[Any, ...]]:
+    """Every record column that magic 2 can hold; magic 0 has no timestamp type, which becomes CreateTime."""
+    found = kafkarec.decode(
+        data, columns=_COLUMNS, control=True, header_keys="binary", timestamp_unit="int64", check_crcs="all"
+    )
+    rows = zip(*(found.column(name) for name in _COLUMNS), strict=True)
+    return [(*row[:-1], row[-1] or 0) for row in rows]

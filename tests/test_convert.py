@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import pickle
-import struct
-import tracemalloc
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import builders
 import golden
 import pytest
-from convertible_logs import CODECS, ConvertibleMaker
+from convertible_logs import CODECS, ConvertibleMaker, records
 from hypothesis import given
 from hypothesis import strategies as st
 from random_logs import Maker
@@ -20,23 +17,9 @@ from random_logs import Maker
 import kafkarec
 from kafkarec import codecs
 from kafkarec.conversion import LOSSES, LossError, convert, converted
-from kafkarec.diff import compare
 from kafkarec.writing import BatchHeader, sheet_of
 
 ALL_CODECS = (*CODECS, "zstd")
-_COLUMNS = (
-    "offset", "timestamp", "key", "value", "headers", "sequence", "is_control", "control_type", "is_transactional",
-    "producer_id", "producer_epoch", "partition_leader_epoch", "timestamp_type",
-)  # fmt: skip
-
-
-def records(data: Any) -> list[tuple[Any, ...]]:
-    """Every record column that magic 2 can hold; magic 0 has no timestamp type, which becomes CreateTime."""
-    found = kafkarec.decode(
-        data, columns=_COLUMNS, control=True, header_keys="binary", timestamp_unit="int64", check_crcs="all"
-    )
-    rows = zip(*(found.column(name) for name in _COLUMNS), strict=True)
-    return [(*row[:-1], row[-1] or 0) for row in rows]
 
 
 def rows(found: Any) -> list[tuple[Any, ...]]:
@@ -411,120 +394,3 @@ def test_a_missing_library_ends_it_whatever_is_skipped(monkeypatch: pytest.Monke
     for asked in ({}, {"errors": "skip"}, {"batch_size": 1}, {"magic": 1}):
         with pytest.raises(kafkarec.MissingCodecError, match="pip install isal"):
             convert(builders.good_batch(3), compression="gzip", **asked)  # type: ignore[arg-type]
-
-
-def test_sources_of_every_kind_give_the_same(tmp_path: Path) -> None:
-    folder = tmp_path / "topic-0"
-    folder.mkdir()
-    for path in sorted((golden.VECTORS / "segments" / "txn-0").glob("*.log")):
-        (folder / path.name).write_bytes(path.read_bytes())
-    data = golden.partition_bytes("txn-0")
-    wanted = convert(data, compression="lz4", batch_size=700)
-    log = kafkarec.open(folder)
-    for source in (log, list(log.batches()), bytearray(data), memoryview(data)):
-        found = convert(source, compression="lz4", batch_size=700)
-        assert bytes(found) == bytes(wanted) and found.stats.as_dict() == wanted.stats.as_dict()
-    segment = next(iter(log.segments))
-    assert bytes(convert(segment)) == Path(segment.path).read_bytes()
-    assert bytes(convert(segment.slice(range(5, 6)))) == bytes(next(batch.raw for batch in segment.slice(range(5, 6))))
-    assert convert(b"") == b""
-
-
-def test_two_replicas_are_the_same_records_in_other_batches(tmp_path: Path) -> None:
-    """As `kafkarec diff` sees them."""
-    for seed in range(30):
-        data = ConvertibleMaker(seed).good_log(codecs=ALL_CODECS)
-        logs = []
-        for name, content in (("before", data), ("after", convert(data, compression="lz4", batch_size=300))):
-            folder = tmp_path / f"{name}{seed}" / "topic-0"
-            folder.mkdir(parents=True)
-            (folder / f"{0:020}.log").write_bytes(content)
-            logs.append(kafkarec.open(folder))
-        assert compare(*logs).same
-
-
-def test_several_partitions_are_refused(tmp_path: Path) -> None:
-    for name in ("a-0", "a-1"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / f"{0:020}.log").write_bytes(builders.good_batch(1))
-    with pytest.raises(ValueError, match="one by one"):
-        convert(kafkarec.open(tmp_path))
-
-
-def test_a_file_is_named_in_what_goes_wrong(tmp_path: Path) -> None:
-    path = tmp_path / f"{0:020}.log"
-    path.write_bytes(golden.vector("v2-zstd-create").bytes)
-    with pytest.raises(kafkarec.UnsupportedCompressionError, match=r"00000\.log at byte 0"):
-        convert(kafkarec.open(path), magic=0)
-    with pytest.raises(LossError, match=r"00000\.log at byte 0"):
-        convert(kafkarec.open(path), magic=0, compression="none", on_loss="raise")
-
-
-def long_log(size: int, count: int = 100, *, codec: str = "none") -> bytes:
-    """Batches of `count` records, `size` bytes together."""
-    batch = builders.batch(builders.records(count, value=b"some text, " * 11), codec=codec)
-    return b"".join(struct.pack(">q", i * count) + batch[8:] for i in range(size // len(batch)))
-
-
-@pytest.mark.parametrize("batch_size", [200, 5000, 16384, 100_000, 3 << 20])
-@pytest.mark.parametrize(("count", "codec"), [(1, "none"), (37, "none"), (100, "gzip"), (5000, "none")])
-def test_runs_longer_than_what_is_held_at_once(count: int, codec: str, batch_size: int) -> None:
-    """What is not yet a whole batch goes on with the next piece; nothing falls between."""
-    data = long_log(100_000 if codec == "gzip" else 2 << 20, count, codec=codec)
-    found = convert(data, compression="none", batch_size=batch_size)
-    before, after = kafkarec.decode(data), kafkarec.decode(found)
-    assert after.column("offset") == before.column("offset") == list(range(len(before)))
-    assert after.column("value") == before.column("value")
-    sizes = [row["size_in_bytes"] for row in kafkarec.scan(found)]
-    record = 150
-    assert max(sizes) <= batch_size and min(sizes[:-1], default=batch_size) > batch_size - record
-
-
-def test_payloads_that_grow_a_lot_are_not_held_together() -> None:
-    value = b"v" * 1_000_000
-    batch = convert(builders.batch([builders.record(value=value)]), compression="zstd")
-    data = b"".join(struct.pack(">q", i) + batch[8:] for i in range(60))
-    tracemalloc.start()
-    found = convert(data, magic=1, compression="gzip")
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert len(kafkarec.decode(found)) == 60 and peak < 20 << 20
-
-
-def test_memory_stays_flat() -> None:
-    """Python's own allocations; the columns lie in recycled pages."""
-    data = long_log(10 << 20)
-    for asked in ({"compression": "lz4"}, {"batch_size": 1 << 16}, {"magic": 1}):
-        tracemalloc.start()
-        written = sum(map(len, converted(data, **asked)))  # type: ignore[arg-type]
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        assert written > 100_000 and peak < 8 << 20
-
-
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        ({"magic": 3}, "magic 3"),
-        ({"magic": True}, "magic True"),
-        ({"magic": 1, "compression": "zstd"}, "zstd is not supported in magic 1"),
-        ({"compression": "brotli"}, "one of none, gzip"),
-        ({"compression": "gzip", "level": 10}, "levels 1 to 9"),
-        ({"compression": "snappy", "level": 1}, "no compression levels"),
-        ({"level": 1}, "needs compression="),
-        ({"batch_size": 0}, "1 or more"),
-        ({"batch_size": "1k"}, "batch_size is an int"),
-        ({"first_offset": 1.5}, "first_offset is an int"),
-        ({"on_loss": "ignore"}, "one of count, raise"),
-        ({"errors": "ignore"}, "one of raise, skip"),
-    ],
-)
-def test_wrong_use_is_told(asked: dict[str, Any], words: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=words):
-        convert(builders.good_batch(1), **asked)
-
-
-@pytest.mark.parametrize("data", [5, [b"x"], None])
-def test_what_is_no_source_is_told(data: Any) -> None:
-    with pytest.raises(TypeError, match=r"RecordBatch|a buffer"):
-        convert(data)
