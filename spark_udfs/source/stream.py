@@ -1,0 +1,256 @@
+"""The reader of `spark.readStream.format("kafkarec")`: follows partition folders while somebody writes to them.
+
+    new query        initialOffset                                        from the options; before the first batch
+    each trigger     latestOffset -> (offsets go into the checkpoint) -> partitions -> read, one task each
+    restart          partitions for the batch that was not committed, then as above
+
+A new partition begins at its log's start. One that is gone, and offsets that are not there any more, are data loss:
+failOnDataLoss fails the query, or else reading goes on where the log begins or ends now. Nothing depends on `commit`
+or `stop`, which Spark does not always call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from .. import bootstrap
+from ..schema import Column
+from . import columns, options, paths, planning, reading, selection
+from .admission import Limit, admitted
+from .offsets import Offsets, Told, parse, tell
+from .paths import Key, PartitionPaths
+from .planning import Split
+from .tails import Tail
+
+# A broker deletes and renames between our listing and our opening; then the folder is listed again.
+_TRIES = 5
+
+
+class DataLoss(RuntimeError):
+    """Offsets that the query was to read are not there; failOnDataLoss=false goes on without them."""
+
+
+def reader(given: Mapping[str, str], wanted: Any) -> StreamReader:
+    """ValueError for a wrong option."""
+    chosen = options.parse(given, "stream")
+    chosen["view"] = options.VIEWS[0]
+    return StreamReader(chosen, columns.of_schema(wanted, chosen))
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One lives on the driver as long as the query; others are made for each plan, and travel to the tasks."""
+
+    def __init__(self, chosen: options.Options, wanted: tuple[Column, ...]) -> None:
+        self.options = chosen
+        self.columns = wanted
+        self._tails: dict[Key, Tail] = {}
+        self._held: Offsets | None = None
+        self._target: Offsets | None = None
+        self._latest: Offsets | None = None
+
+    def __reduce__(self) -> Any:
+        """What the driver has seen of the logs stays there."""
+        return StreamReader, (self.options, self.columns)
+
+    # ---- offsets
+
+    def initialOffset(self) -> Told:
+        """What the options say. Where that is the log's end it may be another one when Spark asks again after a crash;
+        so the first batch leaves such partitions as they are, and with it the checkpoint has their offsets."""
+        kafkarec = bootstrap.load()
+        there = selection.chosen(self.options, paths.partitions(kafkarec, self.options))
+        tails = self._look(kafkarec, there, {})
+        starts = selection.starts(self.options, there)
+        found = {key: self._start(kafkarec, key, tails[key], *starts[key]) for key in there}
+        self._held = {key: offset for key, (offset, held) in found.items() if held}
+        return tell({key: offset for key, (offset, _) in found.items()})
+
+    def _start(self, kafkarec: Any, key: Key, tail: Tail, kind: str, asked: int) -> tuple[int, bool]:
+        """The offset, and whether it is the log's end as of now."""
+        if kind == "time":
+            found = paths.log_of(kafkarec, tail.paths, self.options).offset_for_timestamp(asked)
+            if found is not None:
+                return found, False
+            if self.options["startingOffsetsByTimestampStrategy"] == "error":
+                raise ValueError(
+                    f"{_name(key)} has no record at or after {asked} ms; "
+                    f"startingOffsetsByTimestampStrategy=latest takes its end then"
+                )
+            asked = selection.LATEST
+        if asked == selection.LATEST:
+            return tail.stable_end, True
+        if asked == selection.EARLIEST:
+            return tail.start, False
+        return self._there(key, tail, asked, "startingOffsets asks for"), False
+
+    def latestOffset(self, start: dict, limit: ReadLimit) -> Told:  # type: ignore[type-arg]
+        """How far the next batch goes. `start` itself, in its own words, where there is nothing new."""
+        reading.log_to_stderr()
+        kafkarec = bootstrap.load()
+        before = parse(start)
+        there = self._wanted(paths.partitions(kafkarec, self.options))
+        self._tell_missing(before, there)
+        tails = self._look(kafkarec, there, before)
+        starts, ends = {}, {}
+        for key, tail in tails.items():
+            known = before.get(key)
+            begin = tail.start if known is None else self._there(key, tail, known, "the next offset is")
+            end = max(begin, tail.stable_end)
+            if self._target is not None:
+                end = min(end, max(begin, self._target.get(key, begin)))
+            if known is None and end <= begin:
+                continue  # to know of it would be news, and start a batch with nothing in it
+            starts[key], ends[key] = begin, end
+        self._latest = dict(ends)
+        if self._held:
+            ends |= {key: offset for key, offset in self._held.items() if starts.get(key) == offset}
+        self._held = {}
+        found = admitted(starts, ends, _limit(limit), lambda key, *span: tails[key].steps(*span))
+        for key, tail in tails.items():
+            tail.keep(*{each[key] for each in (before, starts, found) if key in each}, tail.end)
+        return start if found == before else tell(found)
+
+    def reportLatestOffset(self) -> Told | None:
+        """The logs' ends, of the last look: with the batch's end, how far the query is behind."""
+        return None if self._latest is None else tell(self._latest)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self.options["maxOffsetsPerTrigger"] is not None:
+            return ReadMaxRows(self.options["maxOffsetsPerTrigger"])
+        if self.options["maxBytesPerTrigger"] is not None:
+            return ReadMaxBytes(self.options["maxBytesPerTrigger"])
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        kafkarec = bootstrap.load()
+        tails = self._look(kafkarec, self._wanted(paths.partitions(kafkarec, self.options)), {})
+        self._target = {key: tail.end for key, tail in tails.items()}
+
+    # ---- batches
+
+    def partitions(self, start: dict, end: dict) -> list[InputPartition]:  # type: ignore[type-arg]
+        """Exactly the bytes between the two: what a task sees does not depend on what is written meanwhile."""
+        reading.log_to_stderr()
+        kafkarec = bootstrap.load()
+        before, after = parse(start), parse(end)
+        there = self._wanted(paths.partitions(kafkarec, self.options))
+        self._tell_missing(after, there)
+        tails = self._look(kafkarec, there, before)
+        splits: list[Split] = []
+        for key, stop in after.items():
+            if key not in tails:
+                continue
+            tail = tails[key]
+            begin = before.get(key, tail.start)
+            if begin >= stop:
+                continue
+            if key in before:
+                begin = self._there(key, tail, begin, "the batch begins at")
+            stop = self._there(key, tail, stop, "the batch ends at")
+            if begin < stop:
+                splits += tail.splits(begin, stop)
+        return [planning.Task(each) for each in planning.tasks(self.options, self._cut(kafkarec, splits, tails))]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        reading.log_to_stderr()
+        return reading.read_splits(partition.value or (), self.options, self.columns)
+
+    def _cut(self, kafkarec: Any, splits: list[Split], tails: Mapping[Key, Tail]) -> list[Split]:
+        """Large ones in pieces, as for a batch."""
+        segments = {each.path: each for tail in tails.values() for each in tail.paths.segments}
+        total = sum((split.end or 0) - split.begin for split in splits)
+        most = max(1, min(self.options["maxPartitionBytes"], -(-total // self.options["minPartitions"])))
+        how = options.Options(self.options)
+        how |= {"maxPartitionBytes": most, "minPartitions": 1}
+        how |= dict.fromkeys(("isolationLevel", "kafka.isolation.level"), "read_uncommitted")
+        found = []
+        for split in splits:
+            if (split.end or 0) - split.begin <= most:
+                found.append(split)
+                continue
+            segment = segments[split.path]._replace(size=split.end)
+            whole = PartitionPaths(split.topic, split.partition, (segment,))
+            for piece in planning.plan(kafkarec, how, {("", 0): whole}, {("", 0): (None, None)}):
+                begin, end = max(piece.begin, split.begin), piece.end or 0
+                if begin < end:
+                    found.append(split._replace(begin=begin, end=end, followed=piece.followed))
+        return found
+
+    # ---- what is there
+
+    def _wanted(self, there: dict[Key, PartitionPaths]) -> dict[Key, PartitionPaths]:
+        """As selection.chosen, but a topic may come and go while the query runs."""
+        topics, pattern, assigned = (self.options[name] for name in ("subscribe", "subscribePattern", "assign"))
+        if topics is not None:
+            return {key: each for key, each in there.items() if key[0] in topics}
+        if pattern is not None:
+            return {key: each for key, each in there.items() if re.fullmatch(pattern, key[0])}
+        if assigned is not None:
+            return {key: each for key, each in there.items() if key[1] in assigned.get(key[0], ())}
+        return there
+
+    def _look(self, kafkarec: Any, there: dict[Key, PartitionPaths], before: Offsets) -> dict[Key, Tail]:
+        """before: offsets of a checkpoint; no transaction that began in front of them is undecided. Those that were
+        asked for by options tell nothing of that."""
+        committed = planning.committed(self.options)
+        found = {}
+        for key in there:
+            tail = self._tails.setdefault(key, Tail(kafkarec, self.options))
+            for tries in range(_TRIES):
+                try:
+                    tail.look(there[key], None if self._held is not None else before.get(key), committed)
+                    break
+                except FileNotFoundError:
+                    if tries == _TRIES - 1:
+                        raise
+                    again = paths.partitions(kafkarec, self.options)
+                    there = {**there, key: again.get(key, there[key])}
+            found[key] = tail
+        self._tails = dict(found)
+        return found
+
+    def _there(self, key: Key, tail: Tail, offset: int, why: str) -> int:
+        """The offset itself, or where the log begins or ends now instead."""
+        if tail.was_rewritten(offset):
+            self._lost(f"{_name(key)}: {why} {offset}, and the log was cut in front of it and written anew since")
+        if offset < tail.start:
+            self._lost(f"{_name(key)}: {why} {offset}, and the log begins at offset {tail.start}: it was cut there")
+            return tail.start
+        if offset > tail.end:
+            self._lost(f"{_name(key)}: {why} {offset}, and the log ends at offset {tail.end}: it was cut there")
+            return tail.end
+        return offset
+
+    def _tell_missing(self, before: Offsets, there: Iterable[Key]) -> None:
+        gone = sorted(set(before) - set(there))
+        if gone:
+            told = ", ".join(f"{_name(key)} (next offset {before[key]})" for key in gone)
+            self._lost(f"{told}: there are no segments any more")
+
+    def _lost(self, what: str) -> None:
+        if self.options["failOnDataLoss"]:
+            raise DataLoss(f"data loss in {what}. failOnDataLoss=false goes on with what there is")
+        reading.logger.warning("data loss in %s; failOnDataLoss is false", what)
+
+
+def _name(key: Key) -> str:
+    return f"{key[0]}-{key[1]}"
+
+
+def _limit(given: ReadLimit) -> Limit | None:
+    if isinstance(given, ReadMaxRows):
+        return Limit("offsets", given.max_rows)
+    if isinstance(given, ReadMaxBytes):
+        return Limit("bytes", given.max_bytes)
+    return None
