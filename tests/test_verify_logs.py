@@ -290,3 +290,11 @@ def test_a_failure_in_a_worker_ends_all(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr("kafkarec.checks.run.WORTH_A_FORK", 0)
         with pytest.raises(kafkarec.MissingCodecError):
             checks.verify(folders, **workers)  # type: ignore[arg-type]
+
+
+def test_a_wrapper_at_the_begin_of_a_segment_misses_nothing(tmp_path: Path) -> None:
+    """Its header tells its last offset alone: no offsets are missing in front of it, as far as anybody can see."""
+    rows = [(offset, 0, b"k", b"v", []) for offset in range(9)]
+    data = kafkarec.encode(rows, magic=1, compression="gzip")
+    report = verified(made(tmp_path, {0: [data], 9: [good(9)]}))
+    assert kinds(report) == set()

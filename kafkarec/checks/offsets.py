@@ -44,6 +44,7 @@ class OffsetTrack:
     file: str
     rising: bool = True
     first: int | None = None
+    first_is_last: bool = False  # a wrapper of magic 0 or 1 begins the file: only its last offset is known
     next: int | None = None
     gaps: list[Gap] = field(default_factory=list)
     gap_count: int = 0
@@ -58,6 +59,7 @@ class OffsetTrack:
         bases, nexts = rows["base_offset"], rows["next_offset"]
         if self.first is None:
             self.first = bases[0] if bases[0] is not None else rows["last_offset"][0]
+            self.first_is_last = bases[0] is None
         if list(bases[1:]) != list(nexts[:-1]) or bases[0] != self.next:
             self._look(bases, nexts, rows, damaged_ends, notes)
         self._signs(rows)

@@ -111,7 +111,7 @@ def _between(files: Sequence[FileFacts], notes: Notebook) -> list[Gap]:
     for one in files:
         first, base = one.offsets.first, one.begin
         begins_in_damage = bool(one.damage) and one.damage[0].position == 0
-        if first is not None and first > base and not begins_in_damage:
+        if first is not None and first > base and not begins_in_damage and not one.offsets.first_is_last:
             found.append(Gap(one.path, 0, base, first - 1))
     return found
 
