@@ -54,7 +54,8 @@ def encode(
     What is kept of RecordColumns: all header fields of a batch whose records are all there, empty batches; so
     encode(decode(b, control=True)) is b where b is uncompressed and canonical (the shortest varints, offsets and times
     as the builder writes them; under log append time only where they are those of the append: the create times that
-    such bytes may still hold are told by no reader). Of a batch that is there in part: its producer, epochs, flags and the sequences.
+    such bytes may still hold are told by no reader). Of a batch that is there in part: its producer, epochs, flags and
+    sequences.
 
     ValueError names the record that a batch cannot hold: offsets must rise, timestamps may not be below -1, header keys
     not null; magic 0 and 1 have no headers and no producers (`convert` drops them and counts).
