@@ -34,11 +34,16 @@ class Limit(NamedTuple):
 
 
 def admitted(
-    starts: Offsets, ends: Offsets, limit: Limit | None, steps: Callable[[Key, int, int], Iterator[Step]]
+    starts: Offsets,
+    ends: Offsets,
+    limit: Limit | None,
+    steps: Callable[[Key, int, int], Iterator[Step]],
+    turn: int = 0,
 ) -> Offsets:
     """The offsets to read up to, from `starts` and not beyond `ends`, which has the same partitions.
 
     steps(key, start, end): the partition's batches there, in order; asked only for what the limit lets through
+    turn: goes up by one from call to call; who begins changes with it, so that a large batch gets its place
     """
     if limit is None or (limit.unit == "offsets" and _total(starts, ends) <= limit.most):
         return dict(ends)
@@ -47,10 +52,10 @@ def admitted(
     walks = {key: steps(key, found[key], ends[key]) for key in lags}
     used = dict.fromkeys(lags, 0)
     left = limit.most
-    waiting = [(0.0, -lag, key) for key, lag in lags.items()]
+    waiting = [(0.0, (number - turn) % len(lags), key) for number, key in enumerate(sorted(lags))]
     heapq.heapify(waiting)
     while waiting and left > 0:
-        _, lag, key = heapq.heappop(waiting)
+        _, place, key = heapq.heappop(waiting)
         step = next(walks[key], None)
         if step is None:  # nothing but what is lost, up to the end
             found[key] = ends[key]
@@ -66,7 +71,7 @@ def admitted(
         used[key] += weight
         found[key] = min(ends[key], step.next_offset)
         if found[key] < ends[key]:
-            heapq.heappush(waiting, (used[key] / -lag, lag, key))
+            heapq.heappush(waiting, (used[key] / lags[key], place, key))
     return found
 
 

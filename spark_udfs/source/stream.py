@@ -58,6 +58,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._held: Offsets | None = None
         self._target: Offsets | None = None
         self._latest: Offsets | None = None
+        self._turn = 0
 
     def __reduce__(self) -> Any:
         """What the driver has seen of the logs stays there."""
@@ -116,7 +117,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._held:
             ends |= {key: offset for key, offset in self._held.items() if starts.get(key) == offset}
         self._held = {}
-        found = admitted(starts, ends, _limit(limit), lambda key, *span: tails[key].steps(*span))
+        self._turn += 1
+        found = admitted(starts, ends, _limit(limit), lambda key, *span: tails[key].steps(*span), self._turn)
         for key, tail in tails.items():
             tail.keep(*{each[key] for each in (before, starts, found) if key in each}, tail.end)
         return start if found == before else tell(found)

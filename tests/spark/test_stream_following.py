@@ -1,0 +1,595 @@
+"""Folders that grow, roll, lose their begin or their end, under a stream: every record once, in order."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from stream_engine import Query, Row
+
+import kafkarec
+from kafkarec import SegmentWriter
+from spark_udfs.source.stream import DataLoss
+
+CODECS = ("none", "gzip", "lz4", "zstd", "snappy")
+
+
+class Broker:
+    """Writes partition folders below `root`, and knows what is in them."""
+
+    def __init__(self, root: Path, segment_bytes: int = 2000) -> None:
+        self.root, self.segment_bytes = root, segment_bytes
+        self.writers: dict[tuple[str, int], SegmentWriter] = {}
+        self.rows: dict[tuple[str, int], list[Row]] = {}
+        root.mkdir(exist_ok=True)
+
+    def writer(self, topic: str = "orders", partition: int = 0, **options: Any) -> SegmentWriter:
+        key = topic, partition
+        if key not in self.writers:
+            options = {"segment_bytes": self.segment_bytes, "start_offset": 0, **options}
+            self.writers[key] = SegmentWriter(self.root / f"{topic}-{partition}", **options)
+            self.rows.setdefault(key, [])
+        return self.writers[key]
+
+    def batch(self, count: int, topic: str = "orders", partition: int = 0, **options: Any) -> tuple[bytes, list[Row]]:
+        """A batch that comes next, and its rows."""
+        base = self.writer(topic, partition).next_offset
+        rows: list[Row] = [(base + n, f"{topic}-{partition} {base + n}".encode()) for n in range(count)]
+        records = [(offset, 1_700_000_000_000 + offset, None, value, []) for offset, value in rows]
+        return bytes(kafkarec.encode(records, base_offset=None, **options)), rows
+
+    def write(self, count: int, topic: str = "orders", partition: int = 0, **options: Any) -> None:
+        data, rows = self.batch(count, topic, partition, **options)
+        self.writer(topic, partition).append(data)
+        self.rows[topic, partition] += rows
+
+    def begin_batch(self, count: int, topic: str = "orders", partition: int = 0, cut: int = 1, zeros: int = 0) -> Any:
+        """The first bytes of a batch reach the file, with zeros behind; call what is returned for the rest."""
+        data, rows = self.batch(count, topic, partition)
+        writer = self.writer(topic, partition)
+        with open(writer.segments[-1].path, "r+b") as file:
+            file.seek(writer.position)
+            file.write(data[:cut] + bytes(zeros))
+
+        def finish() -> None:
+            writer.append(data)
+            self.rows[topic, partition] += rows
+
+        return finish
+
+    def log(self, topic: str = "orders", partition: int = 0) -> list[Path]:
+        return sorted((self.root / f"{topic}-{partition}").glob("*.log"))
+
+    def delete_first(self, topic: str = "orders", partition: int = 0) -> int:
+        """As retention does; the offset where the log then begins."""
+        gone, then = self.log(topic, partition)[:2]
+        gone.unlink()
+        gone.with_suffix(".index").unlink()
+        start = int(then.stem)
+        self.rows[topic, partition] = [row for row in self.rows[topic, partition] if row[0] >= start]
+        return start
+
+    def truncate(self, to: int, topic: str = "orders", partition: int = 0) -> None:
+        """As a follower that the leader tells to: everything from an offset on goes; it must be a batch border."""
+        self.writers.pop((topic, partition)).close()
+        for path in reversed(self.log(topic, partition)):
+            if int(path.stem) >= to and int(path.stem) > 0:
+                path.unlink()
+                continue
+            with kafkarec.open(path) as segment:
+                ends = [row["position"] for row in segment.scan() if row["base_offset"] >= to]
+            if ends:
+                os.truncate(path, ends[0])
+            break
+        self.rows[topic, partition] = [row for row in self.rows[topic, partition] if row[0] < to]
+
+    def close(self) -> None:
+        for writer in self.writers.values():
+            writer.close()
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    made = Broker(tmp_path / "data")
+    yield made
+    made.close()
+
+
+def texts(query: Query) -> list[Any]:
+    return [json.loads(each) for each in query.log]
+
+
+# ---- growth ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_comes_later_comes_once_in_order(broker: Broker) -> None:
+    broker.write(10)
+    query = Query(broker.root)
+    for number in range(40):
+        assert query.run() == 1
+        broker.write(1 + number % 9, compression=CODECS[number % 5])
+    query.run()
+    assert len(broker.log()) >= 3
+    assert query.rows == broker.rows
+
+
+def test_an_idle_source_starts_no_batch(broker: Broker) -> None:
+    broker.write(10)
+    broker.write(3, partition=10)
+    broker.write(3, partition=2)
+    query = Query(broker.root)
+    assert query.run() == 1
+    for _ in range(3):
+        assert not query.trigger()
+        query.restart()
+    assert query.log == ['{"orders": {"0": 10, "2": 3, "10": 3}}']
+
+
+def test_numbers_in_another_order_are_no_news(broker: Broker) -> None:
+    broker.write(10)
+    broker.write(3, topic="audit")
+    query = Query(broker.root)
+    query.log, query.committed = ['{"orders":{"0":10},"audit":{"0":3}}'], 1
+    start = query._start()
+    assert query.reader.latestOffset(start, query.reader.getDefaultReadLimit()) is start
+
+
+@pytest.mark.parametrize("cut", [1, 11, 12, 17, 40, 61, 100])
+@pytest.mark.parametrize("zeros", [0, 5000])
+def test_half_a_batch_waits(broker: Broker, cut: int, zeros: int) -> None:
+    broker.write(10)
+    query = Query(broker.root)
+    query.run()
+    finish = broker.begin_batch(20, cut=cut, zeros=zeros)
+    assert query.run() == 0
+    query.restart()
+    assert query.run() == 0
+    finish()
+    assert query.run() == 1
+    assert query.rows == broker.rows
+
+
+def test_half_a_batch_in_an_empty_log_waits(broker: Broker) -> None:
+    broker.writer()
+    query = Query(broker.root)
+    finish = broker.begin_batch(20, cut=80)
+    query.run()
+    assert texts(query) == [{"orders": {"0": 0}}] and query.rows == {}
+    finish()
+    query.run()
+    assert query.rows == broker.rows
+
+
+def test_a_preallocated_file(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "data", segment_bytes=4 << 20)
+    broker.writer(preallocate=True)
+    broker.write(10)
+    query = Query(broker.root)
+    for _ in range(5):
+        assert query.run() == 1
+        broker.write(7)
+    query.run()
+    assert query.rows == broker.rows
+    broker.close()
+
+
+def test_new_partitions_begin_at_their_start(broker: Broker) -> None:
+    broker.write(10)
+    query = Query(broker.root, startingOffsets="latest")
+    query.run()
+    broker.writer(partition=1)  # nothing in it yet: no news
+    assert query.run() == 0
+    broker.write(5, partition=1)
+    broker.writer("audit", 0, start_offset=700)
+    broker.write(5, topic="audit")
+    assert query.run() == 1
+    assert query.rows == {("orders", 1): broker.rows["orders", 1], ("audit", 0): broker.rows["audit", 0]}
+    assert texts(query)[-1] == {"audit": {"0": 705}, "orders": {"0": 10, "1": 5}}
+
+
+def test_only_what_is_subscribed_to(broker: Broker) -> None:
+    broker.write(10)
+    broker.write(10, topic="audit")
+    broker.write(10, partition=1)
+    queries = [
+        (Query(broker.root, subscribe="orders"), {("orders", 0), ("orders", 1), ("orders", 2)}),
+        (Query(broker.root, subscribePattern="aud.*"), {("audit", 0), ("audit2", 0)}),
+        (Query(broker.root, assign='{"orders": [1]}'), {("orders", 1)}),
+    ]
+    for query, _ in queries:
+        query.run()
+    broker.write(3, partition=2)
+    broker.write(3, topic="audit2")
+    for query, wanted in queries:
+        query.run()
+        assert query.rows == {key: rows for key, rows in broker.rows.items() if key in wanted}
+
+
+# ---- starts ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [
+        ({}, 0),
+        ({"startingOffsets": "latest"}, 60),
+        ({"startingOffsets": '{"orders": {"0": 23}}'}, 23),
+        ({"startingOffsets": '{"orders": {"0": -2}}'}, 0),
+        ({"startingOffsets": '{"orders": {"0": -1}}'}, 60),
+        ({"startingTimestamp": "1700000000031"}, 31),
+        ({"startingOffsetsByTimestamp": '{"orders": {"0": 1700000000032}}'}, 32),
+        ({"startingTimestamp": "1800000000000", "startingOffsetsByTimestampStrategy": "latest"}, 60),
+    ],
+)
+@pytest.mark.parametrize("crash", [False, True])
+def test_where_a_query_begins(broker: Broker, options: dict[str, str], first: int, crash: bool) -> None:
+    for _ in range(6):
+        broker.write(10)
+    query = Query(broker.root, **options)
+    query.trigger()
+    if crash:  # as if the first batch had been written down and not run; more has come in between
+        query.committed, query.rows = 0, {}
+        broker.write(10)
+        query.restart()
+    broker.write(10)
+    query.run()
+    assert query.rows["orders", 0] == [row for row in broker.rows["orders", 0] if row[0] >= first]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"startingOffsets": '{"orders": {"0": 99}}'}, "orders-0: startingOffsets asks for 99, and the log ends at"),
+        ({"startingOffsets": '{"orders": {"7": 0}}'}, "startingOffsets names orders-7, not there"),
+        ({"startingTimestamp": "1800000000000"}, "orders-0 has no record at or after 1800000000000 ms"),
+        ({"subscribe": "oders"}, "subscribe names oders, not there; there are: orders"),
+    ],
+)
+def test_starts_that_are_not_there(broker: Broker, options: dict[str, str], words: str) -> None:
+    broker.write(10)
+    with pytest.raises((ValueError, DataLoss), match=words):
+        Query(broker.root, **options).run()
+
+
+# ---- limits ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_offsets_of_a_batch(broker: Broker, compression: str) -> None:
+    for number in range(30):
+        broker.write(1 + number % 7, compression=compression)
+        broker.write(2, partition=1, compression=compression)
+    query = Query(broker.root, maxOffsetsPerTrigger="10")
+    query.run()
+    assert query.rows == broker.rows
+    assert max(query.sizes) <= 10 and len(query.sizes) >= sum(map(len, broker.rows.values())) / 10
+
+
+def test_a_batch_with_more_offsets_than_the_limit_is_cut(broker: Broker) -> None:
+    broker.write(50, compression="gzip")
+    broker.write(50)
+    query = Query(broker.root, maxOffsetsPerTrigger="7")
+    query.run()
+    assert query.rows == broker.rows and max(query.sizes) == 7
+
+
+def test_bytes_of_a_batch(broker: Broker) -> None:
+    for _ in range(30):
+        broker.write(5)
+        broker.write(5, partition=1)
+    query = Query(broker.root, maxBytesPerTrigger="600")
+    query.run()
+    each = os.path.getsize(broker.log()[0]) / (int(broker.log()[1].stem) / 5)  # bytes of a batch, about
+    assert query.rows == broker.rows
+    assert 5 <= max(query.sizes) <= 600 / each * 5 + 5
+
+
+def test_all_available_goes_before_the_limit(broker: Broker) -> None:
+    for _ in range(10):
+        broker.write(10)
+    query = Query(broker.root, maxOffsetsPerTrigger="10")
+    query.trigger(all_available=True)
+    assert query.rows == broker.rows
+
+
+def test_how_far_behind(broker: Broker) -> None:
+    for _ in range(10):
+        broker.write(10)
+    query = Query(broker.root, maxOffsetsPerTrigger="30")
+    assert query.reader.reportLatestOffset() is None
+    query.trigger()
+    assert query.reader.reportLatestOffset() == {"orders": {"0": 100}}
+    assert texts(query)[-1] == {"orders": {"0": 30}}
+
+
+def test_large_segments_are_cut_into_tasks(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "data", segment_bytes=1 << 20)
+    for _ in range(100):
+        broker.write(10)
+    query = Query(broker.root, maxPartitionBytes="1000")
+    query.run()
+    assert query.rows == broker.rows
+    tasks = query.reader.partitions({"orders": {"0": 500}}, {"orders": {"0": 900}})
+    assert len(tasks) >= 5
+    got = [row["offset"] for task in tasks for row in query._task(task)]
+    assert got == list(range(500, 900))
+    assert len(query.reader.partitions({"orders": {"0": 900}}, {"orders": {"0": 900}})) == 0
+    broker.close()
+
+
+# ---- AvailableNow ---------------------------------------------------------------------------------------------------
+
+
+def test_available_now_ends_where_it_began_to(broker: Broker) -> None:
+    for _ in range(10):
+        broker.write(10)
+    query = Query(broker.root, maxOffsetsPerTrigger="30")
+    query.restart(available_now=True)
+    assert query.trigger()
+    broker.write(10)
+    broker.write(10, partition=1)
+    assert query.run() == 3
+    assert query.rows == {("orders", 0): broker.rows["orders", 0][:100]}
+    query.restart(available_now=True)
+    query.run()
+    assert query.rows == broker.rows
+
+
+def test_available_now_behind_a_crash_in_the_first_batch(broker: Broker) -> None:
+    broker.write(10)
+    query = Query(broker.root, startingOffsets="latest")
+    query.trigger()
+    query.committed = 0
+    broker.write(10)
+    query.restart(available_now=True)
+    query.run()
+    assert query.rows["orders", 0] == broker.rows["orders", 0][10:]
+
+
+# ---- restarts -------------------------------------------------------------------------------------------------------
+
+
+def test_crashes_lose_nothing_and_repeat_nothing(broker: Broker) -> None:
+    chance = random.Random(3)
+    broker.write(5)
+    query = Query(broker.root, maxOffsetsPerTrigger="13")
+    for _ in range(60):
+        broker.write(chance.randint(1, 9), partition=chance.randint(0, 2))
+        query.trigger(crash=chance.random() < 0.4)
+    query.run()
+    assert query.rows == broker.rows
+
+
+class Plan:
+    def __init__(self, draw: Any, root: Path) -> None:
+        self.draw, self.broker = draw, Broker(root, draw(st.sampled_from([700, 2000, 1 << 20])))
+        self.unfinished: Any = None
+
+    def act(self, query: Query) -> None:
+        what = self.draw(st.sampled_from(["write"] * 4 + ["trigger"] * 3 + ["crash", "restart", "half", "delete"]))
+        partition = self.draw(st.integers(0, 2))
+        if self.unfinished and what in ("write", "half"):
+            self.unfinished()
+            self.unfinished = None
+        elif what == "write":
+            count, codec = self.draw(st.integers(1, 30)), self.draw(st.sampled_from(CODECS))
+            self.broker.write(count, partition=partition, compression=codec)
+        elif what == "half" and ("orders", partition) in self.broker.writers:
+            cut, zeros = self.draw(st.integers(1, 140)), self.draw(st.sampled_from([0, 300]))
+            self.unfinished = self.broker.begin_batch(20, partition=partition, cut=cut, zeros=zeros)
+        elif what in ("trigger", "crash"):
+            query.trigger(crash=what == "crash")
+        elif what == "restart":
+            query.restart()
+
+
+@st.composite
+def query_options(draw: st.DrawFn) -> dict[str, str]:
+    made = {}
+    limit = draw(st.sampled_from(["", "maxOffsetsPerTrigger", "maxBytesPerTrigger"]))
+    if limit:
+        made[limit] = str(draw(st.integers(1, 500)))
+    if draw(st.booleans()):
+        made["isolationLevel"] = "read_committed"
+    if draw(st.booleans()):
+        made["maxPartitionBytes"] = "300"
+    return made
+
+
+@given(st.data(), query_options())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_random_growth_limits_and_restarts(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, options: dict[str, str]
+) -> None:
+    plan = Plan(data.draw, tmp_path_factory.mktemp("random") / "data")
+    plan.broker.write(3)
+    query = Query(plan.broker.root, **options)
+    for _ in range(data.draw(st.integers(1, 25))):
+        plan.act(query)
+    if plan.unfinished:
+        plan.unfinished()
+    query.run()
+    plan.broker.close()
+    assert query.run() == 0  # sealing a log is no news
+    assert query.rows == plan.broker.rows
+    if "maxOffsetsPerTrigger" in options:
+        assert max(query.sizes) <= int(options["maxOffsetsPerTrigger"])
+
+
+# ---- what gets lost -------------------------------------------------------------------------------------------------
+
+
+def filled(broker: Broker) -> Query:
+    for _ in range(40):
+        broker.write(10)
+    return Query(broker.root, maxOffsetsPerTrigger="100")
+
+
+def test_retention_behind_the_query_is_no_loss(broker: Broker) -> None:
+    query = filled(broker)
+    query.trigger()
+    query.trigger()
+    rows = list(broker.rows["orders", 0])
+    start = broker.delete_first()
+    assert start <= 200
+    query.run()
+    assert query.rows == {("orders", 0): rows}
+
+
+def test_retention_in_front_of_the_query(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    query, lenient = filled(broker), Query(broker.root, maxOffsetsPerTrigger="10", failOnDataLoss="false")
+    strict = Query(broker.root, maxOffsetsPerTrigger="10")
+    for each in (strict, lenient):
+        each.trigger()
+    start = broker.delete_first()
+    words = f"orders-0: the next offset is 10, and the log begins at offset {start}"
+    for _ in range(2):
+        with pytest.raises(DataLoss, match=words):
+            strict.trigger()
+        strict.restart()
+    with caplog.at_level(logging.WARNING, "spark_udfs"):
+        lenient.run()
+    assert words in caplog.text
+    assert lenient.rows["orders", 0][10:] == broker.rows["orders", 0]
+    assert query.run() and query.rows == broker.rows  # one that had read nothing yet begins where the log begins
+
+
+def test_a_cut_end(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    strict = filled(broker)
+    lenient = Query(broker.root, failOnDataLoss="false")
+    for each in (strict, lenient):
+        each.run()
+    before = list(broker.rows["orders", 0])
+    broker.truncate(330)
+    words = "orders-0: the next offset is 400, and the log ends at offset 330"
+    with pytest.raises(DataLoss, match=words):
+        strict.trigger()
+    strict.restart()
+    with pytest.raises(DataLoss, match=words):
+        strict.trigger()
+    with caplog.at_level(logging.WARNING, "spark_udfs"):
+        assert lenient.run() == 1
+    assert caplog.text.count(words) == 1
+    assert texts(lenient)[-1] == {"orders": {"0": 330}}
+    for _ in range(3):
+        broker.write(10)
+        lenient.run()
+    assert lenient.rows["orders", 0] == before + broker.rows["orders", 0][330:]
+
+
+def test_a_log_that_is_cut_and_written_anew(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    broker = Broker(broker.root, segment_bytes=1 << 20)
+    strict = filled(broker)
+    lenient = Query(broker.root, failOnDataLoss="false")
+    for each in (strict, lenient):
+        each.run()
+    broker.truncate(330)
+    for _ in range(20):
+        broker.write(11)
+    words = "orders-0: the next offset is 400, and the log was cut in front of it and written anew"
+    with pytest.raises(DataLoss, match=words):
+        strict.trigger()
+    with caplog.at_level(logging.WARNING, "spark_udfs"):
+        lenient.run()
+    assert words in caplog.text
+    assert lenient.rows["orders", 0][400:] == [row for row in broker.rows["orders", 0] if row[0] >= 400]
+    broker.close()
+
+
+def test_the_batch_of_a_restart_is_not_there_any_more(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    queries = [filled(broker), Query(broker.root, maxOffsetsPerTrigger="100", failOnDataLoss="false")]
+    for each in queries:
+        each.trigger()
+        each.trigger()
+        each.committed, each.rows = 1, {}  # offsets 100 to 200 are written down, and not run
+    broker.delete_first()
+    start = broker.delete_first()
+    assert 100 < start < 200
+    words = f"orders-0: the batch begins at 100, and the log begins at offset {start}"
+    with pytest.raises(DataLoss, match=words):
+        queries[0].restart()
+    with caplog.at_level(logging.WARNING, "spark_udfs"):
+        queries[1].restart()
+    assert words in caplog.text
+    queries[1].run()
+    assert queries[1].rows == broker.rows
+
+
+def test_a_partition_that_is_gone(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    queries = [filled(broker), Query(broker.root, failOnDataLoss="false")]
+    broker.write(5, partition=1)
+    for each in queries:
+        each.run()
+    broker.writers.pop(("orders", 1)).close()
+    (broker.root / "orders-1").rename(broker.root / f"orders-1.{'a' * 32}-delete")
+    words = r"orders-1 (next offset 5): there are no segments any more"
+    with pytest.raises(DataLoss) as failure:
+        queries[0].trigger()
+    assert words in str(failure.value)
+    broker.write(10)
+    with caplog.at_level(logging.WARNING, "spark_udfs"):
+        queries[1].run()
+    assert words in caplog.text
+    assert texts(queries[1])[-1] == {"orders": {"0": 410}}
+    assert queries[1].rows["orders", 0] == broker.rows["orders", 0]
+
+
+# ---- damage ---------------------------------------------------------------------------------------------------------
+
+
+def test_damage_is_told_once_and_everything_else_is_read(broker: Broker) -> None:
+    broker.write(10)
+    tells = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt_record"}
+    query, limited = Query(broker.root, **tells), Query(broker.root, maxOffsetsPerTrigger="10", **tells)
+    query.run()
+    limited.run()
+    lost = []
+    for number in range(30):
+        writer = broker.writer()
+        path, position, base = writer.segments[-1].path, writer.position, writer.next_offset
+        broker.write(10)
+        if number % 7 == 3 and writer.segments[-1].path == path:
+            with open(path, "r+b") as file:
+                file.seek(position + 70)
+                file.write(b"\xff\xfe\xfd\xfc")
+            lost.append(range(base, base + 10))
+            assert query.run() == 0  # the last batch of a live log: perhaps it is still being written
+            assert limited.run() == 0
+            continue
+        assert query.run() == 1
+        if number % 5 == 0:
+            query.restart()
+            limited.restart()
+        limited.run()
+    query.run()
+    limited.run()
+    good = [row for row in broker.rows["orders", 0] if not any(row[0] in each for each in lost)]
+    for each in (query, limited):
+        assert each.rows["orders", 0] == good
+        assert len(lost) > 2 and len(each.damage) == len(lost)
+        assert len({(told["path"], told["position"]) for told in map(json.loads, each.damage)}) == len(lost)
+
+
+def test_failfast_fails_at_damage_in_front_of_the_end(broker: Broker) -> None:
+    broker = Broker(broker.root, segment_bytes=1 << 20)
+    for _ in range(3):
+        broker.write(10)
+    query = Query(broker.root)
+    query.run()
+    position = broker.writer().position
+    broker.write(10)
+    with open(broker.log()[-1], "r+b") as file:
+        file.seek(position + 70)
+        file.write(b"\xff\xfe\xfd\xfc")
+    broker.write(10)
+    with pytest.raises(kafkarec.CorruptRecordError, match="crc mismatch"):
+        query.trigger()
+    broker.close()

@@ -1,0 +1,146 @@
+"""Offsets of a stream as text, and how a limit is shared out: no files."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_udfs.source import options
+from spark_udfs.source.admission import Limit, Step, admitted
+from spark_udfs.source.offsets import parse, tell
+
+KEYS = [("b", 10), ("b", 2), ("a", 0), ("c.d", 7)]
+
+
+def test_one_text_whatever_the_order() -> None:
+    texts = set()
+    for seed in range(20):
+        keys = random.Random(seed).sample(KEYS, len(KEYS))
+        texts.add(json.dumps(tell({key: KEYS.index(key) for key in keys})))
+    assert texts == {'{"a": {"0": 2}, "b": {"2": 1, "10": 0}, "c.d": {"7": 3}}'}
+
+
+def test_back_from_text() -> None:
+    offsets = {key: number for number, key in enumerate(KEYS)}
+    assert parse(json.loads(json.dumps(tell(offsets)))) == offsets
+    assert parse({}) == {} and tell({}) == {}
+
+
+@pytest.mark.parametrize(
+    "told", [{"a": 3}, {"a": {"x": 3}}, {"a": {"0": "3"}}, {"a": {"0": None}}, [1], {"a": {"0": True}}]
+)
+def test_a_checkpoint_of_another_source_is_told(told: object) -> None:
+    with pytest.raises(ValueError, match="another source's"):
+        parse(told)  # type: ignore[arg-type]
+
+
+class Log:
+    """Batches as (first offset, offset behind, bytes); `asked` counts those that were looked at."""
+
+    def __init__(self, batches: list[tuple[int, int, int]]) -> None:
+        self.batches, self.asked = batches, 0
+
+    def steps(self, start: int, end: int) -> Iterator[Step]:
+        for first, behind, size in self.batches:
+            if behind > start and first < end:
+                self.asked += 1
+                yield Step(max(first, start), behind, size)
+
+    @property
+    def end(self) -> int:
+        return self.batches[-1][1]
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[Log]:
+    made = []
+    for _ in range(draw(st.integers(1, 4))):
+        at, batches = draw(st.integers(0, 50)), []
+        for gap, count, size in draw(
+            st.lists(st.tuples(st.integers(0, 3), st.integers(1, 30), st.integers(61, 900)), min_size=1, max_size=12)
+        ):
+            batches.append((at + gap, at + gap + count, size))
+            at += gap + count
+        made.append(Log(batches))
+    return made
+
+
+@given(logs(), st.sampled_from(["offsets", "bytes"]), st.integers(1, 2000))
+def test_a_limit_is_held_and_everything_gets_through(there: list[Log], unit: str, most: int) -> None:
+    keys = {("t", number): log for number, log in enumerate(there)}
+    at = {key: log.batches[0][0] for key, log in keys.items()}
+    ends = {key: log.end for key, log in keys.items()}
+    for _ in range(2000):
+        if at == ends:
+            break
+        found = admitted(at, ends, Limit(unit, most), lambda key, *span: keys[key].steps(*span))
+        assert found != at, "no progress"
+        taken = {key: list(keys[key].steps(at[key], found[key])) for key in keys if found[key] > at[key]}
+        if unit == "offsets":
+            offsets = sum(min(s.next_offset, found[key]) - s.first for key, steps in taken.items() for s in steps)
+            assert offsets <= most
+        else:
+            sizes = [step.size for steps in taken.values() for step in steps]
+            assert sum(sizes) <= most or len(sizes) == 1
+        assert all(at[key] <= found[key] <= ends[key] for key in keys)
+        at = found
+    assert at == ends
+
+
+def test_without_a_limit_no_batch_is_looked_at() -> None:
+    log = Log([(0, 10, 100), (10, 20, 100)])
+    for limit in (None, Limit("offsets", 20)):
+        assert admitted({("t", 0): 0}, {("t", 0): 20}, limit, lambda key, *span: log.steps(*span)) == {("t", 0): 20}
+    assert log.asked == 0
+    admitted({("t", 0): 0}, {("t", 0): 20}, Limit("offsets", 10), lambda key, *span: log.steps(*span))
+    assert log.asked == 1
+
+
+def test_who_is_further_behind_gets_more() -> None:
+    keys = {("t", 0): Log([(n, n + 1, 100) for n in range(900)]), ("t", 1): Log([(n, n + 1, 100) for n in range(100)])}
+    for limit in (Limit("offsets", 100), Limit("bytes", 10_000)):
+        ends = {key: log.end for key, log in keys.items()}
+        found = admitted(dict.fromkeys(keys, 0), ends, limit, lambda key, *span: keys[key].steps(*span))
+        assert found == {("t", 0): 90, ("t", 1): 10}
+
+
+def test_a_batch_larger_than_the_limit_does_not_starve() -> None:
+    keys = {("t", 0): Log([(n, n + 1, 100) for n in range(10_000)]), ("t", 1): Log([(0, 500, 5000)])}
+    at, ends = dict.fromkeys(keys, 0), {key: log.end for key, log in keys.items()}
+    for turn in range(2):
+        at = admitted(at, ends, Limit("bytes", 1000), lambda key, *span: keys[key].steps(*span), turn)
+    assert at["t", 1] == 500 and at["t", 0] == 10
+
+
+def test_offsets_that_are_not_there_count_nothing() -> None:
+    log = Log([(0, 5, 100), (10**12, 10**12 + 5, 100)])
+    ends = {("t", 0): 10**12 + 9}
+    found = admitted({("t", 0): 0}, ends, Limit("offsets", 10), lambda key, *span: log.steps(*span))
+    assert found == {("t", 0): 10**12 + 5}
+    assert admitted(found, ends, Limit("offsets", 3), lambda key, *span: log.steps(*span)) == ends
+
+
+def test_a_cut_log_goes_back() -> None:
+    limit = Limit("offsets", 5)
+    assert admitted({("t", 0): 50}, {("t", 0): 20}, limit, lambda key, *span: iter(())) == {("t", 0): 20}
+
+
+@pytest.mark.parametrize(
+    ("given_options", "words"),
+    [
+        ({"maxOffsetsPerTrigger": "5", "maxBytesPerTrigger": "5k"}, "only one of the options maxOffsetsPerTrigger"),
+        ({"minOffsetsPerTrigger": "5"}, "option minOffsetsPerTrigger='5': there is no lower limit here"),
+        ({"maxOffsetsPerTrigger": "0"}, "a whole number above 0"),
+        ({"maxOffsetPerTrigger": "1"}, "did you mean maxOffsetsPerTrigger"),
+        ({"endingOffsets": "latest"}, "option endingOffsets is for read, not for stream"),
+        ({"view": "batches"}, "option view is for read, not for stream"),
+    ],
+)  # fmt: skip
+def test_options_that_cannot_be(given_options: dict[str, str], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        options.parse(given_options, "stream")
