@@ -7,13 +7,13 @@ from typing import Any, Literal
 from kafkarec.enums import Compression, TimestampType
 from kafkarec.records import RecordColumns
 
+from .fields import checked_magic
 from .header import BatchHeader
 from .sheets import cuts_of, sheet_of
 
 BATCH_SIZE = 16384
 """Bytes; the producer's default `batch.size`."""
 
-_MAGICS = (0, 1, 2)
 _INT16_MAX, _INT32_MAX, _INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
 
 
@@ -73,7 +73,7 @@ def encode(
     }
     overrides: dict[str, Any] = {name: value for name, value in wishes.items() if value is not None}
     header = BatchHeader(
-        magic=2 if keep_magic else _checked_magic(magic),
+        magic=2 if keep_magic else checked_magic(magic),
         codec=0 if keep_codec else Compression.of(compression),
         level=level,
         **overrides,
@@ -118,12 +118,6 @@ def _demand_one_partition(columns: RecordColumns) -> None:
     several = set(zip(*map(columns.column, names), strict=True)) if names else set()
     if len(several) > 1:
         raise ValueError(f"records of {len(several)} partitions: batches are written of one at a time")
-
-
-def _checked_magic(magic: int | str) -> int:
-    if type(magic) is not int or magic not in _MAGICS:
-        raise ValueError(f'magic {magic!r}: 0, 1, 2 or "keep"')
-    return magic
 
 
 def _demand(name: str, value: Any, least: int, most: int) -> None:

@@ -92,9 +92,9 @@ def header_pair(header: Any) -> tuple[bytes, bytes | None]:
     return name, content("header value", value)
 
 
-def checked_magic(magic: int) -> int:
+def checked_magic(magic: Any) -> int:
     """`magic`, if batches of it can be written."""
-    if isinstance(magic, bool) or magic not in (0, 1, 2):
+    if type(magic) is not int or magic not in (0, 1, 2):
         raise ValueError(f"magic {magic!r}: one of 0, 1, 2")
     return magic
 
