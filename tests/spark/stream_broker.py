@@ -1,0 +1,110 @@
+"""What a broker does to partition folders while a stream follows them, and what is then in them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from stream_engine import Row
+
+import kafkarec
+from kafkarec import SegmentWriter
+from kafkarec.control import ControlRecordType, EndTxnMarker
+
+CODECS = ("none", "gzip", "lz4", "zstd", "snappy")
+
+
+class Broker:
+    """Writes partition folders below `root`, and knows what is in them."""
+
+    def __init__(self, root: Path, segment_bytes: int = 2000) -> None:
+        self.root, self.segment_bytes = root, segment_bytes
+        self.writers: dict[tuple[str, int], SegmentWriter] = {}
+        self.rows: dict[tuple[str, int], list[Row]] = {}
+        root.mkdir(exist_ok=True)
+
+    def writer(self, topic: str = "orders", partition: int = 0, **options: Any) -> SegmentWriter:
+        key = topic, partition
+        if key not in self.writers:
+            options = {"segment_bytes": self.segment_bytes, "start_offset": 0, **options}
+            self.writers[key] = SegmentWriter(self.root / f"{topic}-{partition}", **options)
+            self.rows.setdefault(key, [])
+        return self.writers[key]
+
+    def batch(self, count: int, topic: str = "orders", partition: int = 0, **options: Any) -> tuple[bytes, list[Row]]:
+        """A batch that comes next, and its rows."""
+        base = self.writer(topic, partition).next_offset
+        rows: list[Row] = [(base + n, f"{topic}-{partition} {base + n}".encode()) for n in range(count)]
+        records = [(offset, 1_700_000_000_000 + offset, None, value, []) for offset, value in rows]
+        return bytes(kafkarec.encode(records, base_offset=None, **options)), rows
+
+    def write(self, count: int, topic: str = "orders", partition: int = 0, **options: Any) -> None:
+        data, rows = self.batch(count, topic, partition, **options)
+        self.writer(topic, partition).append(data)
+        self.rows[topic, partition] += rows
+
+    def begin_batch(self, count: int, topic: str = "orders", partition: int = 0, cut: int = 1, zeros: int = 0) -> Any:
+        """The first bytes of a batch reach the file, with zeros behind; call what is returned for the rest."""
+        data, rows = self.batch(count, topic, partition)
+        writer = self.writer(topic, partition)
+        with open(writer.segments[-1].path, "r+b") as file:
+            file.seek(writer.position)
+            file.write(data[:cut] + bytes(zeros))
+
+        def finish() -> None:
+            writer.append(data)
+            self.rows[topic, partition] += rows
+
+        return finish
+
+    def log(self, topic: str = "orders", partition: int = 0) -> list[Path]:
+        return sorted((self.root / f"{topic}-{partition}").glob("*.log"))
+
+    def delete_first(self, topic: str = "orders", partition: int = 0) -> int:
+        """As retention does; the offset where the log then begins."""
+        gone, then = self.log(topic, partition)[:2]
+        gone.unlink()
+        gone.with_suffix(".index").unlink()
+        start = int(then.stem)
+        self.rows[topic, partition] = [row for row in self.rows[topic, partition] if row[0] >= start]
+        return start
+
+    def truncate(self, to: int, topic: str = "orders", partition: int = 0) -> None:
+        """As a follower that the leader tells to: everything from an offset on goes; it must be a batch border."""
+        self.writers.pop((topic, partition)).close()
+        for path in reversed(self.log(topic, partition)):
+            if int(path.stem) >= to and int(path.stem) > 0:
+                path.unlink()
+                continue
+            with kafkarec.open(path) as segment:
+                ends = [row["position"] for row in segment.scan() if row["base_offset"] >= to]
+            if ends:
+                os.truncate(path, ends[0])
+            break
+        self.rows[topic, partition] = [row for row in self.rows[topic, partition] if row[0] < to]
+
+    def close(self) -> None:
+        for writer in self.writers.values():
+            writer.close()
+
+    def write_in_transaction(self, producer_id: int, count: int, topic: str = "orders", partition: int = 0) -> None:
+        """`rows` does not tell of these."""
+        data, _ = self.batch(
+            count, topic, partition, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True
+        )
+        self.writer(topic, partition).append(data)
+
+    def end_transaction(self, producer_id: int, commit: bool, topic: str = "orders", partition: int = 0) -> None:
+        kind = ControlRecordType.COMMIT if commit else ControlRecordType.ABORT
+        base = self.writer(topic, partition).next_offset
+        builder = kafkarec.RecordBatchBuilder(
+            base_offset=base, producer_id=producer_id, producer_epoch=0, is_transactional=True, is_control=True
+        )
+        builder.append_control(1_700_000_000_000, EndTxnMarker(kind, int(kind), 0, 0))
+        self.writer(topic, partition).append(builder.build())
+
+    def visible(self, topic: str = "orders", partition: int = 0) -> list[Row]:
+        """What a consumer with read_committed gets."""
+        with kafkarec.open(self.root / f"{topic}-{partition}") as log:
+            return [(record.offset, record.value) for record in log.read(isolation="read_committed", errors="skip")]

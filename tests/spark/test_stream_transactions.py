@@ -1,0 +1,98 @@
+"""read_committed under a stream: up to the last stable offset, without what was aborted, whatever the batches are."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from stream_broker import Broker
+from stream_engine import Query
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    made = Broker(tmp_path / "data", segment_bytes=1500)
+    yield made
+    made.close()
+
+
+def test_an_open_transaction_holds_the_query(broker: Broker) -> None:
+    broker.write(10)
+    query, other = Query(broker.root, isolationLevel="read_committed"), Query(broker.root)
+    assert query.run() == 1
+    broker.write_in_transaction(7, 5)
+    broker.write(5)
+    assert query.run() == 0
+    query.restart()
+    assert query.run() == 0
+    broker.end_transaction(7, commit=True)
+    assert query.run() == 1
+    assert [offset for offset, _ in query.rows["orders", 0]] == list(range(20))
+    other.run()
+    assert other.rows == query.rows
+
+
+def test_an_aborted_one_is_left_out_also_by_who_begins_in_its_middle(broker: Broker) -> None:
+    broker.write(10)
+    for _ in range(3):
+        broker.write_in_transaction(7, 5)
+        broker.write_in_transaction(8, 2)
+    options = {"kafka.isolation.level": "read_committed"}
+    middle = Query(broker.root, startingOffsets='{"orders": {"0": 18}}', **options)
+    middle.run()
+    assert middle.rows == {} and middle.log == ['{"orders": {"0": 18}}']
+    broker.end_transaction(8, commit=True)
+    assert middle.run() == 0
+    broker.end_transaction(7, commit=False)
+    broker.write(3)
+    middle.run()
+    whole = Query(broker.root, maxOffsetsPerTrigger="3", **options)
+    whole.run()
+    assert whole.rows["orders", 0] == broker.visible()
+    assert middle.rows["orders", 0] == [row for row in broker.visible() if row[0] >= 18]
+    assert len(whole.rows["orders", 0]) == 10 + 6 + 3
+
+
+def test_latest_is_the_last_stable_offset(broker: Broker) -> None:
+    broker.write(10)
+    broker.write_in_transaction(7, 5)
+    query = Query(broker.root, startingOffsets="latest", isolationLevel="read_committed")
+    query.run()
+    broker.end_transaction(7, commit=True)
+    query.run()
+    assert [offset for offset, _ in query.rows["orders", 0]] == list(range(10, 15))
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_at_every_moment_what_a_consumer_sees(broker: Broker, seed: int) -> None:
+    chance = random.Random(seed)
+    limit = chance.choice([{}, {"maxOffsetsPerTrigger": "11"}, {"maxBytesPerTrigger": "300"}])
+    broker.write(3)
+    query = Query(broker.root, isolationLevel="read_committed", **limit)
+    opened: set[int] = set()
+    for _ in range(60):
+        producer = chance.randrange(1, 4)
+        what = chance.randrange(10)
+        if what < 4:
+            broker.write_in_transaction(producer, chance.randint(1, 6))
+            opened.add(producer)
+        elif what < 7 and opened:
+            producer = chance.choice(sorted(opened))
+            opened.remove(producer)
+            broker.end_transaction(producer, commit=chance.random() < 0.5)
+        elif what == 7:
+            broker.write(chance.randint(1, 5))
+        elif what == 8:
+            query.trigger(crash=chance.random() < 0.5)
+        else:
+            if chance.random() < 0.3:
+                query.restart()
+            query.run()
+            assert query.rows.get(("orders", 0), []) == broker.visible()
+    for producer in opened:
+        broker.end_transaction(producer, commit=False)
+    query.run()
+    assert len(broker.log()) > 1
+    assert query.rows["orders", 0] == broker.visible()
