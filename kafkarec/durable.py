@@ -84,5 +84,6 @@ def make_folder(path: str) -> None:
         return
     parent = os.path.dirname(os.path.abspath(path))
     make_folder(parent)
-    os.mkdir(path)
+    with suppress(FileExistsError):  # somebody else made it just now
+        os.mkdir(path)
     sync_folder(parent)

@@ -80,6 +80,8 @@ def encode(
     )
     if keep_codec and level is not None:
         raise ValueError('compression="keep" takes each codec\'s default level, so level= means nothing')
+    if header.timestamp_type == TimestampType.LOG_APPEND_TIME and log_append_time is None:
+        raise ValueError("timestamp_type log_append_time needs log_append_time=, in ms; -1 is none")
     _check(header)
     _demand("base_offset", base_offset, 0, _INT64_MAX)
     _demand("batch_size", batch_size, 0, _INT32_MAX)
@@ -140,8 +142,6 @@ def _check(header: BatchHeader) -> None:
         _demand(name, getattr(header, name), least, most)
     if type(header.is_transactional) is not bool:
         raise ValueError(f"is_transactional {header.is_transactional!r}: True or False")
-    if header.timestamp_type == TimestampType.LOG_APPEND_TIME and header.log_append_time < 0:
-        raise ValueError("timestamp_type log_append_time needs log_append_time=, in ms")
     if header.magic < 2 and header.codec == Compression.ZSTD:
         raise ValueError(f"zstd in magic {header.magic}: only magic 2 has it (KIP-110)")
     if header.magic < 2 and (header.producer_id >= 0 or header.is_transactional):
