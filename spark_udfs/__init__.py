@@ -18,6 +18,8 @@
 | decoding | what runs in the workers: Arrow arrays of bytes in, Arrow arrays of structs out |
 | internal | what runs in the workers for the records of internal topics |
 | options | the options of the verbs, checked on the driver |
+| source/ | `spark.read`, `df.write`, `readStream` and `writeStream` with `format("kafkarec")` |
+| writelog | `write_log(df, path)`: records with offsets of their own to partition folders |
 | diagnosis | `doctor(spark)`: what each executor has |
 | bootstrap/ | compiled wheels on executors, standard library only |
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from .diagnosis import Diagnosis
     from .registration import Registered
 
-__all__ = ["Activation", "BootstrapError", "activate", "doctor", "register"]
+__all__ = ["Activation", "BootstrapError", "activate", "doctor", "register", "sweep", "write_log"]
 
 
 def register(spark: Any) -> Registered:
@@ -52,3 +54,28 @@ def doctor(spark: Any) -> Diagnosis:
     from .diagnosis import doctor as run
 
     return run(spark)
+
+
+def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> None:
+    """Writes records with their offsets to partition folders below `path`: a partition's all by one task, sorted.
+
+    df       columns topic (or the option topic), partition, offset and value; key, headers and timestamp too
+    path     the folder that holds the partitions' folders; driver and executors share it
+    mode     "append": offsets must lie behind the end of what is there; "overwrite": replaces the partitions of df
+    options  of df.write.format("kafkarec"): compression="zstd", segmentBytes="256m", ...
+
+    ValueError for a column that is missing. A partition with one offset twice fails the job, and nothing is published.
+    """
+    from .writelog import write_log as run
+
+    run(df, path, mode=mode, **options)
+
+
+def sweep(path: str, older_than_hours: float = 24.0) -> list[str]:
+    """Removes what jobs whose driver died have left below `path`, and undoes commits that did not come to their end.
+
+    A job of which anything is younger is let alone: it may still run. Gives the names of the jobs.
+    """
+    from .source.publishing import sweep as run
+
+    return run(path, older_than_hours)

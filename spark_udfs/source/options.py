@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from .. import schema
 
 MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 VIEWS = ("records", "batches")
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -119,6 +120,13 @@ def count(given: str) -> int:
     return int(given)
 
 
+def whole(given: str) -> int:
+    try:
+        return int(given)
+    except ValueError:
+        raise ValueError("a whole number") from None
+
+
 def milliseconds(given: str) -> int:
     if not given.strip().isdecimal():
         raise ValueError("milliseconds since 1970")
@@ -211,7 +219,7 @@ TABLE = (
     # where
     Option("path", text, None, "read stream write", "a file, folder, glob or URL"),
     Option("paths", path_list, (), "read stream", "what load([a, b]) makes"),
-    Option("storageOptions", json_object, {}, "read stream write", "JSON for the library behind a URL"),
+    Option("storageOptions", json_object, {}, "read stream", "JSON for the library behind a URL"),
     # which partitions and offsets
     Option("subscribe", names, None, "read stream", "topics, with commas between them; default: all"),
     Option("subscribePattern", pattern, None, "read stream", "a regular expression for the whole topic name"),
@@ -250,4 +258,11 @@ TABLE = (
     Option("maxOffsetsPerTrigger", count, None, "stream", "offsets of one micro-batch, of all partitions together"),
     Option("maxBytesPerTrigger", size, None, "stream", "the same in bytes of the segments; whole batches"),
     Option("minOffsetsPerTrigger", refused("there is no lower limit here"), None, "stream", "an error"),
+    # what is written
+    Option("topic", text, None, "write", "of all records, instead of the column"),
+    Option("numPartitions", count, None, "write", "for the partitioner; default: the topic's that are there, or 1"),
+    Option("compression", one_of(CODECS), CODECS[0], "write", "none, gzip, snappy, lz4, zstd"),
+    Option("level", whole, None, "write", "of the codec; default: Kafka's"),
+    Option("batchSize", size, 16384, "write", "bytes of a batch before it is compressed, as batch.size"),
+    Option("segmentBytes", size, 1 << 30, "write", "of a segment, as segment.bytes"),
 )  # fmt: skip

@@ -33,7 +33,7 @@ JOURNAL = "commit.json"
 UNDOING = "undo.json"
 _NEW, _OLD, _UNDONE = "new", "old", "undone"
 _METADATA = "partition.metadata"
-_log = logging.getLogger("kafkarec")
+_log = logging.getLogger("spark_udfs")
 
 
 class Job(NamedTuple):

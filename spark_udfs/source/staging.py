@@ -173,6 +173,7 @@ class Stage:
             self._close(next(iter(self._writers)))
         topic, partition = key
         folder = os.path.join(self.folder, f"{topic}-{partition}")
+        _make(folder)
         made = self._kafkarec.SegmentWriter(
             folder, segment_bytes=self._settings.segment_bytes, topic_id=topic_id(self._path, topic), check_all=False
         )
@@ -183,3 +184,12 @@ class Stage:
         writer = self._writers.pop(key)
         writer.close()
         self._partitions[key].size = sum(segment.size for segment in writer.segments)
+
+
+def _make(folder: str) -> None:
+    """Other tasks make the folders above at the same time, and a job that ends may remove _temporary in between."""
+    for _ in range(10):
+        with suppress(FileNotFoundError):
+            os.makedirs(folder, exist_ok=True)
+            return
+    os.makedirs(folder, exist_ok=True)

@@ -1,8 +1,9 @@
-"""Partitions of keys, against what org.apache.kafka.common.utils.Utils.murmur2 and BuiltInPartitioner of Kafka 4.3 say."""
+"""Partitions of keys, against what Utils.murmur2 and BuiltInPartitioner of Kafka 4.3 say."""
 
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -82,7 +83,7 @@ def test_records_without_keys_stay_together_for_a_batch_and_go_everywhere() -> N
     partitioner = Partitioner(1, 100)
     sizes = np.full(40, 30)
     found = partitioner.partitions(keys(*[None] * 40), sizes, 3).tolist()
-    runs = [found[0]] + [now for before, now in zip(found, found[1:], strict=False) if before != now]
+    runs = [found[0], *(now for before, now in pairwise(found) if before != now)]
     assert runs[:4] == [1, 2, 0, 1] and set(map(found.count, (0, 1, 2))) <= set(range(10, 18))
     assert len(runs) == 12  # 1200 bytes
     assert partitioner.partitions(keys(None), sizes[:1], 3).tolist() == [1]  # the 13th batch

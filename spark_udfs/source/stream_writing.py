@@ -1,0 +1,65 @@
+"""`df.writeStream.format("kafkarec")`: each micro-batch as a job of its own, published once
+
+The job is named by query and batch, which every task knows from Spark: a batch that is run again after a restart finds
+that it is published already (_streams.json below the path), and changes nothing. Spark makes a writer of its own for
+each commit, so what a commit has to know comes with the messages.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter
+
+from .. import bootstrap
+from . import options, publishing
+from .dividing import Plan
+from .publishing import Job
+from .writing import Written, log_commit, planned, staged_of, write
+
+_QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
+# What Spark's own options of a stream are; they arrive here too.
+_SPARKS = ("checkpointlocation", "queryname")
+
+
+def writer(given: Mapping[str, str], schema: Any, overwrite: bool) -> DataSourceStreamArrowWriter:
+    """For spark.writeStream. overwrite: complete mode, which replaces the partitions with each batch."""
+    chosen = options.parse({name: text for name, text in given.items() if name.lower() not in _SPARKS}, "write")
+    path, plan = planned(chosen, schema)
+    return StreamWriter(path, plan, overwrite)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Run by each task of each batch."""
+
+    def __init__(self, path: str, plan: Plan, overwrite: bool) -> None:
+        self.path, self.plan, self.overwrite = path, plan, overwrite
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        context = TaskContext.get()
+        query = context.getLocalProperty(_QUERY) if context else None
+        batch = context.getLocalProperty(_BATCH) if context else None
+        if query is None or batch is None:
+            raise RuntimeError(f"Spark has not told its task {_QUERY} and {_BATCH}")
+        name = f"{query}-{batch}"
+        return write(Job(self.path, name, self.overwrite, self.plan.settings, query, int(batch)), self.plan, iterator)
+
+    def commit(self, messages: Sequence[Any], batchId: int) -> None:
+        job = _job_of(messages)
+        if job is not None:
+            started = time.monotonic()
+            log_commit(job, publishing.commit(bootstrap.load(), job, staged_of(messages)), started)
+
+    def abort(self, messages: Sequence[Any], batchId: int) -> None:
+        """Where no task has told anything the query's next commit, or a sweep, removes what is staged."""
+        job = _job_of(messages)
+        if job is not None and os.path.isdir(job.path):
+            publishing.abort(job)
+
+
+def _job_of(messages: Sequence[Any]) -> Job | None:
+    return next((message.job for message in messages if message is not None), None)

@@ -1,0 +1,182 @@
+"""`df.write.format("kafkarec").mode("append" or "overwrite").save(path)`: rows to partition folders
+
+    driver   writer(): options and columns are checked, a job is named
+    tasks    write(): batches of rows, divided by topic and partition, into a Stage; a Written goes back
+    driver   commit(): publishing.commit of what the messages name; abort(): publishing.abort
+
+Columns are those of Spark's Kafka sink, and an offset: value; key, headers, timestamp, topic, partition, offset.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from .. import bootstrap
+from ..schema import CORRUPT
+from . import options, publishing
+from .dividing import Divider, Plan
+from .publishing import Job
+from .reading import log_to_stderr
+from .staging import Settings, Stage, Staged, check_topic
+
+_log = logging.getLogger("spark_udfs")
+_BYTES = ("binary", "string")
+_HEADERS = "array<struct<key:string,value:binary>>"
+_COLUMNS = {
+    "value": _BYTES,
+    "key": _BYTES,
+    "headers": (_HEADERS,),
+    "timestamp": ("timestamp", "bigint"),
+    "topic": ("string",),
+    "partition": ("int", "bigint", "smallint", "tinyint"),
+    "offset": ("bigint", "int"),
+}
+# What spark.read gives beside them, and what is made anew here.
+_LEFT_OUT = ("timestampType", CORRUPT)
+_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>0|[1-9][0-9]{0,9})")
+
+
+class Written(WriterCommitMessage):
+    """What a task tells the driver."""
+
+    def __init__(self, job: Job, staged: tuple[Staged, ...]) -> None:
+        self.job, self.staged = job, staged
+
+
+def writer(given: Mapping[str, str], schema: Any, overwrite: bool) -> DataSourceArrowWriter:
+    """For spark.write. ValueError for options, columns and paths that cannot be written."""
+    chosen = options.parse(given, "write")
+    path, plan = planned(chosen, schema)
+    return Writer(Job(path, str(uuid4()), overwrite, plan.settings), plan)
+
+
+class Writer(DataSourceArrowWriter):
+    """Made on the driver, run by each task, and run again on the driver for commit and abort."""
+
+    def __init__(self, job: Job, plan: Plan) -> None:
+        self.job, self.plan = job, plan
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        return write(self.job, self.plan, iterator)
+
+    def commit(self, messages: Sequence[Any]) -> None:
+        started = time.monotonic()
+        rows = publishing.commit(bootstrap.load(), self.job, staged_of(messages))
+        log_commit(self.job, rows, started)
+
+    def abort(self, messages: Sequence[Any]) -> None:
+        publishing.abort(self.job)
+
+
+def staged_of(messages: Sequence[Any]) -> list[Staged]:
+    return [one for message in messages if message is not None for one in message.staged]
+
+
+def log_commit(job: Job, rows: list[dict[str, Any]], started: float) -> None:
+    records, seconds = sum(row["records"] for row in rows), time.monotonic() - started
+    log_to_stderr()
+    text = "kafkarec published partitions=%d records=%d seconds=%.3f path=%s"
+    _log.info(text, len(rows), records, seconds, job.path)
+
+
+# ---- on the driver, before anything is written --------------------------------------------------------------
+
+
+def planned(chosen: options.Options, schema: Any) -> tuple[str, Plan]:
+    """The absolute path and the plan that all tasks get."""
+    path = local_path(chosen["path"])
+    names = check_columns({field.name: field.dataType.simpleString() for field in schema.fields})
+    topic = chosen["topic"]
+    if topic is not None:
+        check_topic(topic)
+    elif "topic" not in names:
+        raise ValueError("no topic: a column topic, or the option topic")
+    settings = Settings(chosen["compression"], chosen["level"], chosen["batchSize"], chosen["segmentBytes"])
+    # a wrong level is told here, and not by every task
+    bootstrap.load().encode([(0, 0, None, b"", [])], compression=settings.compression, level=settings.level)
+    return path, Plan(settings, names, topic, chosen["numPartitions"], _there(path))
+
+
+def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
+    """The names that are written. ValueError names the column and what it may be."""
+    if "value" not in types:
+        raise ValueError(f"no column 'value'; there are: {', '.join(types)}")
+    for name, kind in types.items():
+        if name in _LEFT_OUT or name.startswith("_"):
+            continue
+        if name not in _COLUMNS:
+            near = difflib.get_close_matches(name, _COLUMNS, 1)
+            told = f"did you mean {near[0]}?" if near else f"there are: {', '.join(_COLUMNS)}; drop it"
+            raise ValueError(f"kafkarec writes no column {name!r}; {told}")
+        if kind not in _COLUMNS[name]:
+            raise ValueError(f"column {name!r} is {kind}; it must be {' or '.join(_COLUMNS[name])}")
+    return tuple(name for name in types if name in _COLUMNS or name == CORRUPT)
+
+
+def local_path(path: str | None) -> str:
+    """Of a folder that exists, or of one to be made. ValueError for a URL and for a folder that must not be written."""
+    if not path:
+        raise ValueError('kafkarec needs a path: .save("/backup/kafka")')
+    if path.startswith("file:"):
+        path = "/" + path.removeprefix("file:").lstrip("/")
+    if "://" in path:
+        raise ValueError(f"{path}: partition folders go to a file system that all executors share, not to a URL")
+    path = os.path.abspath(path)
+    if not os.path.exists(path):
+        return path
+    if not os.path.isdir(path):
+        raise NotADirectoryError(f"{path} is a file; name the folder that is to hold the partitions' folders")
+    names = os.listdir(path)
+    if "meta.properties" in names:
+        raise ValueError(
+            f"{path} is a broker's data folder: write to another one, and move the partitions' folders while the "
+            f"broker is stopped"
+        )
+    if any(re.fullmatch(r"[0-9]{20}\.log", name) for name in names):
+        raise ValueError(f"{path} is one partition's folder: name the folder above it")
+    return path
+
+
+def _there(path: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name in os.listdir(path) if os.path.isdir(path) else ():
+        match = _FOLDER.fullmatch(name)
+        if match:
+            found[match["topic"]] = max(found.get(match["topic"], 0), int(match["partition"]) + 1)
+    return found
+
+
+# ---- in a task ----------------------------------------------------------------------------------------------
+
+
+def write(job: Job, plan: Plan, batches: Iterator[Any]) -> Written:
+    """Stages a task's rows. What is staged of a task that fails is removed."""
+    context = TaskContext.get()
+    task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
+    started = time.monotonic()
+    stage = Stage(bootstrap.load(), job.path, job.job, task, attempt, plan.settings)
+    try:
+        divider = Divider(plan, task)
+        for batch in batches:
+            for topic, partition, table, given in divider.parts(batch):
+                stage.put(topic, partition, table, given)
+        staged = stage.close()
+    except BaseException:
+        stage.drop()
+        raise
+    records, size = sum(one.records for one in staged), sum(one.size for one in staged)
+    seconds = time.monotonic() - started
+    log_to_stderr()
+    text = "kafkarec staged partitions=%d bytes=%d records=%d seconds=%.3f path=%s"
+    _log.info(text, len(staged), size, records, seconds, stage.folder)
+    return Written(job, staged)

@@ -1,0 +1,255 @@
+"""df.write.format("kafkarec"): what Spark writes is read back equal, and verified; append, overwrite, failures."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafkarec
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+
+from spark_udfs import write_log
+from spark_udfs.source.partitioner import murmur2
+
+NOW = 1_700_000_000_000
+SCHEMA = (
+    "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
+    "headers array<struct<key:string,value:binary>>"
+)
+
+
+def at(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def rows(count: int, partitions: int = 3) -> list[tuple[Any, ...]]:
+    """All that a record can have and lack; offsets with gaps, by partition."""
+    made = []
+    for number in range(count):
+        key = None if number % 7 == 0 else b"k%d" % (number % 11)
+        value = None if number % 13 == 0 else random.Random(number).randbytes(number % 200)
+        headers = [("h", b"x"), ("ключ", None)] if number % 4 == 0 else None
+        made.append(("orders", number % partitions, number * 2, at(NOW + number), key, value, headers))
+    return made
+
+
+def content(path: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """(offset, timestamp, key, value, headers) by partition folder; each log verified."""
+    found = {}
+    with kafkarec.open(path) as opened:
+        assert isinstance(opened, kafkarec.LogDir)
+        for log in opened:
+            report = kafkarec.verify(log.path)
+            assert report.ok, report
+            found[os.path.basename(log.path)] = [
+                (row.offset, row.timestamp, row.key, row.value, row.headers) for row in log.read()
+            ]
+    return found
+
+
+def expected(given: list[tuple[Any, ...]]) -> dict[str, list[tuple[Any, ...]]]:
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    for topic, partition, offset, timestamp, key, value, headers in sorted(given, key=lambda row: row[:3]):
+        stamp = int(timestamp.timestamp() * 1000)
+        found.setdefault(f"{topic}-{partition}", []).append((offset, stamp, key, value, headers or []))
+    return found
+
+
+def numbered(spark: Any, count: int, tasks: int) -> Any:
+    """A frame without offsets: 0, 1, 2, ... as values, even ones in partition 0."""
+    columns = ("'t' AS topic", "int(id % 2) AS partition", "string(id) AS value")
+    return spark.range(0, count, 1, tasks).selectExpr(*columns)
+
+
+def no_staging(path: Path) -> bool:
+    return not (path / "_temporary").exists()
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_records_with_offsets_come_back_as_they_were(spark_session: Any, tmp_path: Path, compression: str) -> None:
+    given = rows(500)
+    frame = spark_session.createDataFrame(given, SCHEMA).repartition(4)
+    write_log(frame, str(tmp_path / "out"), compression=compression, segmentBytes="4k", batchSize="1k")
+    assert content(tmp_path / "out") == expected(given)
+    assert len(list((tmp_path / "out" / "orders-0").glob("*.log"))) > 1
+    back = spark_session.read.format("kafkarec").option("includeHeaders", "true").load(str(tmp_path / "out"))
+    names = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+    assert back.select(*names).exceptAll(frame.select(*names)).count() == 0 and back.count() == 500
+    told = json.loads((tmp_path / "out" / "_SUCCESS").read_text())["partitions"]
+    assert sum(row["records"] for row in told.values()) == 500
+    assert no_staging(tmp_path / "out")
+
+
+def test_appends_go_on_at_each_partition_s_end_in_the_order_of_the_tasks(spark_session: Any, tmp_path: Path) -> None:
+    path = str(tmp_path / "out")
+    frame = numbered(spark_session, 300, 3)
+    for mode in ("append", "append", "overwrite", "append"):
+        frame.write.format("kafkarec").mode(mode).save(path)
+        if mode == "append":
+            continue
+        frame.limit(0).write.format("kafkarec").mode("overwrite").save(path)  # no partition: nothing is replaced
+    found = content(tmp_path / "out")
+    assert sorted(found) == ["t-0", "t-1"]
+    for number, records in enumerate(found.values()):
+        values = [str(each).encode() for each in range(number, 300, 2)]
+        assert [record[0] for record in records] == list(range(300))
+        assert [record[3] for record in records] == values * 2
+        assert all(record[1] > NOW for record in records)  # none given: now
+
+
+def test_keys_choose_the_partition_as_kafka_s_producer_does(spark_session: Any, tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    path = str(tmp_path / "out")
+    frame = spark_session.range(200).selectExpr("string(id) AS key", "binary(string(id)) AS value")
+    write = frame.write.format("kafkarec").mode("append").option("topic", "t")
+    write.option("numPartitions", "5").save(path)
+    write.save(path)  # as many as there are now
+    found = content(tmp_path / "out")
+    keys = [str(number).encode() for number in range(200)]
+    hashed = (murmur2(pa.array(keys, pa.binary())) & 0x7FFFFFFF) % 5
+    for number in range(5):
+        own = [key for key, partition in zip(keys, hashed, strict=True) if partition == number]
+        assert sorted(record[2] for record in found[f"t-{number}"]) == sorted(own * 2)
+
+
+def test_partitions_that_are_null_are_chosen_and_the_others_kept(spark_session: Any, tmp_path: Path) -> None:
+    frame = spark_session.createDataFrame(
+        [("21", 2, b"a"), ("21", None, b"b"), (None, 6, b"c")], "key string, partition int, value binary"
+    )
+    frame.coalesce(1).write.format("kafkarec").mode("append").options(topic="t", numPartitions="7").save(str(tmp_path))
+    assert {name: [row[3] for row in found] for name, found in content(tmp_path).items()} == {
+        "t-2": [b"a"], "t-3": [b"b"], "t-6": [b"c"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "told"),
+    [
+        ("string(id) AS key, 't' AS topic", {}, "no column 'value'"),
+        ("id AS value, 't' AS topic", {}, "column 'value' is bigint; it must be binary or string"),
+        ("string(id) AS value", {}, "no topic"),
+        ("string(id) AS value, 1 AS ky", {"topic": "t"}, "no column 'ky'; did you mean key"),
+        ("string(id) AS value", {"topic": "a/b"}, "topic 'a/b'"),
+        ("string(id) AS value", {"topic": "t", "compresion": "zstd"}, "did you mean compression"),
+        ("string(id) AS value", {"topic": "t", "compression": "brotli"}, "one of none, gzip"),
+        ("string(id) AS value", {"topic": "t", "compression": "zstd", "level": "99"}, "level"),
+        ("string(id) AS value, if(id = 3, null, 't') AS topic", {}, "topic is null"),
+        ("string(id) AS value, -1 AS partition", {"topic": "t"}, "partition -1"),
+        ("string(id) AS value, if(id = 3, null, id) AS offset, 0 AS partition", {"topic": "t"}, "all, or none"),
+        ("string(id) AS value, 9 - id AS offset, 0 AS partition", {"topic": "t"}, "write_log"),
+        ("string(id) AS value, id AS offset, 0 AS partition, '{}' AS _corrupt_record", {"topic": "t"}, "damage"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_written_is_told_and_leaves_nothing(
+    spark_session: Any, tmp_path: Path, columns: str, options: dict[str, str], told: str
+) -> None:
+    frame = spark_session.range(0, 10, 1, 1).selectExpr(*columns.split(", ")) if "if(" not in columns else None
+    if frame is None:
+        spark_session.range(0, 10, 1, 1).createOrReplaceTempView("ten")
+        frame = spark_session.sql(f"SELECT {columns} FROM ten")
+    with pytest.raises(Exception, match=re.escape(told)):
+        frame.write.format("kafkarec").mode("append").options(**options).save(str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists() or leftovers(tmp_path / "out") == []
+
+
+def leftovers(path: Path) -> list[str]:
+    return sorted(str(each.relative_to(path)) for each in path.rglob("*") if each.name != "_temporary")
+
+
+def test_two_tasks_with_offsets_of_one_partition_are_refused(spark_session: Any, tmp_path: Path) -> None:
+    frame = spark_session.range(0, 10, 1, 2).selectExpr("string(id) AS value", "id AS offset", "0 AS partition")
+    with pytest.raises(Exception, match=r"2 tasks have records with offsets for t-0: spark_udfs\.write_log"):
+        frame.write.format("kafkarec").mode("append").option("topic", "t").save(str(tmp_path / "out"))
+    assert leftovers(tmp_path / "out") == []
+    write_log(frame, str(tmp_path / "out"), topic="t")
+    assert [row[0] for row in content(tmp_path / "out")["t-0"]] == list(range(10))
+    with pytest.raises(Exception, match=r"t-0: .*offsets 0 to 9 do not follow"):
+        write_log(frame, str(tmp_path / "out"), topic="t")
+    assert len(content(tmp_path / "out")["t-0"]) == 10
+
+
+def test_write_log_names_the_columns_that_it_misses(spark_session: Any, tmp_path: Path) -> None:
+    frame = spark_session.range(3).selectExpr("string(id) AS value", "id AS offset")
+    with pytest.raises(ValueError, match="needs the column topic, partition; records without offsets go through"):
+        write_log(frame, str(tmp_path / "out"))
+
+
+def test_folders_that_must_not_be_written_are_left_alone(spark_session: Any, tmp_path: Path) -> None:
+    frame = spark_session.range(3).selectExpr("string(id) AS value", "'t' AS topic")
+    (tmp_path / "broker").mkdir()
+    (tmp_path / "broker" / "meta.properties").write_text("version=1\n")
+    with kafkarec.SegmentWriter(tmp_path / "t-0") as writer:
+        writer.write([(0, NOW, None, b"x", [])])
+    (tmp_path / "file").write_text("")
+    for path, told in (
+        (tmp_path / "broker", "a broker's data folder"), (tmp_path / "t-0", "one partition's folder"),
+        (tmp_path / "file", "is a file"), ("s3://bucket/x", "not to a URL"),
+    ):  # fmt: skip
+        with pytest.raises(Exception, match=told):
+            frame.write.format("kafkarec").mode("append").save(str(path))
+
+
+def test_a_path_that_begins_with_file_is_the_same_folder(spark_session: Any, tmp_path: Path) -> None:
+    frame = spark_session.range(3).selectExpr("string(id) AS value", "'t' AS topic")
+    frame.write.format("kafkarec").mode("append").save(f"file://{tmp_path}/out")
+    frame.write.format("kafkarec").mode("append").save(f"file:{tmp_path}/out")
+    assert len(content(tmp_path / "out")["t-0"]) == 6
+
+
+def test_a_task_that_fails_in_the_middle_leaves_the_folder_as_it_was(spark_session: Any, tmp_path: Path) -> None:
+    path = str(tmp_path / "out")
+    good = numbered(spark_session, 100, 2)
+    good.write.format("kafkarec").mode("append").save(path)
+    before = content(tmp_path / "out")
+    bad = good.selectExpr("topic", "partition", "if(value = '73', raise_error('no'), value) AS value")
+    with pytest.raises(Exception, match="no"):
+        bad.write.format("kafkarec").mode("append").save(path)
+    assert content(tmp_path / "out") == before
+    assert no_staging(tmp_path / "out") and (tmp_path / "out" / "_SUCCESS").exists()
+
+
+def test_readers_pass_over_what_a_job_has_staged(spark_session: Any, tmp_path: Path) -> None:
+    frame = spark_session.range(5).selectExpr("string(id) AS value", "'t' AS topic")
+    frame.write.format("kafkarec").mode("append").save(str(tmp_path / "out"))
+    with kafkarec.SegmentWriter(tmp_path / "out" / "_temporary" / "job" / "00000.0-aa" / "t-0") as writer:
+        writer.write([(0, NOW, None, b"x", [])])
+    for pattern in ("out", "out/*", "o*/", "out/**/*.log", "out/*-0"):
+        assert spark_session.read.format("kafkarec").load(str(tmp_path / pattern)).count() == 5, pattern
+
+
+def test_a_stream_writes_each_batch_once(spark_session: Any, tmp_path: Path) -> None:
+    """The driver dies behind the commit, in front of Spark's own note: the batch is run again."""
+    source, out, checkpoint = (str(tmp_path / name) for name in ("source", "out", "checkpoint"))
+    frame = numbered(spark_session, 60, 2)
+
+    def run() -> None:
+        stream = spark_session.readStream.schema("topic string, partition int, value string")
+        query = stream.parquet(source).writeStream.format("kafkarec").option("checkpointLocation", checkpoint)
+        query.trigger(availableNow=True).start(out).awaitTermination()
+
+    frame.write.parquet(source)
+    run()
+    assert {name: len(found) for name, found in content(tmp_path / "out").items()} == {"t-0": 30, "t-1": 30}
+    before = content(tmp_path / "out")
+    notes = sorted((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
+    for note in (notes[-1], tmp_path / "checkpoint" / "commits" / f".{notes[-1].name}.crc"):
+        note.unlink(missing_ok=True)
+    run()
+    assert content(tmp_path / "out") == before
+    frame.write.mode("append").parquet(source)
+    run()
+    again = content(tmp_path / "out")
+    assert {name: len(found) for name, found in again.items()} == {"t-0": 60, "t-1": 60}
+    assert [row[0] for row in again["t-1"]] == list(range(60))
+    assert no_staging(tmp_path / "out")
+    assert (tmp_path / "out" / "_streams.json").exists()
