@@ -5,7 +5,7 @@
     -                     topic, partition, file: one value repeated, made once per task
     damage                PERMISSIVE: a row of nulls but for place and reason, where the column for it is asked for
 
-One file is open at a time, one piece (8 MiB of payload and the batch being decompressed) in memory, one thread.
+One file is open at a time, one piece (2 MiB of payload and the batch being decompressed) in memory, one thread.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from .planning import Split, committed
 
 logger = logging.getLogger("spark_udfs")
 
-PIECE_BYTES = 8 << 20
+# Spark moves batches of 1 MiB as fast as larger ones, and a worker of 512 MiB has little room when it starts.
+PIECE_BYTES = 2 << 20
 LARGEST_BATCH = 64 << 20
 # Asked for where only constants are wanted: something must tell how many rows there are.
 _CHEAPEST = {"records": "offset", "batches": "position"}
@@ -65,6 +66,8 @@ def read_split(
                 tally.count(piece, options)
                 yield from _cut(rows.batch(piece), options["maxRecordsPerBatch"])
     except kafkarec.KafkaRecordError as error:
+        if error.reason == "out_of_memory":
+            raise  # the bytes are good
         if options["mode"] == "FAILFAST":
             error.add_note("mode PERMISSIVE keeps everything else; with columnNameOfCorruptRecord it tells the reason")
             raise
