@@ -8,6 +8,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,34 @@ def _cleaned(folder: Path) -> None:
         writer.append(compact(data))
 
 
+def _by_spark(here: Path) -> Path:
+    """What `df.write.format("kafkarec")` publishes: two tasks that divide a partition, a later job that goes on."""
+    import pyarrow as pa
+
+    from spark_udfs.source import publishing
+    from spark_udfs.source.staging import Settings, Stage
+
+    names = ("timestamp", "key", "value", "headers")
+    kinds = (pa.int64(), pa.binary(), pa.binary(), pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()})))
+    for number in range(2):
+        made = publishing.Job(str(here), f"job-{number}", False, Settings("zstd", None, 1200, 6000))
+        staged = []
+        for task in range(2):
+            some = rows()[task * 150 :][:150]
+            part = [(at, key, value, [*map(_pair, headers)]) for _, at, key, value, headers in some]
+            arrays = (pa.array(column, kind) for column, kind in zip(zip(*part, strict=True), kinds, strict=True))
+            table = pa.table(dict(zip(names, arrays, strict=True)))
+            stage = Stage(kafkarec, made.path, made.job, task, 0, made.settings)
+            stage.put("w-spark", 0, table, False)
+            staged += stage.close()
+        publishing.commit(kafkarec, made, staged)
+    return here / "w-spark-0"
+
+
+def _pair(header: tuple[str, bytes | None]) -> dict[str, Any]:
+    return {"key": header[0], "value": header[1]}
+
+
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     here = tmp_path_factory.mktemp("written")
@@ -112,6 +141,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     with SegmentWriter(found["w-keys"], segment_bytes=1500) as writer:
         keyed = [(at, builders.NOW + at, b"k%d" % (at % _KEYS), b"%d" % at, []) for at in range(300)]
         writer.write(keyed, batch_size=400)
+    if find_spec("pyspark"):
+        found["w-spark"] = _by_spark(here)
     return found
 
 

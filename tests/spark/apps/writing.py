@@ -1,0 +1,75 @@
+"""Writes partition folders on executors that have never heard of kafkarec, of which one is killed in each job.
+
+Arguments: the result's path, a folder to write to.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import spark_udfs
+
+OUT, FOLDER = sys.argv[1:]
+COUNT = 40_000
+RECORDS = (
+    "'t' AS topic",
+    "int(id % 4) AS partition",
+    "id AS offset",
+    "timestamp_millis(1700000000000 + id) AS timestamp",
+    "string(id % 1000) AS key",
+    "concat('value ', id) AS value",
+    "array(named_struct('key', 'h', 'value', binary(string(id)))) AS headers",
+)
+told = {}
+
+
+def executor():
+    """The JVM above this worker: its daemon's parent."""
+    return int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def killer(mark):
+    """Passes everything through. Once, behind the first rows of a task, this task's executor dies."""
+
+    def run(batches):
+        for number, batch in enumerate(batches):
+            yield batch
+            if number == 2 and not os.path.exists(mark):
+                Path(mark).write_text(str(sorted(os.listdir(f"{FOLDER}"))))
+                os.kill(executor(), signal.SIGKILL)
+                time.sleep(60)
+
+    return run
+
+
+def deadly(frame, name):
+    return frame.mapInArrow(killer(f"{FOLDER}/{name}.killed"), frame.schema)
+
+
+spark = SparkSession.builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "500").getOrCreate()
+spark_udfs.register(spark)
+os.makedirs(FOLDER)
+rows = spark.range(0, COUNT, 1, 4).selectExpr(*RECORDS)
+
+ordered = deadly(rows.repartition("topic", "partition").sortWithinPartitions("partition", "offset"), "log")
+ordered.write.format("kafkarec").mode("append").option("compression", "lz4").save(f"{FOLDER}/log")
+
+plain = deadly(rows.drop("offset"), "assigned")
+plain.write.format("kafkarec").mode("append").option("segmentBytes", "100k").save(f"{FOLDER}/assigned")
+
+rows.drop("offset").write.parquet(f"{FOLDER}/source")
+stream = spark.readStream.schema(rows.drop("offset").schema).option("maxFilesPerTrigger", 2).parquet(f"{FOLDER}/source")
+query = deadly(stream, "stream").writeStream.format("kafkarec").option("checkpointLocation", f"{FOLDER}/checkpoint")
+query.trigger(availableNow=True).start(f"{FOLDER}/stream").awaitTermination()
+
+told["read"] = {
+    name: spark.read.format("kafkarec").load(f"{FOLDER}/{name}").count() for name in ("log", "assigned", "stream")
+}
+told["swept"] = spark_udfs.sweep(f"{FOLDER}/assigned", older_than_hours=0)
+Path(OUT).write_text(json.dumps(told))
+spark.stop()

@@ -1,0 +1,64 @@
+"""Partition folders by spark-submit, bare executors, one of them killed in every job: each record is there once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from submitting import Application
+
+import kafkarec
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+COUNT = 40_000
+NOW = 1_700_000_000_000
+
+
+@pytest.fixture(scope="module")
+def written(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("writing")
+    told = Application("writing.py", fat, bare_python, folder / "app", str(folder / "out")).result()
+    for name in ("log", "assigned", "stream"):
+        assert (folder / "out" / f"{name}.killed").exists(), f"{name}: no executor was killed"
+    return folder / "out", told
+
+
+def wanted(number: int) -> tuple[Any, ...]:
+    headers = [("h", str(number).encode())]
+    return NOW + number, str(number % 1000).encode(), b"value %d" % number, headers
+
+
+def content(path: Path) -> list[list[Any]]:
+    """The records of each partition; every log verified."""
+    found = []
+    for partition in range(4):
+        report = kafkarec.verify(path / f"t-{partition}")
+        assert report.ok, report
+        with kafkarec.open(path / f"t-{partition}") as log:
+            found.append(list(log.read()))
+    return found
+
+
+def test_write_log_keeps_every_offset(written: tuple[Path, dict[str, Any]]) -> None:
+    for partition, records in enumerate(content(written[0] / "log")):
+        found = [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in records]
+        assert found == [(number, *wanted(number)) for number in range(partition, COUNT, 4)]
+
+
+@pytest.mark.parametrize("name", ["assigned", "stream"])
+def test_each_record_is_there_once_under_offsets_without_gaps(written: tuple[Path, dict[str, Any]], name: str) -> None:
+    for partition, records in enumerate(content(written[0] / name)):
+        assert [one.offset for one in records] == list(range(COUNT // 4))
+        found = sorted((one.timestamp, one.key, one.value, one.headers) for one in records)
+        assert found == [wanted(number) for number in range(partition, COUNT, 4)]
+        if name == "assigned":  # the tasks' parts, in the order of the tasks, which is the frame's
+            assert [one.timestamp for one in records] == [one[0] for one in found]
+
+
+def test_what_the_killed_ones_staged_is_gone(written: tuple[Path, dict[str, Any]]) -> None:
+    folder, told = written
+    assert told["read"] == dict.fromkeys(("log", "assigned", "stream"), COUNT)
+    assert [name for name in ("log", "assigned", "stream") if (folder / name / "_temporary").exists()] == []
+    assert told["swept"] == []
