@@ -110,17 +110,17 @@ def logs(folder: str) -> list[str]:
     return sorted(name for name in os.listdir(folder) if name.endswith(".log"))
 
 
-def clone(folder: str, target: str, more: int) -> int | None:
-    """A log under a second name, to which `more` bytes are to be appended; 0: it stays as it is.
+def clone(folder: str, target: str, largest: int) -> int | None:
+    """A log under a second name, to which batches of at most `largest` bytes are to be appended; 0: none are.
 
     Files are linked, so it costs no bytes. What is written on must be a file of its own: the last segment is copied
-    where it is small, smaller than what comes, or has a torn end; else a new segment has to be begun. Gives the
-    segment's size then: with segment_bytes not above it nothing is written into the linked one.
+    where it is small or has a torn end; else a new segment has to be begun. Gives the segment's size then: with
+    segment_bytes not above it nothing is written into the linked one, and every batch still fits.
     """
     os.makedirs(target)
     last = (logs(folder) or [""])[-1]
     size = os.path.getsize(os.path.join(folder, last)) if last else 0
-    copied = more > 0 and (size < max(SMALL_SEGMENT, more) or not _is_whole(os.path.join(folder, last)))
+    copied = largest > 0 and (size < max(SMALL_SEGMENT, largest) or not _is_whole(os.path.join(folder, last)))
     for entry in list(os.scandir(folder)):
         if entry.name == WRITER_LOCK or not entry.is_file(follow_symlinks=False):
             continue
@@ -129,7 +129,7 @@ def clone(folder: str, target: str, more: int) -> int | None:
             shutil.copyfile(entry.path, place)
             sync(place)
     sync(target)
-    return size if more and not copied else None
+    return size if largest and not copied else None
 
 
 def _linked(path: str, place: str) -> bool:

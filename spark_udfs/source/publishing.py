@@ -142,7 +142,7 @@ def _prepared(kafkarec: Any, job: Job, name: str, parts: list[Staged]) -> dict[s
     behind = parts if goes_on else parts[1:]
     with folders.held(base):
         before = folders.end_of(target) if replaces else None
-        limit = folders.clone(base, made, sum(part.size for part in behind))
+        limit = folders.clone(base, made, max((part.largest for part in behind), default=0))
     _keep_topic_id(job, parts[0], made)
     first, end = parts[0].first_offset, parts[0].next_offset
     if behind:

@@ -29,7 +29,8 @@ INT_MAX = (1 << 31) - 1
 
 
 class Staged(NamedTuple):
-    """One partition's records of one task. folder: below the job's. given: offsets are those of the rows."""
+    """One partition's records of one task. folder: below the job's. given: offsets are those of the rows.
+    largest: bytes that no batch exceeds."""
 
     topic: str
     partition: int
@@ -37,6 +38,7 @@ class Staged(NamedTuple):
     folder: str
     records: int
     size: int
+    largest: int
     first_offset: int
     next_offset: int
     given: bool
@@ -83,7 +85,7 @@ class _Open:
     def __init__(self, given: bool) -> None:
         self.given, self.rows, self.waiting = given, list[Any](), 0
         self.records, self.first = 0, -1
-        self.end, self.size = 0, 0
+        self.end, self.size, self.largest = 0, 0, 0
 
 
 class Stage:
@@ -123,8 +125,8 @@ class Stage:
             self._close(next(iter(self._writers)))
         return tuple(
             Staged(
-                topic, partition, self._task, f"{self._name}/{topic}-{partition}", one.records, one.size, one.first,
-                one.end, one.given,
+                topic, partition, self._task, f"{self._name}/{topic}-{partition}", one.records, one.size,
+                one.largest, one.first, one.end, one.given,
             )
             for (topic, partition), one in sorted(self._partitions.items())
         )  # fmt: skip
@@ -162,6 +164,7 @@ class Stage:
         one.first = offsets.start if one.first < 0 else one.first
         one.end = offsets.stop
         one.records += table.num_rows
+        one.largest = max(one.largest, 2 * settings.batch_size + _largest(table))
 
     def _writer(self, key: tuple[str, int]) -> Any:
         """Open files are few: the writer that was not used for longest is closed, and opened again when needed."""
@@ -184,6 +187,15 @@ class Stage:
         writer = self._writers.pop(key)
         writer.close()
         self._partitions[key].size = sum(segment.size for segment in writer.segments)
+
+
+def _largest(table: Any) -> int:
+    """Bytes that no record of a table exceeds."""
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+    longest = (pc.max(pc.binary_length(table.column(name))).as_py() or 0 for name in ("key", "value"))
+    headers = table.column("headers").nbytes if "headers" in table.column_names else 0
+    return 1024 + sum(longest) + 4 * headers
 
 
 def _make(folder: str) -> None:

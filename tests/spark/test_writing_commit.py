@@ -185,28 +185,30 @@ def test_a_large_last_segment_is_left_alone_and_a_new_one_is_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folders, "SMALL_SEGMENT", 100)
-    publish(tmp_path, "job-1", {"t-0": ["a" * 300]})
+    publish(tmp_path, "job-1", {"t-0": ["a" * 3000]}, batch_size=100)
     first = tmp_path / "t-0" / "00000000000000000000.log"
     before = (first.stat().st_ino, first.read_bytes())
-    publish(tmp_path, "job-2", {"t-0": ["b"]})
+    publish(tmp_path, "job-2", {"t-0": ["b"]}, batch_size=100)
     assert (first.stat().st_ino, first.read_bytes()) == before
     assert sorted(folders.logs(str(tmp_path / "t-0"))) == ["00000000000000000000.log", "00000000000000000001.log"]
-    assert content(tmp_path) == {"t-0": numbered("a" * 300, "b")}
+    assert content(tmp_path) == {"t-0": numbered("a" * 3000, "b")}
+    publish(tmp_path, "job-3", {"t-0": ["c" * 9000]}, batch_size=100)  # larger than that segment
+    assert content(tmp_path) == {"t-0": numbered("a" * 3000, "b", "c" * 9000)}
 
 
 def test_a_torn_end_is_cut_off_in_the_copy_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folders, "SMALL_SEGMENT", 100)
-    publish(tmp_path, "job-1", {"t-0": ["a" * 300]})
+    publish(tmp_path, "job-1", {"t-0": ["a" * 3000]}, batch_size=100)
     log = tmp_path / "t-0" / "00000000000000000000.log"
     log.write_bytes(log.read_bytes() + b"\0" * 20)
-    made = job(tmp_path, "job-2")
+    made = job(tmp_path, "job-2", batch_size=100)
     staged = stage(made, 0, {"t-0": ["b"]})
     size, inode = log.stat().st_size, log.stat().st_ino
     with pytest.raises(Crash), crashing(monkeypatch, lambda name, words: name == "write_file" and "commit" in words[0]):
         publishing.commit(kafkarec, made, staged)
     assert (log.stat().st_size, log.stat().st_ino) == (size, inode)
     publishing.commit(kafkarec, made, staged)
-    assert content(tmp_path) == {"t-0": numbered("a" * 300, "b")}
+    assert content(tmp_path) == {"t-0": numbered("a" * 3000, "b")}
 
 
 def test_who_writes_at_the_same_time_is_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
