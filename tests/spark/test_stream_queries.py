@@ -1,0 +1,220 @@
+"""Queries of Spark itself over growing folders: triggers, restarts, progress, a checkpoint of an earlier version."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stream_broker import Broker
+from stream_engine import Row
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+CHECKPOINTS = Path(__file__).resolve().parent / "checkpoints"
+Rows = dict[tuple[str, int], list[Row]]
+
+
+class Follower:
+    """One query with its checkpoint: `batches` are the rows that came, by batch id. `fail_at` ends it in a batch."""
+
+    def __init__(self, spark: Any, path: Path, checkpoint: Path, **options: str) -> None:
+        self.spark, self.path, self.checkpoint, self.options = spark, path, checkpoint, options
+        self.batches: dict[int, Rows] = {}
+        self.fail_at: int | None = None
+        self.seen_by_failed: Rows = {}
+
+    def start(self, **trigger: Any) -> Any:
+        frame = self.spark.readStream.format("kafkarec").options(**self.options).load(str(self.path))
+        writer = frame.writeStream.foreachBatch(self._take).option("checkpointLocation", str(self.checkpoint))
+        return writer.trigger(**trigger or {"processingTime": "50 milliseconds"}).start()
+
+    def _take(self, frame: Any, number: int) -> None:
+        rows: Rows = {}
+        for row in frame.collect():
+            rows.setdefault((row.topic, row.partition), []).append((row.offset, bytes(row.value)))
+        if number == self.fail_at:
+            self.seen_by_failed = rows
+            raise RuntimeError("the sink is full")
+        assert number not in self.batches, "a batch came twice"
+        self.batches[number] = rows
+
+    def run(self) -> list[dict[str, Any]]:
+        """Everything that is there now; the progress of each batch."""
+        query = self.start(availableNow=True)
+        assert query.awaitTermination(120)
+        return [json.loads(each.json) for each in query.recentProgress]
+
+    @property
+    def rows(self) -> Rows:
+        found: Rows = {}
+        for _, rows in sorted(self.batches.items()):
+            for key, each in rows.items():
+                found.setdefault(key, []).extend(each)
+        return found
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    made = Broker(tmp_path / "data")
+    yield made
+    made.close()
+
+
+def waited_for(there: Callable[[], bool], query: Any, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not there():
+        assert query.isActive, query.exception()
+        assert time.monotonic() < end, query.lastProgress
+        time.sleep(0.05)
+
+
+def test_a_folder_that_grows_while_the_query_runs(spark_session: Any, broker: Broker, tmp_path: Path) -> None:
+    broker.write(10)
+    follower = Follower(spark_session, broker.root, tmp_path / "checkpoint", includeHeaders="true")
+    query = follower.start()
+    try:
+        for number in range(9):
+            broker.write(40, compression=("none", "zstd")[number % 2])
+            broker.write(7, partition=number // 4)
+            if number % 3 == 0:
+                waited_for(lambda: follower.rows == broker.rows, query)
+        finish = broker.begin_batch(20, cut=90)
+        waited_for(lambda: follower.rows == broker.rows, query)
+        before = len(follower.batches)
+        time.sleep(1)
+        assert len(follower.batches) == before, "a batch without anything new"
+        finish()
+        waited_for(lambda: follower.rows == broker.rows, query)
+    finally:
+        query.stop()
+    assert len(broker.log()) > 3
+    assert all(any(rows.values()) for rows in follower.batches.values())
+
+
+def test_available_now_and_again(spark_session: Any, broker: Broker, tmp_path: Path) -> None:
+    for _ in range(10):
+        broker.write(10)
+    follower = Follower(spark_session, broker.root, tmp_path / "checkpoint", maxOffsetsPerTrigger="30")
+    told = follower.run()
+    assert [each["numInputRows"] for each in told] == [30, 30, 30, 10]
+    (source,) = told[1]["sources"]
+    for name, offset in (("startOffset", 30), ("endOffset", 60), ("latestOffset", 100)):
+        assert source[name] == {"orders": {"0": offset}}, name
+    follower.run()
+    assert len(follower.batches) == 4
+    broker.write(10)
+    broker.write(5, topic="audit")
+    follower.options = {"maxBytesPerTrigger": "200"}
+    follower.run()
+    assert follower.rows == broker.rows and len(follower.batches) > 5
+
+
+def test_a_batch_that_failed_comes_again_as_it_was(spark_session: Any, broker: Broker, tmp_path: Path) -> None:
+    for _ in range(6):
+        broker.write(10)
+    for starting, times in (("earliest", 2), ("latest", 1)):
+        follower = Follower(spark_session, broker.root, tmp_path / starting, startingOffsets=starting)
+        first = len(broker.rows["orders", 0]) if starting == "latest" else 0
+        for _ in range(times):
+            follower.fail_at = number = len(follower.batches)
+            with pytest.raises(Exception, match="the sink is full"):
+                follower.run()
+            broker.write(10)  # not for the batch that failed: its offsets are written down
+            follower.fail_at = None
+            follower.run()
+            assert follower.batches[number] == follower.seen_by_failed
+            broker.write(10)
+        follower.run()
+        assert follower.rows["orders", 0] == broker.rows["orders", 0][first:]
+
+
+def test_lost_offsets_end_the_query_or_not(spark_session: Any, broker: Broker, tmp_path: Path) -> None:
+    for _ in range(40):
+        broker.write(10)
+    strict = Follower(spark_session, broker.root, tmp_path / "strict")
+    lenient = Follower(spark_session, broker.root, tmp_path / "lenient", failOnDataLoss="false")
+    strict.run()
+    lenient.run()
+    before = list(broker.rows["orders", 0])
+    broker.truncate(330)
+    with pytest.raises(Exception, match="orders-0: the next offset is 400, and the log ends at offset 330"):
+        strict.run()
+    lenient.run()
+    broker.write(10)
+    broker.write(10)
+    lenient.run()
+    assert lenient.rows["orders", 0] == before + broker.rows["orders", 0][330:]
+    start = broker.delete_first()
+    begun = {"startingOffsets": json.dumps({"orders": {"0": start - 1}})}
+    with pytest.raises(Exception, match=f"startingOffsets asks for {start - 1}, and the log begins at offset {start}"):
+        Follower(spark_session, broker.root, tmp_path / "begun", **begun).run()
+    follower = Follower(spark_session, broker.root, tmp_path / "begun", failOnDataLoss="false", **begun)
+    follower.run()
+    assert follower.rows == broker.rows
+
+
+def test_options_are_told_when_the_query_is_made(spark_session: Any, broker: Broker) -> None:
+    broker.write(1)
+    made = spark_session.readStream.format("kafkarec")
+    for options, words in [
+        ({"maxOffsetsPerTrigger": "1", "maxBytesPerTrigger": "1"}, "only one of the options maxOffsetsPerTrigger"),
+        ({"minOffsetsPerTrigger": "1"}, "there is no lower limit here"),
+        ({"maxOffsetPerTrigger": "1"}, "did you mean maxOffsetsPerTrigger"),
+    ]:
+        with pytest.raises(Exception, match=words):
+            made.options(**options).load(str(broker.root))
+        made = spark_session.readStream.format("kafkarec")
+
+
+def test_damage_goes_through_a_stream(spark_session: Any, broker: Broker, tmp_path: Path) -> None:
+    broker.write(10)
+    path, position = broker.log()[0], broker.writer().position
+    broker.write(10)
+    broker.write(10)
+    with open(path, "r+b") as file:
+        file.seek(position + 70)
+        file.write(b"\xff\xfe\xfd")
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt_record"}
+    frame = spark_session.readStream.format("kafkarec").options(**options).load(str(broker.root))
+    query = frame.writeStream.format("memory").queryName("damaged").trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    rows = spark_session.table("damaged").collect()
+    assert [row.offset for row in rows if row.offset is not None] == [*range(10), *range(20, 30)]
+    (told,) = [json.loads(row._corrupt_record) for row in rows if row._corrupt_record]
+    assert told["position"] == position and told["reason"] == "crc_mismatch"
+    with pytest.raises(Exception, match="crc mismatch in"):
+        Follower(spark_session, broker.root, tmp_path / "failfast").run()
+
+
+def written(root: Path) -> Broker:
+    """What the checkpoints below were made with."""
+    broker = Broker(root)
+    for _ in range(5):
+        broker.write(10)
+        broker.write(4, partition=10)
+        broker.write(2, topic="audit", partition=3)
+    return broker
+
+
+@pytest.mark.parametrize("version", sorted(path.name for path in CHECKPOINTS.iterdir()))
+def test_a_checkpoint_of_an_earlier_version_opens(spark_session: Any, tmp_path: Path, version: str) -> None:
+    """Batches 0 and 1 are committed; of batch 2 only the offsets were written down."""
+    broker = written(tmp_path / "data")
+    checkpoint = tmp_path / "checkpoint"
+    shutil.copytree(CHECKPOINTS / version, checkpoint)
+    done, planned = (
+        json.loads((checkpoint / "offsets" / str(number)).read_text().splitlines()[2]) for number in (1, 2)
+    )
+    follower = Follower(spark_session, broker.root, checkpoint, maxOffsetsPerTrigger="20")
+    follower.run()
+    assert min(follower.batches) == 2
+    for (topic, partition), rows in broker.rows.items():
+        first, behind = (told[topic][str(partition)] for told in (done, planned))
+        assert follower.rows[topic, partition] == [row for row in rows if row[0] >= first]
+        assert follower.batches[2].get((topic, partition), []) == [row for row in rows if first <= row[0] < behind]
+    broker.close()
