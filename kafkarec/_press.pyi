@@ -9,10 +9,6 @@ def record_size(
 ) -> int: ...
 
 @final
-class Cuts:
-    def __new__(cls, tables: list[tuple[memoryview, list[tuple[memoryview, int, int]]]], with_empty: bool) -> Cuts: ...
-
-@final
 class Sheet:
     rows: int
     names: set[str]
@@ -23,8 +19,7 @@ class Sheet:
         stream: object = None,
         array: object = None,
         rows: tuple[Any, ...] | None = None,
-        row_of: Any = None,
-        record_type: Any = None,
+        ways: Any = None,
         left_out: set[str] | frozenset[str] = ...,
     ) -> Sheet: ...
     def __len__(self) -> int: ...
@@ -34,7 +29,7 @@ class Sheet:
         header: Any,
         first_offset: int | None,
         batch_size: int,
-        cuts: Cuts | None = None,
+        cuts: tuple[Any, bool] | None = None,
         *,
         keep_cuts: bool = False,
         keep_codec: bool = False,

@@ -12,9 +12,9 @@ from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.stdlib cimport free, realloc
 
 from kafkarec._c.arrow cimport ArrowArray, ArrowArrayStream, ArrowSchema
-from kafkarec._c.batch cimport ABSENT, BatchRow
+from kafkarec._c.batch cimport ABSENT
 from kafkarec._c.checksum cimport checksums_install, checksums_prepare
-from kafkarec._c.columns cimport Run, buffer_reserve
+from kafkarec._c.columns cimport buffer_reserve
 from kafkarec._c.encode cimport encoder_run
 from kafkarec._c.pages cimport pages_give, pages_release
 from kafkarec._c.press cimport (
@@ -22,11 +22,12 @@ from kafkarec._c.press cimport (
 )
 from kafkarec._c.press01 cimport message_size
 from kafkarec._c.sealing cimport (
-    BATCH_TOO_LARGE, Cut, Encoder, batch_of_none, batch_sealed,
+    BATCH_TOO_LARGE, Encoder, INPUT_CHANGED, batch_of_none, batch_sealed,
 )
-from kafkarec._c.sheet cimport Leaf, MOST_RESERVED, NO_NUMBERS, leaf_bytes, number
+from kafkarec._c.sheet cimport LARGE_RECORD, Leaf, MOST_RESERVED, NO_NUMBERS, leaf_bytes, number
 from kafkarec._c.squeeze cimport LZ4_HEAD, ZSTD_PARAMETERS, squeeze_install_lz4, squeeze_install_zstd, wringer_give
 from kafkarec._c cimport status as st
+from kafkarec._desk.cutlist cimport CutList, buffer_of, cuts_fill, cuts_last_offset
 from kafkarec._desk.leaves cimport bind_leaf, column_names, fill_facts
 from kafkarec._desk.rowtable cimport RowTable, table_bind, table_fill, table_give
 
@@ -85,8 +86,7 @@ cdef class Sheet:
     """Rows that can be written: Arrow arrays, held by reference, or a table of pointers into Python's bytes.
 
     stream, array      what __arrow_c_stream__ or __arrow_c_array__ gave
-    rows               a tuple of (offset, timestamp in ms, key, value, headers), of `record_type`, or of what `row_of`
-                       makes such a tuple of
+    rows, ways         a tuple of records, and how they become rows: see writing/rows.py
     left_out           names of columns that are not looked at
     """
     cdef Leaf* leaves
@@ -99,12 +99,11 @@ cdef class Sheet:
     cdef bint wide
     cdef readonly bint has_offsets
 
-    def __cinit__(self, *, stream=None, array=None, tuple rows=None, row_of=None, record_type=None,
-                  object left_out=frozenset()):
+    def __cinit__(self, *, stream=None, array=None, tuple rows=None, ways=None, object left_out=frozenset()):
         cdef int64_t leaf
         self.names = set()
         if rows is not None:
-            self.take_rows(rows, row_of, record_type)
+            self.take_rows(rows, ways)
         elif array is not None:
             self.take_array(array, left_out)
         else:
@@ -189,11 +188,11 @@ cdef class Sheet:
             schema.release(&schema)
         return 0
 
-    cdef int take_rows(self, tuple rows, row_of, record_type) except -1:
+    cdef int take_rows(self, tuple rows, ways) except -1:
         self.room(1)
         self.arrays[0].release = NULL
         self.leaf_count = 1
-        self.held = table_fill(&self.table, rows, row_of, record_type)
+        self.held = table_fill(&self.table, rows, ways)
         table_bind(&self.table, self.leaves)
         self.rows = len(rows)
         self.names = {"timestamp", "key", "value", "headers"} | ({"offset"} if self.table.has_offsets else set())
@@ -211,7 +210,7 @@ cdef class Sheet:
         job.e.given.pinned |= PIN_BASE_OFFSET
         return job.one_batch(start, keep)
 
-    def encode(self, header, first_offset, int64_t batch_size, Cuts cuts=None, *, bint keep_cuts=False,
+    def encode(self, header, first_offset, int64_t batch_size, tuple cuts=None, *, bint keep_cuts=False,
                bint keep_codec=False, bint keep_magic=False, int overrides=0):
         """Batches of at most `batch_size` bytes, or of the cuts; what neither rows nor cuts tell comes from the header.
 
@@ -222,22 +221,24 @@ cdef class Sheet:
         job.e.batch_size = batch_size
         job.e.keep_cuts, job.e.keep_magic = keep_cuts, keep_magic
         job.e.numbered = not self.has_offsets
-        if first_offset is not None and not job.e.numbered:
-            job.e.shift = first_offset - self.first_offset(cuts)
         job.e.wide = self.wide
         job.e.overrides = overrides
         job.e.sequenced = not overrides & OVERRIDE_PRODUCER and (cuts is not None or "sequence" in self.names)
         if cuts is not None:
-            job.cuts = cuts
-            job.e.cuts, job.e.cut_count = cuts.cuts, cuts.count
-            if job.e.shift > 0 and cuts.last_offset() > INT64_MAX - job.e.shift:
+            tables, with_empty = cuts
+            cuts_fill(&job.cuts, tables, with_empty)
+            job.held = cuts
+            job.e.cuts, job.e.cut_count = job.cuts.cuts, job.cuts.count
+        if first_offset is not None and not job.e.numbered:
+            job.e.shift = first_offset - self.first_offset(&job.cuts)
+            if job.e.shift > 0 and cuts_last_offset(&job.cuts) > INT64_MAX - job.e.shift:
                 raise ValueError(f"first offset {first_offset}: the last one would be above 2^63-1")
         return job.batches(first_offset or 0)
 
-    cdef int64_t first_offset(self, Cuts cuts) except? -1:
+    cdef int64_t first_offset(self, const CutList* cuts) noexcept:
         """Where the input begins: its first batch's base offset, or its first row's offset."""
         cdef int64_t i, found = 0
-        if cuts is not None and cuts.count > 0 and cuts.cuts[0].whole:
+        if cuts.count > 0 and cuts.cuts[0].whole:
             return cuts.cuts[0].batch.base_offset
         for i in range(self.leaf_count):
             if self.leaves[i].rows > 0:
@@ -246,97 +247,13 @@ cdef class Sheet:
         return found
 
 
-cdef const void* buffer_of(object data, int64_t* size) except? NULL:
-    """Where a buffer lies; whoever asks keeps `data`."""
-    cdef Py_buffer view
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    size[0] = view.len
-    PyBuffer_Release(&view)
-    return view.buf
-
-
-@cython.final
-cdef class Cuts:
-    """The batches that the rows of decoded columns come from, empty ones included, in order.
-
-    tables    of each: (BatchRow structs as a buffer, what is there of its chunks: (Run structs as a buffer, first row,
-              the row behind the last))
-    """
-    cdef Cut* cuts
-    cdef int64_t count
-    cdef int64_t room
-    cdef list held
-
-    def __cinit__(self, list tables, bint with_empty):
-        cdef const BatchRow* rows
-        cdef int64_t n, next_batch, size = 0
-        self.held = tables                         # keeps the memory behind the buffers
-        for raw, pieces in tables:
-            rows = <const BatchRow*>buffer_of(raw, &size)
-            n, next_batch = size // <int64_t>sizeof(BatchRow), 0
-            for runs, start, stop in pieces:
-                next_batch = self.piece(rows, next_batch, runs, start, stop, with_empty)
-            if with_empty:
-                self.empty(rows, next_batch, n)
-
-    cdef int64_t piece(self, const BatchRow* rows, int64_t next_batch, runs, int64_t start, int64_t stop,
-                       bint with_empty) except -1:
-        """Cuts of the rows [start, stop) of one chunk; answers the batch behind its last one."""
-        cdef int64_t size = 0, i, at = 0, low, high
-        cdef const Run* run = <const Run*>buffer_of(runs, &size)
-        for i in range(size // <int64_t>sizeof(Run)):
-            low, high = max(at, start), min(at + run[i].rows, stop)
-            at += run[i].rows
-            if low >= high:
-                continue
-            if with_empty:
-                self.empty(rows, next_batch, run[i].batch)
-            if self.count > 0 and self.cuts[self.count - 1].batch == rows + run[i].batch:
-                self.cuts[self.count - 1].rows += high - low
-            else:
-                self.add(rows + run[i].batch, high - low)
-            self.cuts[self.count - 1].whole = (rows[run[i].batch].magic == 2 and rows[run[i].batch].record_count
-                                               == self.cuts[self.count - 1].rows)
-            next_batch = run[i].batch + 1
-        return next_batch
-
-    cdef int add(self, const BatchRow* batch, int64_t rows) except -1:
-        cdef Cut* more
-        if self.count == self.room:
-            self.room = 2 * self.room + 256
-            more = <Cut*>realloc(self.cuts, <size_t>self.room * sizeof(Cut))
-            if more == NULL:
-                raise MemoryError
-            self.cuts = more
-        self.cuts[self.count].batch, self.cuts[self.count].rows, self.cuts[self.count].whole = batch, rows, True
-        self.count += 1
-        return 0
-
-    cdef int empty(self, const BatchRow* rows, int64_t i, int64_t stop) except -1:
-        while i < stop:
-            if rows[i].magic == 2 and rows[i].record_count == 0:
-                self.add(rows + i, 0)
-            i += 1
-        return 0
-
-    cdef int64_t last_offset(self) noexcept:
-        cdef int64_t i, last = ABSENT
-        for i in range(self.count):
-            if self.cuts[i].batch.last_offset > last:
-                last = self.cuts[i].batch.last_offset
-        return last
-
-    def __dealloc__(self):
-        free(self.cuts)
-
-
 @cython.final
 cdef class Job:
     """One run of the encoder over a sheet: its C state, and what must be given back."""
     cdef Encoder e
     cdef Sheet sheet
-    cdef Cuts cuts
-    cdef object compress, level
+    cdef CutList cuts
+    cdef object compress, level, held
 
     def __cinit__(self, Sheet sheet, header, bint keep_codec=False):
         from kafkarec.codecs import compress, pressing
@@ -356,8 +273,10 @@ cdef class Job:
 
     def __dealloc__(self):
         pages_give(self.e.body.data, self.e.body.capacity)
-        pages_give(self.e.out.data, self.e.out.capacity)
+        if not self.e.fixed:
+            pages_give(self.e.out.data, self.e.out.capacity)
         wringer_give(&self.e.wringer)
+        free(self.cuts.cuts)
 
     cdef int rewind(self, int64_t first_offset, int64_t start) except -1:
         """To row `start`, with room for what the input's sizes promise."""
@@ -371,6 +290,8 @@ cdef class Job:
         self.e.any_row = self.e.open = self.e.settled = False
         self.e.ratio = 1
         self.e.written = self.e.batches = 0
+        if self.e.measuring or self.e.fixed:
+            return 0
         if self.e.given.codec == 0 and buffer_reserve(&self.e.out, 0, <size_t>self.sheet.expected()) != st.OK:
             raise MemoryError
         return 0
@@ -401,9 +322,25 @@ cdef class Job:
         return PyBytes_FromStringAndSize(<const char*>self.e.out.data, self.e.written)
 
     cdef bytes batches(self, int64_t first_offset):
+        self.e.measuring = (self.e.given.codec == 0 and not self.e.keep_codec
+                            and self.sheet.expected() > LARGE_RECORD * self.sheet.rows)
         self.rewind(first_offset, 0)
         self.run()
-        return PyBytes_FromStringAndSize(<const char*>self.e.out.data, self.e.written)
+        return self.measured(first_offset) if self.e.measuring else PyBytes_FromStringAndSize(
+            <const char*>self.e.out.data, self.e.written
+        )
+
+    cdef bytes measured(self, int64_t first_offset):
+        """What was measured, written at once where it stays: a copy less, which large records pay for."""
+        cdef bytes out = PyBytes_FromStringAndSize(NULL, self.e.written)
+        cdef int64_t size = self.e.written
+        self.e.measuring, self.e.fixed = False, True
+        self.e.out.data, self.e.out.capacity = <uint8_t*>buffer_of(out, &size), <size_t>size
+        self.rewind(first_offset, 0)
+        self.run()
+        if self.e.written != size:
+            self.refuse(INPUT_CHANGED)
+        return out
 
     cdef int run(self) except -1:
         cdef int status
@@ -439,6 +376,8 @@ cdef class Job:
     cdef int refuse(self, int status) except -1:
         if status == st.OUT_OF_MEMORY:
             raise MemoryError
+        if status == INPUT_CHANGED:
+            raise ValueError("the input changed while it was written")
         if status == BATCH_TOO_LARGE:
             raise ValueError("a batch of more than 2^31-1 bytes")
         from kafkarec.writing.refusals import refused

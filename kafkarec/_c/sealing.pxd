@@ -6,6 +6,9 @@
 
 Follows MemoryRecordsBuilder: the first record seeds base offset and base timestamp, unless a delete horizon has
 (KIP-534); room is estimated with the compression ratio as CompressionRatioEstimator moves it.
+
+`measuring` (of uncompressed output only) goes the same way and stores nothing, so that large records are then written
+where they stay. Every store is checked against the room that there is: the input may change between the two runs.
 """
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
@@ -30,6 +33,7 @@ cdef enum:
 cdef enum Outcome:
     ROW_REFUSED = 1000           # Encoder.row, .row_fault
     BATCH_TOO_LARGE
+    INPUT_CHANGED                # since it was measured
 
 cdef struct Cut:                 # rows of one batch of the input
     int64_t rows
@@ -83,6 +87,8 @@ cdef struct Encoder:
     int64_t refused_offset
     int64_t refused_timestamp
     # the output
+    bint measuring               # nothing is stored: how large the output will be
+    bint fixed                   # out is not to grow
     Buffer out
     int64_t written
     Buffer body
@@ -90,6 +96,10 @@ cdef struct Encoder:
 
 
 cdef inline int out_reserve(Encoder* e, int64_t more) noexcept nogil:
+    if e.measuring:
+        return OK
+    if e.fixed:
+        return <int>OK if more <= <int64_t>e.out.capacity - e.written else <int>INPUT_CHANGED
     return buffer_reserve(&e.out, <size_t>e.written, <size_t>(e.written + more + SLACK))
 
 
@@ -153,10 +163,11 @@ cdef inline int batch_add(Encoder* e, const Leaf* leaf, const Draft* d, int64_t 
             e.written += more
     if status != OK:
         return status
-    if messages:
-        put_message(to, &e.facts, d, inner, stamp, size)
-    else:
-        put_record(to, leaf, d, size, offset_delta, timestamp_delta)
+    if not e.measuring:
+        if messages:
+            put_message(to, &e.facts, d, inner, stamp, size)
+        else:
+            put_record(to, leaf, d, size, offset_delta, timestamp_delta)
     e.used += more
     e.count += 1
     e.last_offset = d.offset
@@ -189,10 +200,11 @@ cdef inline int batch_finish(Encoder* e, int64_t compressed) noexcept nogil:
         f.last_offset = e.last_offset
     if not f.pinned & PIN_MAX_TIMESTAMP:
         f.max_timestamp = stamp
-    if not holds_messages(f):
-        put_batch_header(e.out.data + e.start, e.written - e.start, f, e.count)
-    elif f.codec != 0:
-        put_wrapper(e.out.data + e.start, f, stamp, e.written - e.start)
+    if not e.measuring:
+        if not holds_messages(f):
+            put_batch_header(e.out.data + e.start, e.written - e.start, f, e.count)
+        elif f.codec != 0:
+            put_wrapper(e.out.data + e.start, f, stamp, e.written - e.start)
     if f.base_sequence >= 0:
         e.next_sequence = increment_sequence(f.base_sequence, <int32_t>(f.last_offset - f.base_offset + 1))
     e.open = False
@@ -228,7 +240,8 @@ cdef inline int batch_of_none(Encoder* e, const Facts* f) noexcept nogil:
     """A batch without records, as the cleaner leaves it (DefaultRecordBatch.writeEmptyHeader)."""
     cdef int status = out_reserve(e, V2_OVERHEAD)
     if status == OK:
-        put_batch_header(e.out.data + e.written, V2_OVERHEAD, f, 0)
+        if not e.measuring:
+            put_batch_header(e.out.data + e.written, V2_OVERHEAD, f, 0)
         e.written += V2_OVERHEAD
         e.batches += 1
     return status

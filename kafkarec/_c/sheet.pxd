@@ -232,6 +232,7 @@ cdef inline Span header_value(const Lists* c, int64_t entry) noexcept nogil:
 
 cdef enum:
     MOST_RESERVED = 1 << 30      # bytes; an input that promises more gets them as it goes
+    LARGE_RECORD = 256           # bytes; from there on measuring first is cheaper than one copy more
     RECORD_FIELDS = 16           # bytes of a usual record beside key, value, headers, with its share of the batch
 
 

@@ -4,10 +4,10 @@ It takes the rows behind the open batch's last one as long as each needs no seco
 (one that does not fit, has no room in the buffer, breaks the order, cannot be written) to `encode.pxd`, which decides.
 Nothing is decided here: every test it makes is one that `encode.pxd` makes too.
 """
-from libc.stdint cimport INT32_MAX, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int64_t, uint8_t
 
 from kafkarec._c.batch cimport ABSENT, wrapping_add
-from kafkarec._c.columns cimport Buffer, SLACK
+from kafkarec._c.columns cimport Buffer
 from kafkarec._c.press cimport Draft, FINE, body_size, draft, put_record, varint_size
 from kafkarec._c.sealing cimport Encoder, MOST_USED, has_room_behind
 from kafkarec._c.sheet cimport Leaf, number
@@ -34,7 +34,7 @@ cdef inline void steady_rows(Encoder* e, const Leaf* leaf) noexcept nogil:
     cdef Buffer* buffer = &e.body if packed else &e.out
     cdef uint8_t* begin = buffer.data + (e.used if packed else e.written)
     cdef uint8_t* to = begin
-    cdef int64_t room = <int64_t>buffer.capacity - SLACK - (to - buffer.data)
+    cdef int64_t room = INT64_MAX if e.measuring else <int64_t>buffer.capacity - (to - buffer.data)
     cdef int64_t row = e.row, end = steady_end(e, leaf)
     cdef int64_t base_offset = e.facts.base_offset, base_timestamp = e.facts.base_timestamp
     cdef int64_t greatest = e.greatest_timestamp, previous = e.previous_offset, count = e.count
@@ -59,7 +59,9 @@ cdef inline void steady_rows(Encoder* e, const Leaf* leaf) noexcept nogil:
             break
         if e.used + (to - begin) + size > MOST_USED:
             break
-        to = put_record(to, leaf, &d, body, offset_delta, timestamp_delta)
+        if not e.measuring:
+            put_record(to, leaf, &d, body, offset_delta, timestamp_delta)
+        to += size
         room -= size
         if d.timestamp > greatest:
             greatest = d.timestamp

@@ -7,7 +7,7 @@
 A row is an exact tuple of exact types, so that nobody can change what is pointed into; any other is made one first
 (writing/rows.py). Functions over Python objects, for the desk alone.
 """
-from cpython.bytes cimport PyBytes_AsStringAndSize
+from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
@@ -15,11 +15,49 @@ from libc.string cimport memset
 from kafkarec._c.batch cimport ABSENT
 from kafkarec._c.sheet cimport INT_64, LISTS_64, Leaf, NO_NUMBERS, SPANS, Span
 
+cdef extern from *:
+    """
+    /* A number or None; 0 where it is neither, or too large. */
+    static inline int kr_row_number(PyObject *o, int64_t *out) {
+        long long n;
+        if (o == Py_None) return 1;
+        if (!PyLong_CheckExact(o)) return 0;
+        n = PyLong_AsLongLong(o);
+        if (n == -1 && PyErr_Occurred()) { PyErr_Clear(); return 0; }
+        *out = n;
+        return 1;
+    }
+
+    /* Bytes or None; 0 where it is neither. */
+    static inline int kr_row_bytes(PyObject *o, const uint8_t **data, int64_t *length) {
+        char *at = NULL;
+        Py_ssize_t n = -1;
+        if (o != Py_None && (!PyBytes_CheckExact(o) || PyBytes_AsStringAndSize(o, &at, &n) != 0)) return 0;
+        *data = (const uint8_t *)at;
+        *length = n;
+        return 1;
+    }
+
+    /* Bytes, or text, whose UTF-8 it keeps itself; 0 where it is neither, or no Unicode. */
+    static inline int kr_row_text(PyObject *o, const uint8_t **data, int64_t *length) {
+        Py_ssize_t n = 0;
+        if (!PyUnicode_CheckExact(o)) return o != Py_None && kr_row_bytes(o, data, length);
+        *data = (const uint8_t *)PyUnicode_AsUTF8AndSize(o, &n);
+        *length = n;
+        if (*data == NULL) { PyErr_Clear(); return 0; }
+        return 1;
+    }
+    """
+    bint kr_row_number(PyObject* number, int64_t* out)
+    bint kr_row_bytes(PyObject* bytes_, const uint8_t** data, int64_t* length)
+    bint kr_row_text(PyObject* text, const uint8_t** data, int64_t* length)
+
 cdef extern from "Python.h":
-    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
+    PyObject* PyTuple_GetItem(object row, Py_ssize_t i)      # borrowed
 
 cdef struct RowTable:
     int64_t count
+    int64_t missing              # offsets
     bint has_offsets
     int64_t* numbers
     Span* spans
@@ -27,94 +65,93 @@ cdef struct RowTable:
     int64_t room                 # of pairs, in headers
 
 
-cdef inline bint plain_number(object value):
-    return value is None or type(value) is int
-
-
-cdef inline bint plain_bytes(object value):
-    return value is None or type(value) is bytes
-
-
-cdef inline bint plain_row(tuple row):
-    """Whether a row can be pointed into as it is; see writing/rows.py for the others."""
-    return (len(row) == 5 and plain_number(row[0]) and plain_number(row[1]) and plain_bytes(row[2])
-            and plain_bytes(row[3]) and (row[4] is None or type(row[4]) is list or type(row[4]) is tuple))
-
-
-cdef inline Span span_of(object value) except *:
-    """Bytes, or None; somebody else keeps them alive."""
-    cdef Span found
-    cdef char* data = NULL
-    cdef Py_ssize_t length = ABSENT
-    if value is not None:
-        PyBytes_AsStringAndSize(value, &data, &length)
-    found.data, found.length = <const uint8_t*>data, length
-    return found
-
-
-cdef inline list table_fill(RowTable* t, tuple rows, object row_of, object record_type):
-    """Answers what must live as long as the table: every tuple that it points into. `record_type`: Record."""
+cdef inline list table_fill(RowTable* t, tuple rows, object ways):
+    """Answers what must live as long as the table: every tuple that it points into. `ways`: see writing/rows.py."""
     cdef list held = [rows]
-    cdef int64_t i = 0, at = 0, begin = 0, missing = 0
+    cdef int64_t i = 0, at = 0
     cdef tuple row
+    row_of, record_type, fields_of, names = ways
     t.count = len(rows)
     t.numbers = <int64_t*>malloc(<size_t>(3 * t.count + 1) * sizeof(int64_t))
     t.spans = <Span*>malloc(<size_t>(2 * t.count + 1) * sizeof(Span))
     if t.numbers == NULL or t.spans == NULL:
         raise MemoryError
-    try:
-        for record in rows:
-            if type(record) is record_type and not record.is_control:
-                row = (record.offset, record.timestamp, record.key, record.value, record.headers)
-                held.append(row)
-            else:
-                row = <tuple>record if type(record) is tuple else ()
-            begin = at
-            if not plain_row(row) or (row[4] and not take_headers(t, row[4], &at, held)):
-                row, at = row_of(record, i), begin
-                held.append(row)
-                take_headers(t, row[4], &at, held)
-            missing += row[0] is None
-            t.numbers[i] = 0 if row[0] is None else row[0]
-            t.numbers[t.count + i] = ABSENT if row[1] is None else row[1]
-            t.numbers[2 * t.count + i] = begin
-            t.spans[i] = span_of(row[2])
-            t.spans[t.count + i] = span_of(row[3])
-            i += 1
-    except (OverflowError, UnicodeEncodeError):
-        row_of(record, i, True)                # says what it was
-        raise
+    for record in rows:
+        row = ()
+        if type(record) is tuple:
+            row = record if len(record) == 5 else ()
+        elif type(record) is record_type:
+            row = fields_of(record)
+            held.append(row)
+        elif type(record) is dict:
+            row = row_of_dict(record, names)
+            held.append(row)
+        t.numbers[2 * t.count + i] = at
+        if not take_row(t, i, row, &at, held):
+            at = t.numbers[2 * t.count + i]
+            row = row_of(record, i)
+            held.append(row)
+            take_row(t, i, row, &at, held)
+        i += 1
     t.numbers[2 * t.count + i] = at
-    if missing and missing != t.count:
-        raise ValueError(f"{missing} of {t.count} records have no offset: all or none have one")
-    t.has_offsets = missing == 0 and t.count > 0
+    if t.missing and t.missing != t.count:
+        raise ValueError(f"{t.missing} of {t.count} records have no offset: all or none have one")
+    t.has_offsets = t.missing == 0 and t.count > 0
     return held
+
+
+cdef inline tuple row_of_dict(dict record, object names):
+    """The five fields, whatever else there is left to others."""
+    cdef tuple row = (
+        record.get("offset"), record.get("timestamp"), record.get("key"), record.get("value"), record.get("headers"),
+    )
+    for name in record:
+        if name not in names:
+            return ()
+    return row
+
+
+cdef inline bint take_row(RowTable* t, int64_t i, tuple row, int64_t* at, list held) except -1:
+    """Points at the parts of a row; False where it is not one of exact types. A sixth field says whether it is control.
+    """
+    cdef Span* key = t.spans + i
+    cdef Span* value = t.spans + t.count + i
+    cdef PyObject* headers
+    if len(row) < 5 or len(row) > 6 or (len(row) == 6 and row[5] is not False):
+        return False
+    t.numbers[i] = 0
+    t.numbers[t.count + i] = ABSENT
+    if not (kr_row_number(PyTuple_GetItem(row, 0), t.numbers + i)
+            and kr_row_number(PyTuple_GetItem(row, 1), t.numbers + t.count + i)
+            and kr_row_bytes(PyTuple_GetItem(row, 2), &key.data, &key.length)
+            and kr_row_bytes(PyTuple_GetItem(row, 3), &value.data, &value.length)):
+        return False
+    headers = PyTuple_GetItem(row, 4)
+    if <object>headers and not take_headers(t, <object>headers, at, held):
+        return False
+    t.missing += PyTuple_GetItem(row, 0) == <PyObject*>None
+    return True
 
 
 cdef inline bint take_headers(RowTable* t, object headers, int64_t* at, list held) except -1:
     """Points at all headers of a row; False where one is not a pair of exact types. A list may be changed by others,
     so its copy is what is kept."""
-    cdef tuple pairs = tuple(headers)
+    cdef tuple pairs
+    cdef Span* key
+    if type(headers) is not list and type(headers) is not tuple:
+        return False
+    pairs = tuple(headers)
     held.append(pairs)
     for pair in pairs:
-        if type(pair) is not tuple or len(pair) != 2 or not plain_bytes(pair[1]):
-            return False
-        if type(pair[0]) is not bytes and type(pair[0]) is not str:
+        if type(pair) is not tuple or len(pair) != 2:
             return False
         pairs_reserve(t, at[0])
-        t.pairs[2 * at[0]] = text_of(pair[0]) if type(pair[0]) is str else span_of(pair[0])
-        t.pairs[2 * at[0] + 1] = span_of(pair[1])
+        key = t.pairs + 2 * at[0]
+        if not (kr_row_text(PyTuple_GetItem(pair, 0), &key.data, &key.length)
+                and kr_row_bytes(PyTuple_GetItem(pair, 1), &key[1].data, &key[1].length)):
+            return False
         at[0] += 1
     return True
-
-
-cdef inline Span text_of(object text) except *:
-    """UTF-8 of a str, which keeps it."""
-    cdef Span found
-    cdef Py_ssize_t length = 0
-    found.data = <const uint8_t*>PyUnicode_AsUTF8AndSize(text, &length)
-    found.length = length
-    return found
 
 
 cdef inline int pairs_reserve(RowTable* t, int64_t at) except -1:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Any
 
 from kafkarec.records import Record
@@ -17,18 +18,9 @@ NAMES = ("offset", "timestamp", "key", "value", "headers")
 _BESIDE = {"topic", "partition"}
 Row = tuple[int | None, int | None, bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]
 
-_NUMBER = {int, type(None)}
-_DATA = {bytes, type(None)}
-
-
-def row_of(record: Any, number: int, careful: bool = False) -> Row:
-    """Any record as a row; TypeError and ValueError name the record and the field, never their content.
-
-    `careful`: numbers are looked at too; the desk asks again so when one does not fit.
-    """
+def row_of(record: Any, number: int) -> Row:
+    """Any record as a row; TypeError and ValueError name the record and the field, never their content."""
     offset, timestamp, key, value, headers = _fields(record, number)
-    if not careful and not headers and {type(offset), type(timestamp)} <= _NUMBER and {type(key), type(value)} <= _DATA:
-        return offset, timestamp, key, value, ()
     pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
     if not isinstance(pairs, Iterable):
         raise TypeError(f"record {number}: headers are pairs (key, value), not {type(headers).__name__}")
@@ -59,3 +51,8 @@ def _fields(record: Any, number: int) -> tuple[Any, ...]:
     raise TypeError(
         f"record {number}: a Record, a dict or a tuple ({', '.join(NAMES)}) is needed, not {type(record).__name__}"
     )
+
+
+WAYS = (row_of, Record, attrgetter(*NAMES, "is_control"), frozenset(NAMES))
+"""What the desk is told of rows: how anything becomes one; what it takes apart itself, a Record by its attributes, a
+dict by its names."""

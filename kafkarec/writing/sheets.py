@@ -6,17 +6,20 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafkarec._press import Cuts, Sheet
-from kafkarec.records import Record, RecordColumns
+from kafkarec._press import Sheet
+from kafkarec.records import RecordColumns
 from kafkarec.schema import RECORD_FIELDS
 
-from .rows import row_of
+from .rows import WAYS
 
 FACTS = frozenset(
     ("base_offset", "partition_leader_epoch", "timestamp_type", "timestampType", "producer_id", "producer_epoch",
      "sequence", "is_transactional", "is_control", "magic", "compression")
 )  # fmt: skip
 """Columns that say something of a record's batch."""
+
+Cuts = tuple[list[tuple[memoryview, list[tuple[memoryview, int, int]]]], bool]
+"""See `_desk/cutlist.pxd`: the batches that rows come from; whether those without rows count."""
 
 KNOWN = frozenset(RECORD_FIELDS) | FACTS
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names the index in Arrow's eyes
@@ -39,7 +42,7 @@ def sheet_of(records: Any, *, plain: bool = False) -> Sheet:
         return _known(Sheet(array=records.__arrow_c_array__(), left_out=left_out))
     if isinstance(records, str | bytes | bytearray | memoryview | Mapping) or not isinstance(records, Iterable):
         raise TypeError(f"records or Arrow columns are needed, not {type(records).__name__}; decode() reads bytes")
-    return Sheet(rows=tuple(records), row_of=row_of, record_type=Record)
+    return Sheet(rows=tuple(records), ways=WAYS)
 
 
 def cuts_of(columns: RecordColumns) -> Cuts:
@@ -49,7 +52,7 @@ def cuts_of(columns: RecordColumns) -> Cuts:
     for chunk, start, stop in columns._pieces:
         tables.setdefault(id(chunk.rows), chunk.rows)
         pieces.setdefault(id(chunk.rows), []).append((chunk.runs(), start, stop))
-    return Cuts([(tables[key].raw(), found) for key, found in pieces.items()], columns._whole)
+    return [(tables[key].raw(), found) for key, found in pieces.items()], columns._whole
 
 
 def _known(sheet: Sheet) -> Sheet:
