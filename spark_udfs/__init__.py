@@ -13,13 +13,16 @@
 | file | what |
 |---|---|
 | registration | `register(spark)`: ships the wheel, registers the SQL functions |
-| functions | the verbs: `kafka_decode`, `kafka_scan`, `kafka_explode`, `kafka_internal`, `kafka_internal_rows` |
+| functions | the verbs: `kafka_decode`, `kafka_scan`, `kafka_encode`, `kafka_explode`, `kafka_internal`, ... |
 | schema | the one table of columns: kafkarec's name, Spark's name, Spark type, Arrow type |
 | decoding | what runs in the workers: Arrow arrays of bytes in, Arrow arrays of structs out |
+| encoding | what runs in the workers of `kafka_encode`: arrays of structs in, raw batches out |
+| udtf | `LATERAL kafka_explode(value)`: a table function |
 | internal | what runs in the workers for the records of internal topics |
 | options | the options of the verbs, checked on the driver |
 | source/ | `spark.read`, `df.write`, `readStream` and `writeStream` with `format("kafkarec")` |
 | writelog | `write_log(df, path)`: records with offsets of their own to partition folders |
+| damage | `damage_report(spark, path)`: which bytes of which files are damaged |
 | diagnosis | `doctor(spark)`: what each executor has |
 | bootstrap/ | compiled wheels on executors, standard library only |
 
@@ -33,10 +36,13 @@ from typing import TYPE_CHECKING, Any
 from .bootstrap import Activation, BootstrapError, activate
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .damage import DamageReport
     from .diagnosis import Diagnosis
     from .registration import Registered
 
-__all__ = ["Activation", "BootstrapError", "activate", "doctor", "register", "sweep", "write_log"]
+__all__ = ["Activation", "BootstrapError", "activate", "damage_report", "doctor", "register", "sweep", "write_log"]
 
 
 def register(spark: Any) -> Registered:
@@ -79,3 +85,22 @@ def sweep(path: str, older_than_hours: float = 24.0) -> list[str]:
     from .source.publishing import sweep as run
 
     return run(path, older_than_hours)
+
+
+def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> DamageReport:
+    """Reads and checks every batch below `path` on the executors; tells each damaged range. Printable.
+
+    path     files, folders, globs or URLs, as for spark.read.format("kafkarec")
+    options  as there: subscribe, subscribePattern, assign, storageOptions, maxPartitionBytes, minPartitions, splitScan,
+             checkCrcs, maxDecompressedBytes
+
+    `.rows` and `.frame` (a DataFrame) have one row per damaged range: topic, partition, file, position, length,
+    lost_from, lost_to, next_position, reason, detail. `.files` has sums per file. A file that cannot be read is damage
+    with the reason unreadable; damage never fails the job.
+
+    >>> print(damage_report(spark, "tests/vectors/segments/txn-0"))
+    0 of 2 files damaged: 0 ranges, 0 of 18016 bytes; 149 batches with 293 records are good
+    """
+    from .damage import damage_report as run
+
+    return run(spark, path, **options)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from . import bootstrap, functions
+from . import bootstrap, functions, udtf
 from .bootstrap import wheels
 
 FIXED_TIME = (1980, 1, 1, 0, 0, 0)
@@ -51,14 +51,17 @@ def register(spark: Any) -> Registered:
             spark.udf.register(name, functions.sql_function(name))
     if session not in _registered:
         _register_source(spark)
+        spark.udtf.register(udtf.NAME, udtf.table_function())
     _registered.add(session)
     rows = [(f"SQL  {call}", meaning) for _, _, call, meaning in functions.SQL_FUNCTIONS.values()]
     rows += [
         ("SQL  inline_outer(kafka_decode(value))", "one row per record"),
-        ("spark_udfs.functions.kafka_decode, kafka_scan", "the same as Column functions"),
+        ("SQL  LATERAL kafka_explode(value[, mode => ...])", "the same rows from a table function, slower"),
+        ("spark_udfs.functions.kafka_decode, kafka_scan, kafka_encode", "the same as Column functions"),
         ("spark_udfs.functions.kafka_explode(df, col)", "one row per record, the fastest way"),
         ("spark_udfs.functions.kafka_internal_rows(df, topic, type)", "an internal topic's records, a column a field"),
         ('spark.read.format("kafkarec").load(path)', "partition folders, data folders, segments"),
+        ("spark_udfs.damage_report(spark, path)", "which bytes of which files are damaged"),
         ("spark_udfs.doctor(spark)", "what each executor has"),
     ]
     return Registered(_version(), shipped, tuple(rows))

@@ -1,0 +1,195 @@
+"""`damage_report(spark, path)`: which bytes of which files give no records, found by the executors.
+
+    driver   folders to splits, as spark.read.format("kafkarec") makes them; one task reads some of them
+    tasks    every batch is read and checked; what goes back is damaged ranges and a few counts per split
+    driver   put together by file
+
+The ranges are those that the data source reports in PERMISSIVE mode.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import bootstrap
+from .decoding import REASON_FIELDS
+from .source import options, paths, planning
+from .source import selection as selecting
+from .source.planning import Split
+
+COLUMNS = (
+    "topic string, partition int, file string, position bigint, length bigint, lost_from bigint, lost_to bigint, "
+    "next_position bigint, reason string, detail string"
+)
+# Of the data source: which partitions, how they are cut, and what counts as damage.
+OPTIONS = (
+    "subscribe", "subscribePattern", "assign", "storageOptions", "maxPartitionBytes", "minPartitions", "splitScan",
+    "checkCrcs", "maxDecompressedBytes",
+)  # fmt: skip
+# Of one split: a wholly damaged disk must not fill the driver's memory. Beyond it ranges are only counted.
+MOST_RANGES = 10_000
+_SHOWN = 20
+_PIECE_BYTES = 8 << 20
+_COUNTS = ("bytes", "batches", "records", "damaged", "damaged_bytes", "remaining")
+
+
+@dataclass(frozen=True)
+class DamageReport:
+    """What was found; print it.
+
+    rows: one dict per damaged range, by file and position, with the columns of `frame`
+    files: one dict per file that was read: topic, partition, file, bytes, batches, records, damaged (ranges),
+           damaged_bytes, remaining (bytes of an unfinished batch at the end of a log: no damage)
+    left_out: ranges that are counted in `files` only
+    """
+
+    rows: tuple[dict[str, Any], ...]
+    files: tuple[dict[str, Any], ...]
+    left_out: int
+    _spark: Any = field(repr=False, compare=False)
+
+    @property
+    def is_damaged(self) -> bool:
+        return any(each["damaged"] for each in self.files)
+
+    @property
+    def frame(self) -> Any:
+        """A DataFrame with one row per damaged range: topic, partition, file, position, length, lost_from, lost_to,
+        next_position, reason, detail; the words are those of docs/damage.md."""
+        names = [each.split()[0] for each in COLUMNS.split(", ")]
+        return self._spark.createDataFrame([tuple(row[name] for name in names) for row in self.rows], COLUMNS)
+
+    def __str__(self) -> str:
+        sums = {name: sum(each[name] for each in self.files) for name in _COUNTS}
+        bad = [each for each in self.files if each["damaged"]]
+        lines = [
+            f"{len(bad)} of {len(self.files)} files damaged: {sums['damaged']} ranges, {sums['damaged_bytes']} of "
+            f"{sums['bytes']} bytes; {sums['batches']} batches with {sums['records']} records are good"
+        ]
+        shown = self.rows[:_SHOWN]
+        for number, row in enumerate(shown):
+            if not number or shown[number - 1]["file"] != row["file"]:
+                lines.append(f"  {row['file']}")
+            lines.append(f"    byte {row['position']}, {row['length']} bytes: {row['reason']}{_lost(row)}")
+        if sums["damaged"] > len(shown):
+            lines.append(f"  and {sums['damaged'] - len(shown)} ranges more")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _lost(row: dict[str, Any]) -> str:
+    first, last = row["lost_from"], row["lost_to"]
+    if first is None or last is None:
+        return ""
+    if last < first:
+        return ", no offset lost"
+    return f", offset {first} lost" if first == last else f", offsets {first} to {last} lost"
+
+
+def damage_report(spark: Any, path: str | Iterable[str], **given: Any) -> DamageReport:
+    """See `spark_udfs.damage_report`."""
+    where = {"path": path} if isinstance(path, str) else {"paths": json.dumps([str(each) for each in path])}
+    unfit = [name for name in given if name not in OPTIONS]
+    if unfit:
+        raise ValueError(f"damage_report has no option {unfit[0]!r}; there are: {', '.join(OPTIONS)}")
+    chosen = options.parse({**where, **{name: _text(value) for name, value in given.items()}}, "read")
+    kafkarec = bootstrap.load()
+    there = selecting.chosen(chosen, paths.partitions(kafkarec, chosen))
+    everything: dict[Any, selecting.Range] = dict.fromkeys(there, (None, None))
+    tasks = planning.tasks(chosen, planning.plan(kafkarec, chosen, there, everything))
+    told = []
+    if tasks:
+        frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(Examine(chosen, tasks), "told string")
+        told = [json.loads(line[0]) for line in frame.collect()]
+    return _together(spark, told)
+
+
+def _text(value: Any) -> str:
+    """As Spark writes options: true and not True, names with commas between them, JSON for what has parts."""
+    if isinstance(value, str):
+        return value
+    return ",".join(value) if isinstance(value, list | tuple) else json.dumps(value)
+
+
+def _together(spark: Any, told: list[dict[str, Any]]) -> DamageReport:
+    told.sort(key=lambda each: (each["file"], each["begin"]))
+    files: dict[str, dict[str, Any]] = {}
+    rows = []
+    for each in told:
+        place = {name: each[name] for name in ("topic", "partition", "file")}
+        whole = files.setdefault(each["file"], place | dict.fromkeys(_COUNTS, 0))
+        for name in _COUNTS:
+            whole[name] += each[name]
+        rows += [place | one for one in each["ranges"]]
+    left_out = sum(each["damaged"] for each in told) - len(rows)
+    return DamageReport(tuple(rows), tuple(files.values()), left_out, spark)
+
+
+class Examine:
+    """Travels to the tasks; row `id` stands for one task's splits."""
+
+    def __init__(self, chosen: options.Options, tasks: list[tuple[Split, ...]]) -> None:
+        self.options = chosen
+        self.tasks = tasks
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa  # type: ignore[import-untyped]
+
+        kafkarec = bootstrap.load()
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                told = [json.dumps(examine(kafkarec, split, self.options)) for split in self.tasks[number]]
+                yield pa.RecordBatch.from_arrays([pa.array(told, pa.string())], ["told"])
+
+
+def examine(kafkarec: Any, split: Split, chosen: options.Options) -> dict[str, Any]:
+    """Reads one split from its first byte to its last. A file that cannot be read is damage too."""
+    told: dict[str, Any] = {"topic": split.topic, "partition": split.partition, "file": split.path}
+    told |= {"begin": split.begin, "ranges": [], **dict.fromkeys(_COUNTS, 0)}
+    try:
+        for piece in _pieces(kafkarec, split, chosen):
+            _count(told, piece.damage)
+            told["batches"] += len(piece.batches)
+            told["records"] += len(piece)
+            told["bytes"] += sum(piece.batches.column("size_in_bytes")) + piece.remaining
+            told["remaining"] += piece.remaining
+    except (kafkarec.KafkaRecordError, OSError) as error:
+        begin = split.begin + told["bytes"]
+        length = max(0, (begin if split.end is None else split.end) - begin)
+        reason = error.reason if isinstance(error, kafkarec.KafkaRecordError) else "unreadable"
+        _count(told, [kafkarec.Damage(split.path, begin, length, None, None, begin + length, reason, str(error))])
+    return told
+
+
+def _count(told: dict[str, Any], damage: Iterable[Any]) -> None:
+    for each in damage:
+        told["damaged"] += 1
+        told["damaged_bytes"] += each.length
+        told["bytes"] += each.length
+        if len(told["ranges"]) < MOST_RANGES:
+            told["ranges"].append({name: getattr(each, name) for name in REASON_FIELDS})
+
+
+def _pieces(kafkarec: Any, split: Split, chosen: options.Options) -> Iterator[Any]:
+    segment = kafkarec.open(
+        split.path, topic=split.topic, partition=split.partition, storage_options=chosen["storageOptions"]
+    )
+    if split.end is not None:
+        end = min(split.end, segment.size)
+        segment = segment.between(min(split.begin, end), end)
+        segment.followed = split.followed
+    stream = segment.stream(
+        batch_bytes=_PIECE_BYTES,
+        columns=["offset"],
+        control=True,
+        check_crcs=chosen["checkCrcs"],
+        errors="skip",
+        max_decompressed_bytes=chosen["maxDecompressedBytes"],
+    )
+    with closing(stream) as pieces:
+        yield from pieces

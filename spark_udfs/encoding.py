@@ -1,0 +1,156 @@
+"""What runs in the workers of kafka_encode: arrays of structs in, values of raw batches out.
+
+    element of array<struct>           record
+    offset, timestamp, key, ...        the Arrow child columns, sliced; no Python object per record
+    topic, partition                   left out: a value of bytes holds neither
+    _corrupt_record                    must be null: damage is no record
+
+One call of kafkarec.encode per value. Options travel as one literal: the name of a codec, or JSON.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from . import bootstrap, schema
+
+# Of kafkarec.encode, in its words.
+OPTIONS = (
+    "compression", "level", "magic", "batch_size", "base_offset", "timestamp_type", "log_append_time",
+    "partition_leader_epoch", "producer_id", "producer_epoch", "base_sequence", "is_transactional",
+)  # fmt: skip
+_LEFT_OUT = ("topic", "partition", schema.CORRUPT)
+_DEFAULTS = {"compression": "none", "magic": 2}
+# A piece of output ends at the value that reaches it, so that Spark works while the next one is made.
+_OUTPUT_BYTES = 8 << 20
+
+
+def make(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options without those that are None; ValueError tells what is wrong with one, in kafkarec's words."""
+    chosen = {name: value for name, value in given.items() if value is not None}
+    for name in chosen:
+        if name not in OPTIONS:
+            near = difflib.get_close_matches(name, OPTIONS, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(OPTIONS)}"
+            raise ValueError(f"kafka_encode has no option {name!r}; {hint}")
+    bootstrap.load().encode([(0, None, None, b"", [])], **chosen)
+    return chosen
+
+
+def options_of(given: Mapping[str, Any]) -> str | None:
+    """The literal of a Column call; None: all defaults, so none is needed."""
+    chosen = {name: value for name, value in make(given).items() if value != _DEFAULTS.get(name)}
+    return to_literal(chosen) if chosen else None
+
+
+def to_literal(chosen: dict[str, Any]) -> str:
+    """The name of a codec where nothing else is asked for, else JSON."""
+    return chosen["compression"] if set(chosen) == {"compression"} else json.dumps(chosen, sort_keys=True)
+
+
+def from_literal(text: str | None) -> dict[str, Any]:
+    """The inverse of `to_literal`; in SQL a user may have written the text."""
+    if text is None:
+        raise ValueError("the options of kafka_encode are null: name a codec, or give a JSON object")
+    if not text.lstrip().startswith("{"):
+        return make({"compression": text})
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"the options of kafka_encode are no JSON object: {error}") from None
+    return make(given)
+
+
+def kafka_encode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+    """The body of `kafka_encode(records[, options])`: per input array one or more arrays of binary, rows in order."""
+    kafkarec = bootstrap.load()
+    seen: str | None = None
+    chosen: dict[str, Any] = {}
+    for batch in batches:
+        lists, *rest = batch if isinstance(batch, tuple) else (batch,)
+        if len(rest) > 1:
+            raise TypeError("kafka_encode takes a column of records and options")
+        if rest and len(lists):
+            distinct = pc.unique(rest[0]).to_pylist()
+            if len(distinct) > 1 or (seen is not None and distinct[0] != seen):
+                raise ValueError("the options of kafka_encode must be a literal, the same in every row")
+            if seen is None:
+                chosen = from_literal(distinct[0])
+                seen = distinct[0]
+        yield from encode_values(kafkarec, lists, chosen)
+
+
+def encode_values(kafkarec: Any, lists: pa.Array, chosen: dict[str, Any]) -> Iterator[pa.Array]:
+    """array<struct<...>> to binary: null gives null, an empty array no bytes; ValueError names row and record."""
+    records = _records(lists)
+    offsets = lists.offsets.to_pylist()
+    present = lists.is_valid().to_pylist() if lists.null_count else None
+    done: list[bytes | None] = []
+    size = 0
+    for row, (start, stop) in enumerate(pairwise(offsets)):
+        value: bytes | None = b""
+        if present is not None and not present[row]:
+            value = None
+        elif start < stop:
+            try:
+                value = kafkarec.encode(_checked(lists.values, records, start, stop), **chosen)
+            except kafkarec.KafkaRecordError as error:
+                error.add_note(_place(records, row, len(lists), start, stop))
+                raise
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"kafka_encode, {_place(records, row, len(lists), start, stop)}: {error}") from None
+        done.append(value)
+        size += len(value or b"")
+        if size >= _OUTPUT_BYTES:
+            yield pa.array(done, pa.binary())
+            done, size = [], 0
+    if done or not len(lists):
+        yield pa.array(done, pa.binary())
+
+
+def _records(lists: pa.Array) -> pa.RecordBatch:
+    """The child columns side by side; TypeError for what is no array of structs."""
+    kind = lists.type
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_struct(kind.value_type):
+        raise TypeError(f"kafka_encode takes array<struct<offset, timestamp, key, value, headers>>, not {kind}")
+    structs = lists.values
+    names = [field.name for field in kind.value_type]
+    columns = [structs.field(at) for at in range(len(names))]
+    return pa.RecordBatch.from_arrays(columns, names)
+
+
+def _checked(structs: pa.Array, records: pa.RecordBatch, start: int, stop: int) -> pa.RecordBatch:
+    """The rows of one value as columns that kafkarec.encode takes."""
+    if structs.null_count:
+        gaps = _numbers(structs.slice(start, stop - start).is_null())
+        if gaps:
+            raise ValueError(f"record {gaps[0]}: it is null; leave it out: filter(records, r -> r IS NOT NULL)")
+    part = records.slice(start, stop - start)
+    corrupt = part.column(schema.CORRUPT) if schema.CORRUPT in part.schema.names else None
+    if corrupt is not None and corrupt.null_count < len(corrupt):
+        raise ValueError(
+            f"record {_numbers(corrupt.is_valid())[0]}: {schema.CORRUPT} is set, so it is damage and no record; "
+            f"leave it out: filter(records, r -> r.{schema.CORRUPT} IS NULL)"
+        )
+    return part.drop_columns([name for name in _LEFT_OUT if name in part.schema.names])
+
+
+def _numbers(flags: pa.Array) -> list[int]:
+    found: list[int] = pc.indices_nonzero(flags).to_pylist()
+    return found
+
+
+def _place(records: pa.RecordBatch, row: int, count: int, start: int, stop: int) -> str:
+    """Where a bad row stands, and by which offsets it can be found again."""
+    told = f"row {row} of an input batch of {count}, {stop - start} records"
+    if "offset" not in records.schema.names:
+        return told
+    first, last = (records.column("offset")[at].as_py() for at in (start, stop - 1))
+    return f"{told} with offsets {first} to {last}"

@@ -1,0 +1,125 @@
+"""`LATERAL kafka_explode(value)`: a table function of plain rows, one Python tuple per record.
+
+    SELECT t.source, r.offset, r.key FROM t, LATERAL kafka_explode(t.value) AS r
+    SELECT ... FROM t, LATERAL kafka_explode(t.value, mode => 'PERMISSIVE', control => true) AS r
+
+Spark has no LATERAL join with an Arrow table function, so each record becomes a tuple here, is pickled, and becomes a
+row in the JVM. `inline_outer(kafka_decode(value))` gives the same rows several times as fast: docs/spark.md has both
+figures. Arguments are checked in `analyze`, before anything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import islice, repeat
+from typing import Any, cast
+
+from pyspark.sql.functions import udtf
+from pyspark.sql.types import BinaryType, NullType
+from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
+
+from . import bootstrap, decoding, options, schema
+from .source import columns
+
+NAME = "kafka_explode"
+_NAMES = tuple(column.name for column in schema.RECORD_COLUMNS)
+_CONSTANTS = ("mode", "check_crcs", "max_decompressed_bytes", "control")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NOTHING = (None,) * (len(_NAMES) - 1)
+
+
+class KafkaExplode:
+    """The handler: Spark makes one per task and calls `eval` for each row."""
+
+    def __init__(self) -> None:
+        self._chosen: dict[tuple[Any, ...], options.Options] = {}
+
+    @staticmethod
+    def analyze(value: AnalyzeArgument, mode: AnalyzeArgument | None = None, **given: AnalyzeArgument) -> AnalyzeResult:
+        """Checks the arguments; the columns are those of kafka_decode's struct."""
+        if not isinstance(value.dataType, BinaryType | NullType):
+            raise ValueError(f"kafka_explode takes a binary column, not {value.dataType.simpleString()}")
+        constants = given if mode is None else {"mode": mode, **given}
+        for name, argument in constants.items():
+            if name not in _CONSTANTS:
+                raise ValueError(f"kafka_explode has no argument {name!r}; there are: value, {', '.join(_CONSTANTS)}")
+            if not argument.isConstantExpression:
+                raise ValueError(f"the argument {name} of kafka_explode must be a literal")
+        options.make(**{name: argument.value for name, argument in constants.items()})
+        return AnalyzeResult(columns.struct(schema.RECORD_COLUMNS))
+
+    def eval(
+        self,
+        value: bytes | None,
+        mode: str = options.Options.mode,
+        check_crcs: bool = options.Options.check_crcs,
+        max_decompressed_bytes: int = options.Options.max_decompressed_bytes,
+        control: bool = options.Options.control,
+    ) -> Iterator[tuple[Any, ...]]:
+        """The records of one value; none for NULL."""
+        if value is None:
+            return iter(())
+        key = (mode, check_crcs, max_decompressed_bytes, control)
+        if key not in self._chosen:
+            self._chosen[key] = options.make(**dict(zip(_CONSTANTS, key, strict=True)))
+        return rows(bootstrap.load(), bytes(value), self._chosen[key])
+
+
+def rows(kafkarec: Any, value: bytes, chosen: options.Options) -> Iterator[tuple[Any, ...]]:
+    """A tuple per record in the order of kafka_decode's columns, damaged ranges where they lie."""
+    try:
+        pieces = kafkarec.decode_each(
+            [value],
+            columns=schema.sources(schema.RECORD_COLUMNS),
+            errors=chosen.errors,
+            check_crcs=chosen.check_crcs,
+            max_decompressed_bytes=chosen.max_decompressed_bytes,
+            timestamp_unit="us",
+            control=chosen.control,
+        )
+        for piece in pieces:
+            yield from _with_damage(_records(piece.records), piece.damage)
+    except kafkarec.KafkaRecordError as error:
+        if chosen.mode != "PERMISSIVE":
+            raise
+        # "skip" raises only where a whole value cannot be held
+        lost = kafkarec.Damage(None, 0, len(value), None, None, len(value), error.reason, str(error))
+        yield (*_NOTHING, decoding.corrupt_text(lost))
+
+
+def _records(records: Any) -> Iterator[tuple[Any, ...]]:
+    converted = {
+        "timestamp": _time,
+        "timestamp_type": lambda kind: schema.NO_TIMESTAMP_TYPE if kind is None else int(kind),
+        "headers": lambda headers: list(headers) if headers else None,
+    }
+    filled: list[Iterable[Any]] = []
+    for name in (column.source for column in schema.RECORD_COLUMNS):
+        known = repeat(None) if name is None else records.column(name)
+        filled.append(map(converted[name], known) if name in converted else known)
+    return zip(*filled, strict=False)  # the columns that are not known here never end
+
+
+def _with_damage(rows: Iterator[tuple[Any, ...]], damage: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    done = 0
+    for _, place, what in damage:
+        yield from islice(rows, place - done)
+        yield (*_NOTHING, decoding.corrupt_text(what))
+        done = place
+    yield from rows
+
+
+def _time(microseconds: int | None) -> datetime | None:
+    """Aware, so that the session's zone does not matter; null beyond the year 9999, where Python's times end."""
+    if microseconds is None:
+        return None
+    try:
+        return _EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:
+        return None
+
+
+def table_function() -> Any:
+    """What `spark.udtf.register` takes. The class stays importable by its name, so it travels by reference."""
+    return udtf(cast(Any, KafkaExplode))

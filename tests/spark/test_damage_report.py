@@ -1,0 +1,157 @@
+"""damage_report: every damaged range of a folder once, with the sums of its files, whatever way it is cut."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from source_rows import LOGS, SEGMENTS, log_folder, read, repeated, spoil
+
+import kafkarec
+from spark_udfs import damage, damage_report, schema
+
+TXN = (SEGMENTS / "txn-0" / "00000000000000000000.log").read_bytes()
+
+
+class Frames:
+    """What damage_report asks of a session, done here: the tasks travel as they do to executors."""
+
+    def range(self, start: int, stop: int, step: int, slices: int) -> Frames:
+        assert slices == stop - start
+        self.numbers = list(range(start, stop, step))
+        return self
+
+    def mapInArrow(self, body: Any, ddl: str) -> Frames:
+        body = pickle.loads(pickle.dumps(body))
+        batches = (pa.RecordBatch.from_arrays([pa.array([number])], ["id"]) for number in self.numbers)
+        self.lines = [(line,) for batch in body(batches) for line in batch.column(0).to_pylist()]
+        return self
+
+    def collect(self) -> list[Any]:
+        return self.lines
+
+
+def report(path: Any, **given: Any) -> damage.DamageReport:
+    found = damage_report(Frames(), path if isinstance(path, list) else str(path), **given)
+    for each in found.files:
+        in_file = [row for row in found.rows if row["file"] == each["file"]]
+        assert (each["damaged"], each["damaged_bytes"]) == (len(in_file), sum(row["length"] for row in in_file))
+        if Path(each["file"]).is_file():
+            assert each["bytes"] == Path(each["file"]).stat().st_size, each
+    return found
+
+
+def test_good_files_have_no_damage_and_every_byte_is_counted() -> None:
+    found = report([str(path.parent) for path in LOGS])
+    assert not found.is_damaged and found.rows == () and found.left_out == 0
+    assert {each["file"] for each in found.files} == {str(path) for path in LOGS}
+    assert str(found).startswith(f"0 of {len(LOGS)} files damaged: 0 ranges, 0 of ")
+
+
+@pytest.mark.parametrize("cut", ["64k", "1g"])
+@pytest.mark.parametrize("seed", range(4))
+def test_ranges_are_those_of_the_local_api_and_of_the_data_source(tmp_path: Path, cut: str, seed: int) -> None:
+    data = repeated(TXN, 40, 1000)
+    folder = log_folder(tmp_path / "orders-3", (0, spoil(data, seed, 6)), (1_000_000, TXN[: len(TXN) - 7]))
+    found = report(tmp_path, maxPartitionBytes=cut)
+    assert len({each["file"] for each in found.files}) == 2
+    log = kafkarec.open(folder)
+    wanted = [
+        {"topic": "orders", "partition": 3, "file": each.file} | {name: getattr(each, name) for name in told}
+        for each in log.read(errors="skip").damage
+        for told in [("position", "length", "lost_from", "lost_to", "next_position", "reason", "detail")]
+    ]
+    assert list(found.rows) == wanted and len(wanted) >= 3
+    rows = read(tmp_path, mode="PERMISSIVE", maxPartitionBytes=cut, columnNameOfCorruptRecord=schema.CORRUPT)
+    corrupt = [json.loads(row[schema.CORRUPT]) for row in rows if row[schema.CORRUPT]]
+    assert [(each["path"], each["position"], each["reason"]) for each in corrupt] == [
+        (row["file"], row["position"], row["reason"]) for row in found.rows
+    ]
+    good = [row for row in rows if not row[schema.CORRUPT]]
+    control = sum(each["records"] for each in found.files) - len(good)
+    assert control == sum(record.is_control for record in log.read(errors="skip", control=True))
+
+
+def test_an_unfinished_batch_at_the_end_is_no_damage(tmp_path: Path) -> None:
+    log_folder(tmp_path / "orders-0", (0, TXN[:-5]))
+    (file,) = report(tmp_path).files
+    assert file["damaged"] == 0 and 0 < file["remaining"] < 1000
+
+
+def test_files_that_cannot_be_read_are_damage_and_the_rest_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_folder(tmp_path / "orders-0", (0, TXN))
+    log_folder(tmp_path / "orders-1", (0, TXN))
+    really = kafkarec.open
+
+    def opened(path: str, **given: Any) -> Any:
+        if path.endswith("orders-1/00000000000000000000.log"):
+            raise OSError(5, "Input/output error", path)
+        return really(path, **given)
+
+    monkeypatch.setattr(kafkarec, "open", opened)
+    monkeypatch.setattr("spark_udfs.bootstrap.load", lambda: kafkarec)
+    found = report(tmp_path)
+    (row,) = found.rows
+    assert (row["partition"], row["position"], row["length"], row["reason"]) == (1, 0, len(TXN), "unreadable")
+    assert "Input/output error" in row["detail"]
+    assert [each["records"] > 0 for each in found.files] == [True, False]
+
+
+def test_a_wholly_damaged_disk_does_not_fill_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(damage, "MOST_RANGES", 2)
+    batches = [bytes(batch.raw) for batch in kafkarec.batches(TXN)]
+    bad = [raw[:-1] + bytes([raw[-1] ^ 1]) if number % 2 else raw for number, raw in enumerate(batches)]
+    log_folder(tmp_path / "orders-0", (0, b"".join(bad)))
+    found = damage_report(Frames(), str(tmp_path))
+    assert len(found.rows) == 2 and found.left_out == found.files[0]["damaged"] - 2 == len(batches) // 2 - 2
+    assert f"and {found.left_out} ranges more" in str(found)
+
+
+def test_text_names_file_byte_reason_and_offsets() -> None:
+    place = {"topic": "t", "partition": 0, "file": "/logs/t-0/0.log"}
+    row = place | {"position": 10, "length": 5, "next_position": 15, "reason": "crc_mismatch", "detail": "..."}
+    rows = tuple(row | {"lost_from": first, "lost_to": last} for first, last in [(3, 7), (3, 3), (3, 2), (None, 2)])
+    sums = {"bytes": 30, "batches": 1, "records": 2, "damaged": 4, "damaged_bytes": 20, "remaining": 0}
+    text = str(damage.DamageReport(rows, (place | sums, place | dict.fromkeys(sums, 0)), 0, None))
+    assert text.splitlines() == [
+        "1 of 2 files damaged: 4 ranges, 20 of 30 bytes; 1 batches with 2 records are good",
+        "  /logs/t-0/0.log",
+        "    byte 10, 5 bytes: crc_mismatch, offsets 3 to 7 lost",
+        "    byte 10, 5 bytes: crc_mismatch, offset 3 lost",
+        "    byte 10, 5 bytes: crc_mismatch, no offset lost",
+        "    byte 10, 5 bytes: crc_mismatch",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"startingOffsets": "earliest"}, "no option 'startingOffsets'; there are: subscribe"),
+        ({"checkCrcs": "perhaps"}, "true or false"),
+    ],
+)
+def test_wrong_options(tmp_path: Path, given: dict[str, Any], words: str) -> None:
+    log_folder(tmp_path / "orders-0", (0, TXN))
+    with pytest.raises(ValueError, match=words):
+        report(tmp_path, **given)
+
+
+def test_options_of_the_data_source(tmp_path: Path) -> None:
+    for topic in ("orders", "payments"):
+        log_folder(tmp_path / f"{topic}-0", (0, spoil(TXN, 1)))
+    found = report(tmp_path, subscribe=["orders"], checkCrcs=True)
+    assert {each["topic"] for each in found.files} == {"orders"} and found.is_damaged
+    assert report(tmp_path, assign={"payments": [0]}).files[0]["topic"] == "payments"
+
+
+def test_an_empty_folder(tmp_path: Path) -> None:
+    (tmp_path / "orders-0").mkdir()
+    found = damage_report(SimpleNamespace(), str(tmp_path))
+    assert (found.rows, found.files, found.is_damaged) == ((), (), False)

@@ -1,0 +1,134 @@
+"""The SQL functions and verbs in a session: kafka_encode, LATERAL kafka_explode, damage_report, every docstring."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+from typing import Any
+
+import golden
+import pytest
+from source_rows import SEGMENTS, log_folder, spoil
+
+import kafkarec
+import spark_udfs
+from spark_udfs import functions, schema
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+ROOT = Path(__file__).resolve().parents[2]
+GOOD = golden.vector("v2-none-logappend").bytes
+
+
+@pytest.fixture
+def values(spark_session: Any) -> Any:
+    """A column of raw batches as the view `t`: all vectors of magic 2, null, empty."""
+    rows = [(case.name, case.bytes) for case in golden.vectors() if case.name.startswith("v2-")]
+    frame = spark_session.createDataFrame([*rows, ("null", None), ("empty", b"")], "name string, v binary")
+    frame.createOrReplaceTempView("t")
+    return frame
+
+
+def test_decode_of_encode_of_decode_is_the_same_in_sql(spark_session: Any, values: Any) -> None:
+    for call in ("kafka_encode(a)", "kafka_encode(a, 'zstd')", """kafka_encode(a, '{"compression": "gzip"}')"""):
+        again = f"kafka_decode({call})"
+        query = f"SELECT name FROM (SELECT name, kafka_decode(v) AS a FROM t) WHERE NOT ({again} <=> a)"
+        assert spark_session.sql(query).collect() == []
+    query = "SELECT size(kafka_encode(kafka_decode(v))) FROM t"
+    with pytest.raises(Exception, match="DATATYPE_MISMATCH"):
+        spark_session.sql(query).collect()  # it is binary and no array
+    query = "SELECT name, length(kafka_encode(kafka_decode(v))) AS n FROM t WHERE name IN ('null', 'empty')"
+    assert {row.name: row.n for row in spark_session.sql(query).collect()} == {"null": None, "empty": 0}
+
+
+def test_a_bad_row_fails_with_its_place(spark_session: Any) -> None:
+    one = "named_struct('offset', 4L, 'value', 'a')"
+    query = f"SELECT kafka_encode(array({one}, {one}))"
+    with pytest.raises(Exception, match="row 0 of an input batch of 1, 2 records with offsets 4 to 4: record 1"):
+        spark_session.sql(query).collect()
+
+
+def test_wrong_options_fail_on_the_driver() -> None:
+    with pytest.raises(ValueError, match="one of none, gzip"):
+        functions.kafka_encode("a", "zst")
+
+
+def test_large_types_and_other_zones(spark_session: Any, values: Any) -> None:
+    """Both are runtime settings of the user."""
+    settings = {"spark.sql.execution.arrow.useLargeVarTypes": "true", "spark.sql.session.timeZone": "America/New_York"}
+    before = {name: spark_session.conf.get(name) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark_session.conf.set(name, value)
+        frame = values.select(functions.kafka_decode("v").alias("a"))
+        again = frame.select("a", functions.kafka_decode(functions.kafka_encode("a", "lz4")).alias("b"))
+        assert again.where("NOT (a <=> b)").count() == 0
+        rows = "r.offset, unix_micros(r.timestamp) AS us, r.timestampType, r.key, r.value, r.headers, r._corrupt_record"
+        lateral = spark_session.sql(f"SELECT name, {rows} FROM t, LATERAL kafka_explode(v) AS r")
+        inline = spark_session.sql(f"SELECT name, {rows} FROM t LATERAL VIEW explode(kafka_decode(v)) AS r")
+        assert in_order(lateral) == in_order(inline) and lateral.count() > 500
+    finally:
+        for name, value in before.items():
+            spark_session.conf.set(name, value)
+
+
+def in_order(frame: Any) -> list[str]:
+    return sorted(map(str, frame.collect()))
+
+
+def test_lateral_in_sql(spark_session: Any, values: Any) -> None:
+    columns = [column.name for column in schema.RECORD_COLUMNS]
+    found = spark_session.sql("SELECT r.* FROM t, LATERAL kafka_explode(t.v) AS r WHERE name = 'v2-none-logappend'")
+    assert found.columns == columns and found.count() == len(kafkarec.decode(GOOD))
+    outer = "SELECT r.offset FROM t LEFT JOIN LATERAL kafka_explode(t.v) AS r ON TRUE WHERE name IN ('null', 'empty')"
+    assert [row.offset for row in spark_session.sql(outer).collect()] == [None, None]
+    bad = GOOD.hex()[:-2] + "ff"
+    query = f"SELECT count(_corrupt_record) FROM kafka_explode(unhex('{bad}'), mode => 'PERMISSIVE')"
+    assert spark_session.sql(query).first()[0] == 1
+    with pytest.raises(Exception, match="crc mismatch"):
+        spark_session.sql(f"SELECT * FROM kafka_explode(unhex('{bad}'))").collect()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("'text'", "takes a binary column, not string"),
+        ("X'00', 'LENIENT'", "the modes are FAILFAST and PERMISSIVE"),
+        ("X'00', mod => 'PERMISSIVE'", "no argument 'mod'"),
+    ],
+)
+def test_wrong_arguments_fail_when_the_query_is_planned(spark_session: Any, arguments: str, words: str) -> None:
+    with pytest.raises(Exception, match=words):
+        spark_session.sql(f"SELECT * FROM kafka_explode({arguments})")
+
+
+def test_damage_report_of_a_folder(spark_session: Any, tmp_path: Path) -> None:
+    data = (SEGMENTS / "txn-0" / "00000000000000000000.log").read_bytes()
+    for partition in range(3):
+        log_folder(tmp_path / f"orders-{partition}", (0, spoil(data, 1, 4) if partition else data))
+    found = spark_udfs.damage_report(spark_session, str(tmp_path), minPartitions=2)
+    assert [each["damaged"] > 0 for each in found.files] == [False, True, True]
+    rows = [row.asDict() for row in found.frame.orderBy("file", "position").collect()]
+    assert tuple(rows) == found.rows and len(rows) >= 2
+    assert found.frame.groupBy("partition").sum("length").count() == 2
+
+
+def test_register_names_everything(spark_session: Any) -> None:
+    text = str(spark_udfs.register(spark_session))
+    for name in ("kafka_encode(records[, options])", "LATERAL kafka_explode", "spark_udfs.damage_report(spark, path)"):
+        assert name in text
+
+
+@pytest.mark.parametrize("module", [functions, spark_udfs], ids=lambda module: module.__name__)
+def test_examples_in_docstrings_run(spark_session: Any, module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+    def segments(partition: str) -> Any:
+        files = spark_session.read.format("binaryFile").load(f"tests/vectors/segments/{partition}/*.log")
+        return files.selectExpr("reverse(split(path, '/'))[0] AS file", "content AS value")
+
+    records = functions.kafka_explode(segments("__consumer_offsets-0"), "value")
+    source = records.selectExpr("'__consumer_offsets' AS topic", "offset", "key", "value")
+    names = vars(module) | {"spark": spark_session, "df": segments("txn-0"), "source": source}
+    done = doctest.testmod(module, extraglobs=names, optionflags=doctest.ELLIPSIS)
+    assert done.failed == 0 and done.attempted >= 1
