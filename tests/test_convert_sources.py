@@ -13,6 +13,7 @@ import pytest
 from convertible_logs import CODECS, ConvertibleMaker
 
 import kafkarec
+from kafkarec import codecs
 from kafkarec.conversion import LossError, convert, converted
 from kafkarec.diff import compare
 
@@ -134,3 +135,15 @@ def test_wrong_use_is_told(asked: dict[str, Any], words: str) -> None:
 def test_what_is_no_source_is_told(data: Any) -> None:
     with pytest.raises(TypeError, match=r"RecordBatch|a buffer"):
         convert(data)
+
+
+@pytest.mark.parametrize(("codec", "head"), [("gzip", 10), ("snappy", 16), ("lz4", 7), ("zstd", 0)])
+def test_what_an_empty_batch_carries_is_not_looked_at(codec: str, head: int) -> None:
+    """No reader goes behind the stream's head. What is written has no codec: a stream of no bytes would be refused."""
+    stream = codecs.compress(codecs.BY_NAME[codec].id, b"")
+    data = builders.batch([], last_offset_delta=3, codec=codec, payload=stream[:head] + b"and no stream")
+    assert len(kafkarec.decode(data)) == 0
+    for found in (convert(data, compression="lz4"), kafkarec.encode(kafkarec.decode(data), compression="keep")):
+        (row,) = kafkarec.scan(found)
+        assert (row["size_in_bytes"], row["compression"], row["last_offset"]) == (61, "none", 3)
+        assert len(kafkarec.decode(found)) == 0

@@ -13,7 +13,7 @@ from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t
 from libc.string cimport memcmp, strlen
 
 from kafkarec._c.batch cimport (
-    ABSENT, BatchRow, CONTROL, DELETE_HORIZON, TRANSACTIONAL, increment_sequence, wrapping_add,
+    ABSENT, BatchRow, CONTROL, DELETE_HORIZON, TRANSACTIONAL, V2_OVERHEAD, increment_sequence, wrapping_add,
 )
 from kafkarec._c.press cimport (
     CODEC_UNFIT, CODEC_UNKNOWN, Draft, FACTS_CONTRADICT, FACTS_UNSUPPORTED, FINE, Facts, HEADERS_UNSUPPORTED,
@@ -189,7 +189,7 @@ cdef inline int next_cut(Encoder* e) noexcept nogil:
                 f = e.given
                 facts_of_cut(e, cut, cut.batch.base_offset, &f)
                 facts_override(e, &f)
-                if not e.keep_codec:
+                if not e.keep_codec or cut.batch.size_in_bytes > V2_OVERHEAD:
                     f.codec = 0                  # as writeEmptyHeader: a stream of no bytes is refused by readers
                 status = batch_of_none(e, &f)
                 if status != OK:
@@ -210,12 +210,12 @@ cdef inline int row_check(const Encoder* e, const Facts* f, const Draft* d, bint
         return HEADERS_UNSUPPORTED
     if f.magic < 2 and (f.producer_id >= 0 or f.is_transactional or f.is_control):
         return FACTS_UNSUPPORTED
+    if d.offset < 0 and not (kept and (f.magic == 2 or f.codec == 0)):
+        return OFFSET_NEGATIVE                   # nobody reads wrappers of magic 1 with such offsets
     if kept:
         return FINE
     if d.timestamp < ABSENT:
         return TIMESTAMP_NEGATIVE
-    if d.offset < 0:
-        return OFFSET_NEGATIVE
     return OFFSET_NOT_RISING if e.any_row and d.offset <= e.previous_offset else FINE
 
 

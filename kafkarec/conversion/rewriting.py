@@ -27,7 +27,7 @@ from .target import Shape, Target
 from .units import Unit
 
 _FRONT = Struct(">qiib")
-_ATTRIBUTES_AT, _PAYLOAD_AT = 21, 61
+_ATTRIBUTES_AT, _COUNT_AT, _PAYLOAD_AT = 21, 57, 61
 _CODEC_BITS = 7
 _BEFORE_LENGTH = 12
 
@@ -35,10 +35,10 @@ _BEFORE_LENGTH = 12
 def recoded(unit: Unit, codec: int, level: int | None, limit: int) -> bytes:
     """A batch of magic 2 in another codec or level; its records stay as they are. `limit`: decompressed bytes."""
     raw = unit.raw
-    try:
-        payload = codecs.compress(codec, codecs.decompress(unit.codec, raw[_PAYLOAD_AT:], limit), level)
-    except codecs.MissingCodec as missing:
-        raise _missing(unit, missing) from None
+    if any(raw[_COUNT_AT:_PAYLOAD_AT]):
+        payload = _packed_anew(unit, codec, level, limit)
+    else:
+        codec, payload = 0, b""  # no reader looks behind the header of an empty batch, whatever is there
     base_offset, _, epoch, magic = _FRONT.unpack_from(raw)
     attributes = (unit.attributes & 0xFFFF & ~_CODEC_BITS | codec).to_bytes(2, "big")
     header = attributes + raw[_ATTRIBUTES_AT + 2 : _PAYLOAD_AT]
@@ -48,6 +48,13 @@ def recoded(unit: Unit, codec: int, level: int | None, limit: int) -> bytes:
         raise refusals.refused(unit, "batch_too_large", expected=most, found=length)
     crc = crc32c(payload, crc32c(header))
     return b"".join((_FRONT.pack(base_offset, length, epoch, magic), crc.to_bytes(4, "big"), header, payload))
+
+
+def _packed_anew(unit: Unit, codec: int, level: int | None, limit: int) -> bytes:
+    try:
+        return codecs.compress(codec, codecs.decompress(unit.codec, unit.raw[_PAYLOAD_AT:], limit), level)
+    except codecs.MissingCodec as missing:
+        raise _missing(unit, missing) from None
 
 
 class Group(NamedTuple):
