@@ -143,7 +143,7 @@ def test_what_an_empty_batch_carries_is_not_looked_at(codec: str, head: int) -> 
     stream = codecs.compress(codecs.BY_NAME[codec].id, b"")
     data = builders.batch([], last_offset_delta=3, codec=codec, payload=stream[:head] + b"and no stream")
     assert len(kafkarec.decode(data)) == 0
-    for found in (convert(data, compression="lz4"), kafkarec.encode(kafkarec.decode(data), compression="keep")):
+    for found in (convert(data, compression="none"), kafkarec.encode(kafkarec.decode(data), compression="keep")):
         (row,) = kafkarec.scan(found)
         assert (row["size_in_bytes"], row["compression"], row["last_offset"]) == (61, "none", 3)
         assert len(kafkarec.decode(found)) == 0
