@@ -29,6 +29,7 @@ _PACKED = (".gz", ".zst")
 _GIVEN_UP = re.compile(r".+\.[^.\s]+-(delete|future|stray)")
 # What a Spark job leaves in a folder that it writes to.
 _OF_JOBS = re.compile(r"[_.].*")
+_STAGED = "_temporary"
 
 
 class SegmentPath(NamedTuple):
@@ -110,8 +111,17 @@ def _matches(path: str, options: Options) -> Iterator[str]:
     if os.path.exists(path):
         yield os.path.abspath(path)
     elif _WILD.search(path):
-        found = {match for each in _alternatives(path) for match in glob.glob(each, recursive=True)}
+        found = {match for each in _alternatives(path) for match in _globbed(each)}
         yield from (os.path.abspath(each) for each in sorted(found) if _wanted(each, path, os.path.isdir(each)))
+
+
+def _globbed(pattern: str) -> Iterator[str]:
+    """What a glob matches but for what a job has staged and not published, unless it begins below there."""
+    wild = _WILD.search(pattern)
+    fixed = pattern[: wild.start()] if wild else pattern
+    for match in glob.glob(pattern, recursive=True):
+        if _STAGED not in match[len(fixed) :].split(os.sep):
+            yield match
 
 
 def _remote_matches(remote: Any, url: str, storage: dict[str, Any]) -> Iterator[str]:
@@ -136,7 +146,7 @@ def _remote_matches(remote: Any, url: str, storage: dict[str, Any]) -> Iterator[
                 f"{one}/{entry.name}"
                 for one in found
                 for entry in _listing(remote, one, storage)
-                if fnmatch.fnmatchcase(entry.name, part) and (entry.is_dir or last)
+                if fnmatch.fnmatchcase(entry.name, part) and (entry.is_dir or last) and entry.name != _STAGED
                 and (not last or _wanted(entry.name, part, entry.is_dir))
             ]  # fmt: skip
         yield from found

@@ -84,7 +84,9 @@ def test_what_a_job_writes_beside_is_no_data(tmp_path: Path) -> None:
     log_folder(tmp_path / "orders-0", (0, LOG))
     log_folder(tmp_path / "_temporary" / "job" / "orders-1", (0, LOG))
     (tmp_path / "_SUCCESS").touch()
-    assert counts(tmp_path) == {"orders": 865}
+    for path in (tmp_path, tmp_path / "**" / "*.log", tmp_path / "*"):
+        assert counts(path) == {"orders": 865}
+    assert counts(tmp_path / "_temporary" / "job" / "*") == {"orders": 865}
 
 
 def test_an_empty_folder_has_no_rows_and_a_strange_one_is_refused(tmp_path: Path) -> None:
