@@ -45,6 +45,8 @@ class Registered:
 def register(spark: Any) -> Registered:
     """See `spark_udfs.register`."""
     shipped = _ship(spark)
+    if not _is_connect(spark):
+        _show_to_streams(shipped)
     session = _session_id(spark)
     for name in functions.SQL_FUNCTIONS:
         if session not in _registered or not spark.catalog.functionExists(name):
@@ -105,6 +107,18 @@ def _ship(spark: Any) -> str:
     elif not any(os.path.basename(each) == name for each in spark.sparkContext.listFiles):
         spark.sparkContext.addPyFile(path)
     return name
+
+
+def _show_to_streams(name: str) -> None:
+    """The driver's process that plans a stream's batches looks for Python files in a folder of its own, `streaming_job`
+    below that of everybody else, and Spark 4.3.0 puts nothing there (PythonStreamingSourceRunner.init)."""
+    from pyspark import SparkFiles
+
+    root = SparkFiles.getRootDirectory()
+    link = os.path.join(root, "streaming_job", name)
+    os.makedirs(os.path.dirname(link), exist_ok=True)
+    if not os.path.lexists(link):
+        os.symlink(os.path.join(root, name), link)
 
 
 @cache

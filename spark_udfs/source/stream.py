@@ -224,14 +224,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _there(self, key: Key, tail: Tail, offset: int, why: str) -> int:
         """The offset itself, or where the log begins or ends now instead."""
-        if tail.was_rewritten(offset):
-            self._lost(f"{_name(key)}: {why} {offset}, and the log was cut in front of it and written anew since")
         if offset < tail.start:
             self._lost(f"{_name(key)}: {why} {offset}, and the log begins at offset {tail.start}: it was cut there")
             return tail.start
         if offset > tail.end:
             self._lost(f"{_name(key)}: {why} {offset}, and the log ends at offset {tail.end}: it was cut there")
             return tail.end
+        if tail.was_rewritten(offset):
+            self._lost(f"{_name(key)}: {why} {offset}, and the log was cut in front of it and written anew since")
         return offset
 
     def _tell_missing(self, before: Offsets, there: Iterable[Key]) -> None:

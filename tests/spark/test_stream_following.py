@@ -386,7 +386,9 @@ def test_retention_in_front_of_the_query(broker: Broker, caplog: pytest.LogCaptu
     assert query.run() and query.rows == broker.rows  # one that had read nothing yet begins where the log begins
 
 
-def test_a_cut_end(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("segment_bytes", [2000, 1 << 20])
+def test_a_cut_end(tmp_path: Path, caplog: pytest.LogCaptureFixture, segment_bytes: int) -> None:
+    broker = Broker(tmp_path / "cut", segment_bytes)
     strict = filled(broker)
     lenient = Query(broker.root, failOnDataLoss="false")
     for each in (strict, lenient):
@@ -407,6 +409,7 @@ def test_a_cut_end(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
         broker.write(10)
         lenient.run()
     assert lenient.rows["orders", 0] == before + broker.rows["orders", 0][330:]
+    broker.close()
 
 
 def test_a_log_that_is_cut_and_written_anew(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
