@@ -4,7 +4,7 @@
     SELECT ... FROM t, LATERAL kafka_explode(t.value, mode => 'PERMISSIVE', control => true) AS r
 
 Spark has no LATERAL join with an Arrow table function, so each record becomes a tuple here, is pickled, and becomes a
-row in the JVM. `inline_outer(kafka_decode(value))` gives the same rows several times as fast: docs/spark.md has both
+row in the JVM. `inline_outer(kafka_decode(value))` gives the same rows ten times as fast: docs/spark.md has both
 figures. Arguments are checked in `analyze`, before anything runs.
 """
 
