@@ -25,13 +25,14 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from . import folders
-from .staging import ADVICE, TEMPORARY, Settings, Staged, job_folder
+from .staging import ADVICE, TEMPORARY, Settings, Staged, job_folder, make
 
 SUCCESS = "_SUCCESS"
 STREAMS = "_streams.json"
 JOURNAL = "commit.json"
 UNDOING = "undo.json"
 _NEW, _OLD, _UNDONE = "new", "old", "undone"
+_DEAD = ".dead"
 _METADATA = "partition.metadata"
 _log = logging.getLogger("spark_udfs")
 
@@ -51,6 +52,11 @@ class Job(NamedTuple):
         return job_folder(self.path, self.job)
 
 
+def begin(job: Job) -> None:
+    """Makes the job's folder. Without it tasks write nothing: one that outlives an abort brings nothing back."""
+    make(job.folder)
+
+
 def commit(kafkarec: Any, job: Job, staged: Iterable[Staged]) -> list[dict[str, Any]]:
     """Publishes what is staged, in order of the tasks, and nothing else. Again: goes on, or does nothing.
 
@@ -60,7 +66,7 @@ def commit(kafkarec: Any, job: Job, staged: Iterable[Staged]) -> list[dict[str, 
     os.makedirs(job.path, exist_ok=True)
     with folders.locked(job.path):
         if _is_done(job):
-            folders.remove(job.folder)
+            _clean_up(job.path, job.job)
             return []
         _settle(job.path, job.job)
         os.makedirs(job.folder, exist_ok=True)
@@ -83,10 +89,9 @@ def commit(kafkarec: Any, job: Job, staged: Iterable[Staged]) -> list[dict[str, 
 
 def abort(job: Job) -> None:
     """Undoes what a commit has done that did not come to its end, and removes what is staged."""
-    if not os.path.isdir(job.folder):
-        return
-    with folders.locked(job.path):
-        _undo(job.path, job.job)
+    if os.path.isdir(os.path.dirname(job.folder)):
+        with folders.locked(job.path):
+            _undo(job.path, job.job)
 
 
 def sweep(path: str, older_than_hours: float = 24.0) -> list[str]:
@@ -332,17 +337,21 @@ def _jobs(path: str) -> Iterator[str]:
 
 
 def _clean_up(path: str, job: str) -> None:
-    """The journal first: without it nothing is left to undo."""
+    """The journal first: without it nothing is left to undo. Then the name: a task that nobody waits for is cut off."""
     folder = job_folder(path, job)
+    dead = folder + _DEAD
     with suppress(FileNotFoundError):
         os.unlink(os.path.join(folder, JOURNAL))
         folders.sync(folder)
     try:
-        folders.remove(folder)
+        folders.remove(dead)
+        with suppress(FileNotFoundError):
+            os.rename(folder, dead)
+        folders.remove(dead)
         with suppress(OSError):
             os.rmdir(os.path.join(path, TEMPORARY))
-    except OSError as error:  # a task that nobody waits for may still write there
-        _log.warning("%s is left behind (%s): spark_udfs.sweep removes it", folder, error)
+    except OSError as error:
+        _log.warning("%s is left behind (%s): spark_udfs.sweep removes it", dead, error)
 
 
 def _drop_other_batches(job: Job) -> None:

@@ -89,9 +89,15 @@ class _Open:
 
 
 class Stage:
-    """Takes the rows of a task, a table of one partition at a time, in their order. Not safe for threads."""
+    """Takes the rows of a task, a table of one partition at a time, in their order. Not safe for threads.
 
-    def __init__(self, kafkarec: Any, path: str, job: str, task: int, attempt: int, settings: Settings) -> None:
+    begun: the driver has made the job's folder; where it is not there any more, nothing is written.
+    """
+
+    def __init__(
+        self, kafkarec: Any, path: str, job: str, task: int, attempt: int, settings: Settings, begun: bool = False
+    ) -> None:
+        self._begun = begun
         self._kafkarec, self._path, self._settings, self._task = kafkarec, path, settings, task
         self._name = attempt_name(task, attempt)
         self.folder = os.path.join(job_folder(path, job), self._name)
@@ -176,12 +182,25 @@ class Stage:
             self._close(next(iter(self._writers)))
         topic, partition = key
         folder = os.path.join(self.folder, f"{topic}-{partition}")
-        _make(folder)
+        self._make(folder)
         made = self._kafkarec.SegmentWriter(
             folder, segment_bytes=self._settings.segment_bytes, topic_id=topic_id(self._path, topic), check_all=False
         )
         self._writers[key] = made
         return made
+
+    def _make(self, folder: str) -> None:
+        if not self._begun:
+            make(folder)
+            return
+        try:
+            for each in (self.folder, folder):
+                with suppress(FileExistsError):
+                    os.mkdir(each)
+        except FileNotFoundError:
+            job = os.path.dirname(self.folder)
+            text = f"{job} is gone: the job has ended, or the driver and its executors do not share this folder"
+            raise FileNotFoundError(text) from None
 
     def _close(self, key: tuple[str, int]) -> None:
         writer = self._writers.pop(key)
@@ -198,8 +217,8 @@ def _largest(table: Any) -> int:
     return 1024 + sum(longest) + 4 * headers
 
 
-def _make(folder: str) -> None:
-    """Other tasks make the folders above at the same time, and a job that ends may remove _temporary in between."""
+def make(folder: str) -> None:
+    """A folder and those above it. Other tasks make them at the same time; a job that ends may remove _temporary."""
     for _ in range(10):
         with suppress(FileNotFoundError):
             os.makedirs(folder, exist_ok=True)

@@ -57,7 +57,9 @@ def writer(given: Mapping[str, str], schema: Any, overwrite: bool) -> DataSource
     """For spark.write. ValueError for options, columns and paths that cannot be written."""
     chosen = options.parse(given, "write")
     path, plan = planned(chosen, schema)
-    return Writer(Job(path, str(uuid4()), overwrite, plan.settings), plan)
+    job = Job(path, str(uuid4()), overwrite, plan.settings)
+    publishing.begin(job)
+    return Writer(job, plan)
 
 
 class Writer(DataSourceArrowWriter):
@@ -164,7 +166,7 @@ def write(job: Job, plan: Plan, batches: Iterator[Any]) -> Written:
     context = TaskContext.get()
     task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     started = time.monotonic()
-    stage = Stage(bootstrap.load(), job.path, job.job, task, attempt, plan.settings)
+    stage = Stage(bootstrap.load(), job.path, job.job, task, attempt, plan.settings, begun=job.query is None)
     try:
         divider = Divider(plan, task)
         for batch in batches:

@@ -253,3 +253,40 @@ def test_a_stream_writes_each_batch_once(spark_session: Any, tmp_path: Path) -> 
     assert [row[0] for row in again["t-1"]] == list(range(60))
     assert no_staging(tmp_path / "out")
     assert (tmp_path / "out" / "_streams.json").exists()
+
+
+def test_types_and_settings_that_spark_allows_write_the_same(spark_session: Any, tmp_path: Path) -> None:
+    """Strings for bytes, milliseconds for timestamps, large Arrow types, another time zone."""
+    given = rows(100)
+    wide = spark_session.createDataFrame(given, SCHEMA).where("value IS NOT NULL").coalesce(1)
+    columns = ("topic", "partition", "offset", "string(key) AS key", "hex(value) AS value", "headers")
+    texts = wide.selectExpr(*columns, "unix_millis(timestamp) AS timestamp")
+    wanted = {
+        name: [(*found[:3], found[3].hex().upper().encode(), found[4]) for found in records if found[3] is not None]
+        for name, records in expected(given).items()
+    }
+    settings = {"spark.sql.execution.arrow.useLargeVarTypes": "true", "spark.sql.session.timeZone": "America/New_York"}
+    before = {name: spark_session.conf.get(name) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark_session.conf.set(name, value)
+        write_log(texts, str(tmp_path / "texts"))
+        write_log(wide.selectExpr(*columns, "timestamp"), str(tmp_path / "wide"), compression="snappy")
+    finally:
+        for name, value in before.items():
+            spark_session.conf.set(name, value)
+    assert content(tmp_path / "texts") == content(tmp_path / "wide") == wanted
+
+
+def test_complete_mode_replaces_the_partitions_with_each_batch(spark_session: Any, tmp_path: Path) -> None:
+    source, out = str(tmp_path / "source"), str(tmp_path / "out")
+    for round_ in range(2):
+        numbered(spark_session, 10, 1).write.mode("append").parquet(source)
+        stream = spark_session.readStream.schema("topic string, partition int, value string").parquet(source)
+        sums = stream.groupBy("topic", "partition").count().selectExpr("topic", "partition", "string(count) AS value")
+        query = sums.writeStream.outputMode("complete").format("kafkarec").queryName("sums")
+        query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        query.start(out).awaitTermination()
+        told = str(5 * (round_ + 1)).encode()
+        found = {name: [(row[0], row[3]) for row in records] for name, records in content(tmp_path / "out").items()}
+        assert found == {"t-0": [(0, told)], "t-1": [(0, told)]}

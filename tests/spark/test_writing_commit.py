@@ -170,6 +170,21 @@ def test_a_part_that_no_message_names_is_not_published(tmp_path: Path) -> None:
     assert content(tmp_path) == {"t-0": numbered("a")} and leftovers(tmp_path) == []
 
 
+def test_a_task_that_outlives_its_job_brings_nothing_back(tmp_path: Path) -> None:
+    made = job(tmp_path)
+    publishing.begin(made)
+    early, late = (Stage(kafkarec, made.path, made.job, task, 0, made.settings, begun=True) for task in (0, 1))
+    early.put("t", 0, table(["a"]), False)
+    early._flush_all()
+    publishing.abort(made)
+    for one, number in ((early, 1), (late, 0)):
+        one.put("t", number, table(["b"]), False)
+        with pytest.raises(FileNotFoundError, match="the job has ended"):
+            one.close()
+        one.drop()
+    assert leftovers(tmp_path) == [] and content(tmp_path) == {}
+
+
 def test_more_partitions_than_open_files_are_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "MOST_OPEN", 2)
     monkeypatch.setattr(staging, "ENOUGH", 1)
@@ -258,6 +273,7 @@ class crashing:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: Callable[[str, tuple[Any, ...]], bool]) -> None:
         self._patch, self._at, self.calls, self.dead = monkeypatch, at, 0, False
+        self.names: list[str] = []
 
     def __enter__(self) -> crashing:
         self._context = self._patch.context()
@@ -272,6 +288,7 @@ class crashing:
                 self.dead = True
                 raise Crash(name)
             self.calls += 1
+            self.names.append(os.path.basename(str(words[0])))
             return real(*words, **more)
 
         return call
@@ -305,16 +322,16 @@ def without_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def half_done(path: Path, monkeypatch: pytest.MonkeyPatch, number: int, two_renames: bool, overwrite: bool) -> Any:
-    """A job that died at a step of its commit; its staging, and whether it came through."""
+    """A job that died at a step of its commit; its staging, and its steps if it came through."""
     shutil.rmtree(path, ignore_errors=True)
     publish(path, "job-1", {"t-0": ["a", "b"], "t-1": ["c"]})
     made = job(path, "job-2", overwrite=overwrite)
     staged = stage(made, 0, {"t-0": ["d"], "t-1": ["f"], "t-2": ["g"]}) + stage(made, 1, {"t-0": ["e"], "t-2": ["h"]})
-    through = False
+    through = None
     try:
-        with crash_at(monkeypatch, number):
+        with crash_at(monkeypatch, number) as crash:
             publishing.commit(kafkarec, made, staged)
-            through = True
+            through = crash
     except Crash:
         seen, new = content(path), REPLACED if overwrite else ADDED
         for name in ("t-0", "t-1", "t-2"):
@@ -328,21 +345,26 @@ def half_done(path: Path, monkeypatch: pytest.MonkeyPatch, number: int, two_rena
     return made, staged, through
 
 
+def steps(path: Path, monkeypatch: pytest.MonkeyPatch, overwrite: bool) -> list[int]:
+    """Each step from the decision on, and some in front of it; the last one is behind the end."""
+    whole = half_done(path, monkeypatch, -1, False, overwrite)[2]
+    decision = whole.names.index("commit.json") - 1
+    return [*range(0, decision, 5), *range(decision, whole.calls + 1)]
+
+
 @ALL_WAYS
 def test_a_commit_that_died_at_any_step_is_finished_by_the_same_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_renames: bool, overwrite: bool
 ) -> None:
     if two_renames:
         without_exchange(monkeypatch)
-    number, through = 0, False
-    while not through:
+    for number in steps(tmp_path / "out", monkeypatch, overwrite):
         made, staged, through = half_done(tmp_path / "out", monkeypatch, number, two_renames, overwrite)
         publishing.commit(kafkarec, made, staged)
         assert content(tmp_path / "out") == (REPLACED if overwrite else ADDED), number
         assert leftovers(tmp_path / "out") == [], number
         assert json.loads((tmp_path / "out" / "_SUCCESS").read_text())["job"] == "job-2"
-        number += 1
-    assert number > 40
+    assert through is not None and number > 40
 
 
 @ALL_WAYS
@@ -351,8 +373,7 @@ def test_a_commit_that_died_at_any_step_is_undone_by_abort(
 ) -> None:
     if two_renames:
         without_exchange(monkeypatch)
-    number, through = 0, False
-    while not through:
+    for number in steps(tmp_path / "out", monkeypatch, overwrite):
         made, _, through = half_done(tmp_path / "out", monkeypatch, number, two_renames, overwrite)
         told = tmp_path / "out" / "_SUCCESS"
         done = told.exists() and json.loads(told.read_text())["job"] == "job-2"
@@ -360,7 +381,7 @@ def test_a_commit_that_died_at_any_step_is_undone_by_abort(
         assert content(tmp_path / "out") == ((REPLACED if overwrite else ADDED) if done else OLD), number
         assert leftovers(tmp_path / "out") == [], number
         assert json.loads((tmp_path / "out" / "_SUCCESS").read_text())["job"] == ("job-2" if done else "job-1")
-        number += 1
+    assert through is not None
 
 
 @BOTH_WAYS
