@@ -86,6 +86,8 @@ def _demand_one_of(options: Options, *names: str) -> None:
 def _unknown(name: str, option: Option | None, use: str) -> str:
     if option is not None:
         return f"option {option.name} is for {' and '.join(option.uses.split())}, not for {use}"
+    if name.lower() == "owner":  # Spark's own property of a table; the path is not handed on
+        return "kafkarec has no tables, but views: CREATE TEMPORARY VIEW v USING kafkarec OPTIONS (path '...')"
     names = {each.name.lower(): each.name for each in TABLE if _is_for(use, each) and each.name != "paths"}
     near = difflib.get_close_matches(name.lower(), names, 1)
     if near:

@@ -81,7 +81,7 @@ def plan(
                 followed = segment.followed or end != segment.size
                 splits.append(
                     Split(segment.path, partition.topic, partition.partition, begin, end, followed,
-                          *ranges[key], hidden=_of_piece(hidden, segment))
+                          *ranges[key], hidden=_of_segment(hidden, segment, partition))
                 )  # fmt: skip
     return splits
 
@@ -115,12 +115,15 @@ def hidden_of(kafkarec: Any, partition: PartitionPaths, options: Options) -> Hid
     return Hidden(found.aborted, _NO_END if stable is None else stable)
 
 
-def _of_piece(hidden: Hidden | None, segment: SegmentPath) -> Hidden | None:
-    """Only what may concern this segment travels to its tasks."""
+def _of_segment(hidden: Hidden | None, segment: SegmentPath, partition: PartitionPaths) -> Hidden | None:
+    """Only what may concern this segment travels to its tasks: what ends in it or behind it, and begins before the
+    next one does."""
     if hidden is None or segment.base_offset is None:
         return hidden
     base = segment.base_offset
-    return hidden._replace(aborted=tuple(span for span in hidden.aborted if span[2] >= base))
+    later = (each.base_offset for each in partition.segments if each.base_offset is not None)
+    until = min((each for each in later if each > base), default=_NO_END)
+    return hidden._replace(aborted=tuple(span for span in hidden.aborted if span[2] >= base and span[1] < until))
 
 
 def _within(segments: tuple[SegmentPath, ...], start: int | None, end: int | None) -> Iterator[SegmentPath]:

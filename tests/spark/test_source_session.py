@@ -114,6 +114,8 @@ def test_sql_view_user_schema_and_no_rows(spark_session: Any, load: Callable[...
     reader = spark_session.read.format("kafkarec").schema("offset long, value binary")
     frame = reader.load(str(TXN))
     assert frame.columns == ["offset", "value"] and frame.count() == 267
+    with pytest.raises(Exception, match="no tables, but views: CREATE TEMPORARY VIEW v USING kafkarec"):
+        spark_session.sql(f"CREATE TABLE never_made USING kafkarec OPTIONS (path '{TXN}')")
     assert load(tmp_path).count() == 0
     assert load(TXN, subscribePattern="none").collect() == []
 

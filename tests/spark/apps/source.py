@@ -71,7 +71,8 @@ except Exception as error:
     told["failfast"] = str(error)
 
 large = load(LARGE, maxPartitionBytes="32m")
-told["large"] = [large.rdd.getNumPartitions(), *large.selectExpr("count(*)", "sum(offset)", "sum(crc32(value))").first()]
+sums = large.selectExpr("count(*)", "sum(offset)", "sum(crc32(value))").first()
+told["large"] = [large.rdd.getNumPartitions(), *sums]
 
 
 def peak(batches):
