@@ -10,7 +10,7 @@ figures. Arguments are checked in `analyze`, before anything runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice, repeat
 from typing import Any, cast
@@ -89,7 +89,7 @@ def rows(kafkarec: Any, value: bytes, chosen: options.Options) -> Iterator[tuple
 
 
 def _records(records: Any) -> Iterator[tuple[Any, ...]]:
-    converted = {
+    converted: dict[str, Callable[[Any], Any]] = {
         "timestamp": _time,
         "timestamp_type": lambda kind: schema.NO_TIMESTAMP_TYPE if kind is None else int(kind),
         "headers": lambda headers: list(headers) if headers else None,
