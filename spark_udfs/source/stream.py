@@ -104,18 +104,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._tell_missing(before, there)
         tails = self._look(kafkarec, there, before)
         starts, ends = {}, {}
+        self._latest = {}
         for key, tail in tails.items():
             known = before.get(key)
             begin = tail.start if known is None else self._there(key, tail, known, "the next offset is")
-            end = max(begin, tail.stable_end)
+            end = self._latest[key] = max(begin, tail.stable_end)
             if self._target is not None:
                 end = min(end, max(begin, self._target.get(key, begin)))
             if known is None and end <= begin:
                 continue  # to know of it would be news, and start a batch with nothing in it
             starts[key], ends[key] = begin, end
-        self._latest = dict(ends)
-        if self._held:
-            ends |= {key: offset for key, offset in self._held.items() if starts.get(key) == offset}
+        for key in ends.keys() & (self._held or {}).keys():
+            ends[key] = max(starts[key], min(ends[key], (self._held or {})[key]))
         self._held = {}
         self._turn += 1
         found = admitted(starts, ends, _limit(limit), lambda key, *span: tails[key].steps(*span), self._turn)

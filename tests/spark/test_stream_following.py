@@ -168,6 +168,16 @@ def test_where_a_query_begins(broker: Broker, options: dict[str, str], first: in
     assert query.rows["orders", 0] == [row for row in broker.rows["orders", 0] if row[0] >= first]
 
 
+def test_what_comes_while_latest_is_looked_up_is_not_lost_by_a_crash(broker: Broker) -> None:
+    broker.write(10)
+    query = Query(broker.root, startingOffsets="latest")
+    query._start()
+    broker.write(10)
+    query.trigger(crash=True)
+    query.run()
+    assert query.rows["orders", 0] == broker.rows["orders", 0][10:]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -403,7 +413,7 @@ def test_a_cut_end(tmp_path: Path, caplog: pytest.LogCaptureFixture, segment_byt
         strict.trigger()
     with caplog.at_level(logging.WARNING, "spark_udfs"):
         assert lenient.run() == 1
-    assert caplog.text.count(words) == 1
+    assert caplog.text.count(words) == 1 and caplog.text.count("data loss") == 1
     assert texts(lenient)[-1] == {"orders": {"0": 330}}
     for _ in range(3):
         broker.write(10)
@@ -520,3 +530,44 @@ def test_failfast_fails_at_damage_in_front_of_the_end(broker: Broker) -> None:
     with pytest.raises(kafkarec.CorruptRecordError, match="crc mismatch"):
         query.trigger()
     broker.close()
+
+
+def test_damage_at_the_end_of_a_segment_is_told_behind_a_restart(broker: Broker) -> None:
+    broker.write(10)
+    query = Query(broker.root, mode="PERMISSIVE", columnNameOfCorruptRecord="_corrupt_record")
+    while len(broker.log()) == 1:
+        query.run()
+        broker.write(10)
+    assert json.loads(query.log[-1]) == {"orders": {"0": int(broker.log()[1].stem)}}
+    with open(broker.log()[0], "ab") as file:
+        file.write(b"half a batch, and then a new segment")
+    query.restart()
+    query.run()
+    assert len(query.damage) == 1 and query.rows == broker.rows
+
+
+# ---- objects --------------------------------------------------------------------------------------------------------
+
+
+def test_objects_that_arrive_in_a_bucket(broker: Broker) -> None:
+    for module in ("moto", "flask", "flask_cors", "s3fs"):
+        pytest.importorskip(module, reason=f"{module} is not installed: no S3 server on loopback")
+    from s3server import BUCKET, running
+
+    with running() as server:
+        query = None
+        for number in range(6):
+            broker.write(80, partition=number // 4)
+            for path in broker.root.glob("*/*.log"):
+                server.put(f"kafka/{path.parent.name}/{path.name}", path.read_bytes())
+            if query is None:
+                storage = json.dumps(server.options())
+                query = Query(f"s3://{BUCKET}/kafka", storageOptions=storage, maxOffsetsPerTrigger="100")
+            query.run()
+            assert query.rows == broker.rows
+            server.reset()
+            assert query.run() == 0
+            assert server.served < 1000, "an idle source reads no segments"
+            if number == 3:
+                query.restart()
+        assert len(broker.log()) > 1

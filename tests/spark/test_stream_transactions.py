@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +54,22 @@ def test_an_aborted_one_is_left_out_also_by_who_begins_in_its_middle(broker: Bro
     assert whole.rows["orders", 0] == broker.visible()
     assert middle.rows["orders", 0] == [row for row in broker.visible() if row[0] >= 18]
     assert len(whole.rows["orders", 0]) == 10 + 6 + 3
+
+
+def test_a_transaction_that_began_segments_ago(broker: Broker) -> None:
+    broker.write_in_transaction(7, 5)
+    while len(broker.log()) < 3:
+        broker.write(5)
+    begin = broker.writer().next_offset
+    starting = json.dumps({"orders": {"0": begin}})
+    query = Query(broker.root, isolationLevel="read_committed", startingOffsets=starting)
+    broker.write(5)
+    query.run()
+    assert query.rows == {}, "a consumer there waits for the last stable offset to pass by"
+    broker.end_transaction(7, commit=False)
+    broker.write(5)
+    query.run()
+    assert query.rows["orders", 0] == [row for row in broker.visible() if row[0] >= begin]
 
 
 def test_latest_is_the_last_stable_offset(broker: Broker) -> None:
