@@ -203,12 +203,10 @@ def _topic_of(name: str) -> str | None:
 
 
 def _put(job: Job, row: dict[str, Any]) -> None:
-    """From wherever it stopped: the new folder has the name, the old one is aside."""
+    """From wherever it stopped: the new folder has the name, the old one is where it was, or aside."""
     name = row["name"]
     target, new, old = os.path.join(job.path, name), _place(job, _NEW, name), _place(job, _OLD, name)
     if folders.inode(target) == row["inode"]:
-        if os.path.isdir(new):  # they have changed places
-            _move(new, old)
         return
     if not row["replaces"] or not os.path.isdir(target):
         os.rename(new, target)
@@ -216,9 +214,7 @@ def _put(job: Job, row: dict[str, Any]) -> None:
     with folders.held(target):
         if folders.end_of(target) != row["before"]:
             raise BlockingIOError(errno.EWOULDBLOCK, "somebody else has written to this folder meanwhile", target)
-        if folders.exchange(new, target):
-            _move(new, old)
-        else:
+        if not folders.exchange(new, target):
             _move(target, old)
             os.rename(new, target)
 
@@ -229,9 +225,7 @@ def _take_back(path: str, job: str, row: dict[str, Any]) -> None:
     target = os.path.join(path, name)
     new, old, undone = (os.path.join(job_folder(path, job), kind, name) for kind in (_NEW, _OLD, _UNDONE))
     if folders.inode(target) == row["inode"]:
-        if os.path.isdir(new):
-            _move(new, old)
-        if row["replaces"] and folders.exchange(old, target):
+        if row["replaces"] and folders.exchange(new if os.path.isdir(new) else old, target):
             return
         _move(target, undone)
     if row["replaces"] and not os.path.isdir(target):
