@@ -9,6 +9,8 @@ import socket
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from jvm_oracle import JARS, SOURCES, Oracle, tool
@@ -116,3 +118,14 @@ class Broker:
             ],
             check=True, timeout=120,
         )  # fmt: skip
+
+
+@contextmanager
+def serving(kafka: Oracle, folder: Path, partitions: dict[str, Path]) -> Iterator[Broker]:
+    """A broker below `folder` that serves these partition folders, by topic."""
+    started = Broker(folder)
+    try:
+        started.serve(kafka, partitions)
+        yield started
+    finally:
+        started.stop()

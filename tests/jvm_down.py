@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from jvm_oracle import JARS as SERVER_JARS
+from jvm_oracle import JARS as SERVER_JARS, Jvm
 from jvm_oracle import tool
 
 VERSION = "3.9.2"
@@ -37,7 +37,7 @@ def needed() -> None:
         pytest.skip("no JDK: javac is neither on the PATH nor in JAVA_HOME")
 
 
-class DownConverter:
+class DownConverter(Jvm):
     """One JVM, asked over a pipe."""
 
     def __init__(self, classes: Path) -> None:
@@ -58,14 +58,3 @@ class DownConverter:
         records, length = struct.unpack(">ii", self._read(8))
         found = self._read(length)
         return Answer(found, records) if records >= 0 else Answer(refusal=found.decode())
-
-    def _read(self, size: int) -> bytes:
-        assert self._jvm.stdout is not None
-        data = self._jvm.stdout.read(size)
-        assert len(data) == size, "the oracle's JVM ended"
-        return data
-
-    def close(self) -> None:
-        assert self._jvm.stdin is not None
-        self._jvm.stdin.close()
-        self._jvm.wait(30)

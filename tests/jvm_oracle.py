@@ -57,7 +57,24 @@ def tool(name: str) -> str | None:
     return here or shutil.which(name)
 
 
-class Oracle:
+class Jvm:
+    """A process that answers over its standard output until its standard input ends."""
+
+    _jvm: subprocess.Popen[bytes]
+
+    def _read(self, size: int) -> bytes:
+        assert self._jvm.stdout is not None
+        data = self._jvm.stdout.read(size)
+        assert len(data) == size, "the oracle's JVM ended"
+        return data
+
+    def close(self) -> None:
+        assert self._jvm.stdin is not None
+        self._jvm.stdin.close()
+        self._jvm.wait(30)
+
+
+class Oracle(Jvm):
     """One JVM. `ask` is answered by the verb of tests/jvm/Oracle.java that the first word names."""
 
     def __init__(self, classes: Path) -> None:
@@ -87,14 +104,3 @@ class Oracle:
 
     def _integer(self) -> int:
         return int(struct.unpack(">i", self._read(4))[0])
-
-    def _read(self, size: int) -> bytes:
-        assert self._jvm.stdout is not None
-        data = self._jvm.stdout.read(size)
-        assert len(data) == size, "the oracle's JVM ended"
-        return data
-
-    def close(self) -> None:
-        assert self._jvm.stdin is not None
-        self._jvm.stdin.close()
-        self._jvm.wait(30)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker import Broker
+from broker import Broker, serving
 from command import SEGMENTS, own_process
 from jvm_oracle import Oracle
 from test_cli_build import WIDE
@@ -48,12 +48,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def broker(kafka: Oracle, folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    started = Broker(tmp_path_factory.mktemp("broker"))
-    try:
-        started.serve(kafka, folders)
+    with serving(kafka, tmp_path_factory.mktemp("broker"), folders) as started:
         yield started
-    finally:
-        started.stop()
 
 
 @pytest.mark.slow

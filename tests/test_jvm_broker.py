@@ -9,7 +9,7 @@ from pathlib import Path
 
 import jvm_oracle
 import pytest
-from broker import Broker
+from broker import Broker, serving
 from command import SEGMENTS
 from jvm_oracle import Oracle
 from random_folders import partition
@@ -73,12 +73,8 @@ def salvaged(name: str, maker: Maker, here: Path) -> Path:
 def broker(
     kafka: Oracle, folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    started = Broker(tmp_path_factory.mktemp("broker"))
-    try:
-        started.serve(kafka, folders)
+    with serving(kafka, tmp_path_factory.mktemp("broker"), folders) as started:
         yield started
-    finally:
-        started.stop()
 
 
 @pytest.mark.slow
