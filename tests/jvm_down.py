@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from jvm_oracle import JARS as SERVER_JARS, Jvm
-from jvm_oracle import tool
+from jvm_oracle import JARS as SERVER_JARS
+from jvm_oracle import Jvm, tool
 
 VERSION = "3.9.2"
 _BESIDE = str(Path(SERVER_JARS).parent / f"kafka-clients-{VERSION}")
