@@ -13,7 +13,9 @@
 | columns | a user's schema or list of columns, metadata, the batches view |
 | batch | the reader of `spark.read` |
 | stream | the reader of `spark.readStream` |
-| writing, staging, stream_writing | the writers |
+| writing, dividing, partitioner | the writer of `df.write`: rows to partitions |
+| staging, publishing, folders | what tasks stage, and how it is published: all of a job, or nothing |
+| stream_writing | the writer of `df.writeStream` |
 """
 
 from __future__ import annotations
