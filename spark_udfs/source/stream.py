@@ -204,14 +204,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _look(self, kafkarec: Any, there: dict[Key, PartitionPaths], before: Offsets) -> dict[Key, Tail]:
         """before: offsets of a checkpoint; no transaction that began in front of them is undecided. Those that were
-        asked for by options tell nothing of that."""
+        asked for by options tell nothing of that: `initialOffset` has looked before them."""
         committed = planning.committed(self.options)
         found = {}
         for key in there:
             tail = self._tails.setdefault(key, Tail(kafkarec, self.options))
             for tries in range(_TRIES):
                 try:
-                    tail.look(there[key], None if self._held is not None else before.get(key), committed)
+                    tail.look(there[key], before.get(key), committed)
                     break
                 except FileNotFoundError:
                     if tries == _TRIES - 1:
