@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,63 +14,24 @@ import pytest
 import kafkarec
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
-from spark_udfs.source import folders, publishing, staging  # noqa: E402
-from spark_udfs.source.publishing import Job  # noqa: E402
-from spark_udfs.source.staging import Settings, Stage, Staged  # noqa: E402
+from published import (
+    NOW,
+    Crash,
+    content,
+    crash_at,
+    crashing,
+    job,
+    leftovers,
+    numbered,
+    publish,
+    stage,
+    table,
+)
 
-NOW = 1_700_000_000_000
-
-
-def table(values: Iterable[str], offsets: list[int] | None = None) -> Any:
-    content = [value.encode() for value in values]
-    columns: dict[str, Any] = {"value": pa.array(content, pa.binary())}
-    columns |= {"key": pa.nulls(len(content), pa.binary()), "timestamp": pa.array([NOW] * len(content), pa.int64())}
-    if offsets is not None:
-        columns["offset"] = pa.array(offsets, pa.int64())
-    return pa.table(columns)
-
-
-def stage(job: Job, task: int, rows: dict[str, list[str]], offsets: dict[str, list[int]] | None = None) -> list[Staged]:
-    """rows: by partition folder."""
-    made = Stage(kafkarec, job.path, job.job, task, 0, job.settings)
-    for name, values in rows.items():
-        topic, _, partition = name.rpartition("-")
-        given = (offsets or {}).get(name)
-        made.put(topic, int(partition), table(values, given), given is not None)
-    return list(made.close())
-
-
-def job(path: Path, name: str = "job-1", **wishes: Any) -> Job:
-    settings = Settings(**{key: wishes.pop(key) for key in list(wishes) if key in Settings._fields})
-    return Job(str(path), name, wishes.pop("overwrite", False), settings, **wishes)
-
-
-def publish(path: Path, name: str, rows: dict[str, list[str]], **wishes: Any) -> None:
-    made = job(path, name, **wishes)
-    publishing.commit(kafkarec, made, stage(made, 0, rows))
-
-
-def content(path: Path) -> dict[str, list[tuple[int, str]]]:
-    """What a reader finds, each log verified: (offset, value) by partition folder."""
-    found = {}
-    with kafkarec.open(path) as opened:
-        assert isinstance(opened, kafkarec.LogDir)
-        for log in opened:
-            report = kafkarec.verify(log.path)
-            assert report.ok, report
-            rows = [(row.offset, (row.value or b"").decode()) for row in log.read()]
-            found[os.path.basename(log.path)] = rows
-    return found
-
-
-def numbered(*values: str, start: int = 0) -> list[tuple[int, str]]:
-    return list(enumerate(values, start))
-
-
-def leftovers(path: Path) -> list[str]:
-    return sorted(str(each.relative_to(path)) for each in (path / "_temporary").rglob("*"))
+from spark_udfs.source import folders, publishing, staging
+from spark_udfs.source.staging import Settings, Stage
 
 
 def test_what_is_staged_is_seen_by_nobody_until_it_is_published(tmp_path: Path) -> None:
@@ -257,49 +217,6 @@ def test_staging_that_the_driver_cannot_see_is_told(tmp_path: Path) -> None:
 
 
 # ---- crashes ------------------------------------------------------------------------------------------------
-
-
-class Crash(BaseException):
-    """The process is gone: nothing that changes the disk works any more."""
-
-
-class crashing:
-    """Every call that changes a folder is counted; `at` says before which one the process dies."""
-
-    PLACES = (
-        (os, "rename"), (os, "replace"), (os, "link"), (os, "unlink"), (os, "mkdir"), (os, "rmdir"),
-        (shutil, "copyfile"), (folders, "exchange"), (folders, "write_file"),
-    )  # fmt: skip
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: Callable[[str, tuple[Any, ...]], bool]) -> None:
-        self._patch, self._at, self.calls, self.dead = monkeypatch, at, 0, False
-        self.names: list[str] = []
-
-    def __enter__(self) -> crashing:
-        self._context = self._patch.context()
-        patch = self._context.__enter__()
-        for module, name in self.PLACES:
-            patch.setattr(module, name, self._watched(name, getattr(module, name)))
-        return self
-
-    def _watched(self, name: str, real: Any) -> Any:
-        def call(*words: Any, **more: Any) -> Any:
-            if self.dead or self._at(name, words):
-                self.dead = True
-                raise Crash(name)
-            self.calls += 1
-            self.names.append(os.path.basename(str(words[0])))
-            return real(*words, **more)
-
-        return call
-
-    def __exit__(self, *failure: object) -> None:
-        self._context.__exit__(None, None, None)
-
-
-def crash_at(monkeypatch: pytest.MonkeyPatch, number: int) -> crashing:
-    made = crashing(monkeypatch, lambda name, words: made.calls == number)
-    return made
 
 
 @pytest.fixture(autouse=True)
