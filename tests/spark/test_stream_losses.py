@@ -1,0 +1,242 @@
+"""What gets lost in front of a stream: retention, cuts, damage; and objects in a bucket."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stream_broker import Broker
+from stream_engine import Query
+
+import kafkarec
+from spark_udfs.source.stream import DataLoss
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    made = Broker(tmp_path / "data")
+    yield made
+    made.close()
+
+
+def texts(query: Query) -> list[Any]:
+    return [json.loads(each) for each in query.log]
+
+
+# ---- what gets lost -------------------------------------------------------------------------------------------------
+
+
+def filled(broker: Broker) -> Query:
+    for _ in range(40):
+        broker.write(10)
+    return Query(broker.root, maxOffsetsPerTrigger="100")
+
+
+def test_retention_behind_the_query_is_no_loss(broker: Broker) -> None:
+    query = filled(broker)
+    query.trigger()
+    query.trigger()
+    rows = list(broker.rows["orders", 0])
+    start = broker.delete_first()
+    assert start <= 200
+    query.run()
+    assert query.rows == {("orders", 0): rows}
+
+
+def test_retention_in_front_of_the_query(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    query, lenient = filled(broker), Query(broker.root, maxOffsetsPerTrigger="10", failOnDataLoss="false")
+    strict = Query(broker.root, maxOffsetsPerTrigger="10")
+    for each in (strict, lenient):
+        each.trigger()
+    start = broker.delete_first()
+    words = f"orders-0: the next offset is 10, and the log begins at offset {start}"
+    for _ in range(2):
+        with pytest.raises(DataLoss, match=words):
+            strict.trigger()
+        strict.restart()
+    with caplog.at_level(logging.WARNING, "spark_udfs"):
+        lenient.run()
+    assert words in caplog.text
+    assert lenient.rows["orders", 0][10:] == broker.rows["orders", 0]
+    assert query.run() and query.rows == broker.rows  # one that had read nothing yet begins where the log begins
+
+
+@pytest.mark.parametrize("segment_bytes", [2000, 1 << 20])
+def test_a_cut_end(tmp_path: Path, caplog: pytest.LogCaptureFixture, segment_bytes: int) -> None:
+    broker = Broker(tmp_path / "cut", segment_bytes)
+    strict = filled(broker)
+    lenient = Query(broker.root, failOnDataLoss="false")
+    for each in (strict, lenient):
+        each.run()
+    before = list(broker.rows["orders", 0])
+    broker.truncate(330)
+    words = "orders-0: the next offset is 400, and the log ends at offset 330"
+    with pytest.raises(DataLoss, match=words):
+        strict.trigger()
+    strict.restart()
+    with pytest.raises(DataLoss, match=words):
+        strict.trigger()
+    with caplog.at_level(logging.WARNING, "spark_udfs"):
+        assert lenient.run() == 1
+    assert caplog.text.count(words) == 1 and caplog.text.count("data loss") == 1
+    assert texts(lenient)[-1] == {"orders": {"0": 330}}
+    for _ in range(3):
+        broker.write(10)
+        lenient.run()
+    assert lenient.rows["orders", 0] == before + broker.rows["orders", 0][330:]
+    broker.close()
+
+
+def test_a_log_that_is_cut_and_written_anew(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    broker = Broker(broker.root, segment_bytes=1 << 20)
+    strict = filled(broker)
+    lenient = Query(broker.root, failOnDataLoss="false")
+    for each in (strict, lenient):
+        each.run()
+    broker.truncate(330)
+    for _ in range(20):
+        broker.write(11)
+    words = "orders-0: the next offset is 400, and the log was cut in front of it and written anew"
+    with pytest.raises(DataLoss, match=words):
+        strict.trigger()
+    with caplog.at_level(logging.WARNING, "spark_udfs"):
+        lenient.run()
+    assert words in caplog.text
+    assert lenient.rows["orders", 0][400:] == [row for row in broker.rows["orders", 0] if row[0] >= 400]
+    broker.close()
+
+
+def test_the_batch_of_a_restart_is_not_there_any_more(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    queries = [filled(broker), Query(broker.root, maxOffsetsPerTrigger="100", failOnDataLoss="false")]
+    for each in queries:
+        each.trigger()
+        each.trigger()
+        each.committed, each.rows = 1, {}  # offsets 100 to 200 are written down, and not run
+    broker.delete_first()
+    start = broker.delete_first()
+    assert 100 < start < 200
+    words = f"orders-0: the batch begins at 100, and the log begins at offset {start}"
+    with pytest.raises(DataLoss, match=words):
+        queries[0].restart()
+    with caplog.at_level(logging.WARNING, "spark_udfs"):
+        queries[1].restart()
+    assert words in caplog.text
+    queries[1].run()
+    assert queries[1].rows == broker.rows
+
+
+def test_a_partition_that_is_gone(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    queries = [filled(broker), Query(broker.root, failOnDataLoss="false")]
+    broker.write(5, partition=1)
+    for each in queries:
+        each.run()
+    broker.writers.pop(("orders", 1)).close()
+    (broker.root / "orders-1").rename(broker.root / f"orders-1.{'a' * 32}-delete")
+    words = r"orders-1 (next offset 5): there are no segments any more"
+    with pytest.raises(DataLoss) as failure:
+        queries[0].trigger()
+    assert words in str(failure.value)
+    broker.write(10)
+    with caplog.at_level(logging.WARNING, "spark_udfs"):
+        queries[1].run()
+    assert words in caplog.text
+    assert texts(queries[1])[-1] == {"orders": {"0": 410}}
+    assert queries[1].rows["orders", 0] == broker.rows["orders", 0]
+
+
+# ---- damage ---------------------------------------------------------------------------------------------------------
+
+
+def test_damage_is_told_once_and_everything_else_is_read(broker: Broker) -> None:
+    broker.write(10)
+    tells = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt_record"}
+    query, limited = Query(broker.root, **tells), Query(broker.root, maxOffsetsPerTrigger="10", **tells)
+    query.run()
+    limited.run()
+    lost = []
+    for number in range(30):
+        writer = broker.writer()
+        path, position, base = writer.segments[-1].path, writer.position, writer.next_offset
+        broker.write(10)
+        if number % 7 == 3 and writer.segments[-1].path == path:
+            with open(path, "r+b") as file:
+                file.seek(position + 70)
+                file.write(b"\xff\xfe\xfd\xfc")
+            lost.append(range(base, base + 10))
+            assert query.run() == 0  # the last batch of a live log: perhaps it is still being written
+            assert limited.run() == 0
+            continue
+        assert query.run() == 1
+        if number % 5 == 0:
+            query.restart()
+            limited.restart()
+        limited.run()
+    query.run()
+    limited.run()
+    good = [row for row in broker.rows["orders", 0] if not any(row[0] in each for each in lost)]
+    for each in (query, limited):
+        assert each.rows["orders", 0] == good
+        assert len(lost) > 2 and len(each.damage) == len(lost)
+        assert len({(told["path"], told["position"]) for told in map(json.loads, each.damage)}) == len(lost)
+
+
+def test_failfast_fails_at_damage_in_front_of_the_end(broker: Broker) -> None:
+    broker = Broker(broker.root, segment_bytes=1 << 20)
+    for _ in range(3):
+        broker.write(10)
+    query = Query(broker.root)
+    query.run()
+    position = broker.writer().position
+    broker.write(10)
+    with open(broker.log()[-1], "r+b") as file:
+        file.seek(position + 70)
+        file.write(b"\xff\xfe\xfd\xfc")
+    broker.write(10)
+    with pytest.raises(kafkarec.CorruptRecordError, match="crc mismatch"):
+        query.trigger()
+    broker.close()
+
+
+def test_damage_at_the_end_of_a_segment_is_told_behind_a_restart(broker: Broker) -> None:
+    broker.write(10)
+    query = Query(broker.root, mode="PERMISSIVE", columnNameOfCorruptRecord="_corrupt_record")
+    while len(broker.log()) == 1:
+        query.run()
+        broker.write(10)
+    assert json.loads(query.log[-1]) == {"orders": {"0": int(broker.log()[1].stem)}}
+    with open(broker.log()[0], "ab") as file:
+        file.write(b"half a batch, and then a new segment")
+    query.restart()
+    query.run()
+    assert len(query.damage) == 1 and query.rows == broker.rows
+
+
+# ---- objects --------------------------------------------------------------------------------------------------------
+
+
+def test_objects_that_arrive_in_a_bucket(broker: Broker) -> None:
+    for module in ("moto", "flask", "flask_cors", "s3fs"):
+        pytest.importorskip(module, reason=f"{module} is not installed: no S3 server on loopback")
+    from s3server import BUCKET, running
+
+    with running() as server:
+        query = None
+        for number in range(6):
+            broker.write(80, partition=number // 4)
+            for path in broker.root.glob("*/*.log"):
+                server.put(f"kafka/{path.parent.name}/{path.name}", path.read_bytes())
+            if query is None:
+                storage = json.dumps(server.options())
+                query = Query(f"s3://{BUCKET}/kafka", storageOptions=storage, maxOffsetsPerTrigger="100")
+            query.run()
+            assert query.rows == broker.rows
+            server.reset()
+            assert query.run() == 0
+            assert server.served < 1000, "an idle source reads no segments"
+            if number == 3:
+                query.restart()
+        assert len(broker.log()) > 1
