@@ -1,5 +1,14 @@
-"""Whether this is the long run (`make fuzz`). A module of its own: `conftest` names two files here."""
+"""Which runs these are. A module of its own: `conftest` names two files here."""
 
 import os
 
+import pytest
+
 LONG = os.environ.get("KAFKAREC_LONG", "0") == "1"
+"""`make fuzz`."""
+
+MINUTES = pytest.mark.skipif(
+    not (LONG or os.environ.get("CI")),
+    reason="minutes of Spark applications, so that `make test` stays short; CI=1 or KAFKAREC_LONG=1 runs them",
+)
+"""For tests that start an application of their own on executors, beyond the first ones."""

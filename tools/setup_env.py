@@ -169,7 +169,7 @@ def build_core() -> None:
         desk.with_suffix(".c").unlink(missing_ok=True)
     run(
         "build-core",
-        [str(python_of(VENV)), "setup.py", "-q", "build_ext", "--inplace", "--force"],
+        [str(python_of(VENV)), "setup.py", "-q", "build_ext", "--inplace", "--force", "--parallel", "2"],
         clean_env(),
     )
     WORK.mkdir(exist_ok=True)

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from long_run import MINUTES
 from stream_broker import Broker
 from stream_engine import Row
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, MINUTES]
 
 CHECKPOINTS = Path(__file__).resolve().parent / "checkpoints"
 Rows = dict[tuple[str, int], list[Row]]

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from long_run import MINUTES
 from submitting import Application
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, MINUTES]
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from long_run import MINUTES
 from source_rows import SEGMENTS, log_folder, spoil
 from submitting import Application
 
 import kafkarec
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, MINUTES]
 
 # Transactions under several codecs, and their markers.
 BATCHES = (SEGMENTS / "txn-0" / "00000000000000000030.log").read_bytes()

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from long_run import MINUTES
 from submitting import Application
 
 import kafkarec
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, MINUTES]
 
 COUNT = 40_000
 NOW = 1_700_000_000_000
