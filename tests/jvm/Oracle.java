@@ -36,6 +36,7 @@ public final class Oracle {
         Map.entry("create", Served::create),
         Map.entry("consume", Served::consume),
         Map.entry("produce", Served::produce),
+        Map.entry("group", Groups::main),
         Map.entry("text", Oracle::text),
         Map.entry("build", Builder::script),
         Map.entry("encoded", Encoded::main),
