@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -18,7 +19,8 @@ from kafkarec import _core
 in_use: set[str] = set()
 """Names of the codecs whose plain payloads the engine decompresses itself."""
 
-_SAMPLE = bytes(i * i & 0x3F for i in range(5000))
+SAMPLE = bytes(i * i & 0x3F for i in range(5000))
+"""What codecs are put to the proof with."""
 
 
 def address_of(function: Any) -> int:
@@ -31,11 +33,11 @@ def _lz4() -> None:
     library = ctypes.CDLL(importlib.import_module("lz4.frame._frame").__file__)
     decompress, xxh32 = library.LZ4_decompress_safe, library.XXH32
     xxh32.restype, xxh32.argtypes = ctypes.c_uint32, (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint32)
-    packed = block.compress(_SAMPLE, store_size=False)
-    out = ctypes.create_string_buffer(len(_SAMPLE))
-    if decompress(packed, out, len(packed), len(_SAMPLE)) != len(_SAMPLE) or out.raw != _SAMPLE:
+    packed = block.compress(SAMPLE, store_size=False)
+    out = ctypes.create_string_buffer(len(SAMPLE))
+    if decompress(packed, out, len(packed), len(SAMPLE)) != len(SAMPLE) or out.raw != SAMPLE:
         return
-    if decompress(packed, out, len(packed), len(_SAMPLE) - 1) >= 0:
+    if decompress(packed, out, len(packed), len(SAMPLE) - 1) >= 0:
         return
     if xxh32(b"", 0, 0) != 0x02CC5D05 or xxh32(b"abc", 3, 0) != 0x32D153FF:
         return
@@ -53,17 +55,17 @@ def _zstd() -> None:
     bound.restype, bound.argtypes = ctypes.c_ulonglong, (ctypes.c_char_p, ctypes.c_size_t)
     decompress.restype = ctypes.c_size_t
     decompress.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)
-    packed = zstandard.ZstdCompressor(write_content_size=False).compress(_SAMPLE)
-    out = ctypes.create_string_buffer(len(_SAMPLE))
+    packed = zstandard.ZstdCompressor(write_content_size=False).compress(SAMPLE)
+    out = ctypes.create_string_buffer(len(SAMPLE))
     context = create()
     try:
-        right = decompress(context, out, len(_SAMPLE), packed, len(packed)) == len(_SAMPLE) and out.raw == _SAMPLE
-        short = decompress(context, out, len(_SAMPLE) - 1, packed, len(packed)) > len(_SAMPLE)
+        right = decompress(context, out, len(SAMPLE), packed, len(packed)) == len(SAMPLE) and out.raw == SAMPLE
+        short = decompress(context, out, len(SAMPLE) - 1, packed, len(packed)) > len(SAMPLE)
     finally:
         free(context)
     if not right or not short or frame_size(packed, len(packed)) != len(packed):
         return
-    if bound(packed, len(packed)) < len(_SAMPLE) or frame_size(packed[:-1], len(packed) - 1) < 1 << 62:
+    if bound(packed, len(packed)) < len(SAMPLE) or frame_size(packed[:-1], len(packed) - 1) < 1 << 62:
         return
     _core.install_native("zstd", [address_of(f) for f in (create, free, frame_size, bound, decompress)])
     in_use.add("zstd")
@@ -75,15 +77,21 @@ def module_file(folder: str, module: str) -> str:
     return os.path.join(folder, next(found))
 
 
+def try_finder(find: Callable[[], None] | None) -> None:
+    """Runs what looks for a codec's functions, unless that is turned off; a library that is missing, or other than
+    expected, changes nothing."""
+    if find is None or os.environ.get("KAFKAREC_NATIVE_CODECS", "1") == "0":
+        return
+    try:
+        find()
+    except (ImportError, OSError, AttributeError, StopIteration, TypeError, ValueError):
+        return
+
+
 _FINDERS = {"lz4": _lz4, "zstd": _zstd}
 
 
 @cache
 def install(codec: str) -> None:
     """Looks for `codec`'s functions and hands them to the core, once, when its library is first needed."""
-    if codec not in _FINDERS or os.environ.get("KAFKAREC_NATIVE_CODECS", "1") == "0":
-        return
-    try:
-        _FINDERS[codec]()
-    except (ImportError, OSError, AttributeError, StopIteration, TypeError, ValueError):
-        return
+    try_finder(_FINDERS.get(codec))

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import os
 from functools import cache
 
 from kafkarec import _press
 from kafkarec.codecs import BY_NAME, CODECS, checked_level, lz4, zstd
-from kafkarec.codecs.native import address_of, module_file
+from kafkarec.codecs.native import SAMPLE, address_of, module_file, try_finder
 
 in_use: set[str] = set()
 """Names of the codecs that the desk compresses with itself."""
 
-_SAMPLE = bytes(i * i & 0x3F for i in range(5000))
 LZ4_HEADS = lz4.KAFKA_HEADER + lz4.MAGIC_0_HEADER
 
 
@@ -30,11 +28,11 @@ def _lz4() -> None:
     sizes = library.LZ4_sizeofState(), library.LZ4_sizeofStateHC()
     state = ctypes.create_string_buffer(max(sizes))
     for compress, level in ((fast, 1), (high, 8)):
-        out = ctypes.create_string_buffer(len(_SAMPLE))
-        size = compress(state, _SAMPLE, out, len(_SAMPLE), len(_SAMPLE) - 1, level)
-        if size <= 0 or block.decompress(out.raw[:size], uncompressed_size=len(_SAMPLE)) != _SAMPLE:
+        out = ctypes.create_string_buffer(len(SAMPLE))
+        size = compress(state, SAMPLE, out, len(SAMPLE), len(SAMPLE) - 1, level)
+        if size <= 0 or block.decompress(out.raw[:size], uncompressed_size=len(SAMPLE)) != SAMPLE:
             return
-        if compress(state, _SAMPLE, out, len(_SAMPLE), size - 1, level) != 0:
+        if compress(state, SAMPLE, out, len(SAMPLE), size - 1, level) != 0:
             return
     _press.install_native("lz4", [address_of(fast), address_of(high), *sizes])
     in_use.add("lz4")
@@ -51,18 +49,18 @@ def _zstd() -> None:
     size_t, text = ctypes.c_size_t, ctypes.c_char_p
     compress.argtypes = (ctypes.c_void_p, text, size_t, text, size_t)
     set_parameter.restype, set_parameter.argtypes = size_t, (ctypes.c_void_p, ctypes.c_int, ctypes.c_int)
-    room = bound(len(_SAMPLE))
+    room = bound(len(SAMPLE))
     out = ctypes.create_string_buffer(room)
     context = create()
     try:
         values = enumerate(_zstd_parameters(3), _FIRST_PARAMETER)
         refused = [set_parameter(context, parameter, value) > room for parameter, value in values]
-        size = compress(context, out, room, _SAMPLE, len(_SAMPLE))
+        size = compress(context, out, room, SAMPLE, len(SAMPLE))
         packed = out.raw[:size]
-        short = compress(context, out, size - 1, _SAMPLE, len(_SAMPLE)) > room
+        short = compress(context, out, size - 1, SAMPLE, len(SAMPLE)) > room
     finally:
         free(context)
-    if any(refused) or not short or packed != zstd.compress(_SAMPLE, 3):
+    if any(refused) or not short or packed != zstd.compress(SAMPLE, 3):
         return
     _press.install_native("zstd", [address_of(f) for f in (create, free, compress, bound, set_parameter)])
     in_use.add("zstd")
@@ -74,12 +72,7 @@ _FINDERS = {"lz4": _lz4, "zstd": _zstd}
 @cache
 def look(codec: str) -> None:
     """Looks for `codec`'s functions and hands them to the desk, once."""
-    if codec not in _FINDERS or os.environ.get("KAFKAREC_NATIVE_CODECS", "1") == "0":
-        return
-    try:
-        _FINDERS[codec]()
-    except (ImportError, OSError, AttributeError, StopIteration, TypeError, ValueError):
-        return
+    try_finder(_FINDERS.get(codec))
 
 
 @cache

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from .._core import Chunk
+from ..errors import InvalidRecordError
 from ..records import BatchTable
 from ..request import Request, request
 from ..table import cells
@@ -60,6 +61,16 @@ class Batch(NamedTuple):
     control_type: int | None
     start: int
     stop: int
+
+    def error(self, reason: str, message: str) -> InvalidRecordError:
+        """Why the cleaner gives up, with the batch's place."""
+        return InvalidRecordError(
+            message,
+            reason=reason,
+            position=self.position,
+            base_offset=self.base_offset,
+            next_position=self.position + self.size,
+        )
 
 
 class Rows:

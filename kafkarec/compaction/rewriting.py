@@ -17,7 +17,6 @@ from typing import NoReturn
 
 from .._press import Sheet
 from ..enums import Compression
-from ..errors import InvalidRecordError
 from ..writing.header import BatchHeader
 from ..writing.sheets import sheet_of
 from .batches import Batch, Rows
@@ -30,13 +29,8 @@ _MAX_DELTA = 2**31 - 1
 
 def refuse(batch: Batch, why: str) -> NoReturn:
     """The batch cannot be written anew."""
-    raise InvalidRecordError(
-        f"the batch at byte {batch.position} (last offset {batch.last_offset}) cannot be written again: {why}",
-        reason="batch_not_rewritable",
-        position=batch.position,
-        base_offset=batch.base_offset,
-        next_position=batch.position + batch.size,
-    )
+    which = f"the batch at byte {batch.position} (last offset {batch.last_offset})"
+    raise batch.error("batch_not_rewritable", f"{which} cannot be written again: {why}")
 
 
 @cache

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..control import ControlRecordType
-from ..errors import InvalidRecordError
 from ..indexes.txn_index import AbortedTransaction
 from .batches import Batch
 from .survey import Aborted
@@ -67,11 +66,6 @@ class CleanedTransactions:
             self._committed.discard(producer)
             return not had_data
         if batch.control_type is None:
-            raise InvalidRecordError(
-                f"control record at byte {batch.position} (base offset {batch.base_offset}) has no readable key",
-                reason="control_record_invalid",
-                position=batch.position,
-                base_offset=batch.base_offset,
-                next_position=batch.position + batch.size,
-            )
+            why = f"control record at byte {batch.position} (base offset {batch.base_offset}) has no readable key"
+            raise batch.error("control_record_invalid", why)
         return False

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from ..writing.fields import unsigned_varint
 from .notation import RecordType, Schema, parse
 from .protocol import Cursor, MessageError, read_message, refuse
 from .schemas_coordinators import REMOTE_LOG_METADATA, SHARE_COORDINATOR, TRANSACTION_COORDINATOR
 from .schemas_group import CONSUMER_PROTOCOL, GROUP_COORDINATOR
 from .schemas_metadata import METADATA
-from .writing import unsigned_varint, write_message
+from .writing import write_message
 
 _FRAME_VERSION = 1
 _INT16_MAX = 0x7FFF

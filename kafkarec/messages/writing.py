@@ -10,6 +10,7 @@ import base64
 import struct
 from typing import Any
 
+from ..writing.fields import unsigned_varint
 from .notation import Field, Schema, Struct
 from .protocol import FIXED, TAGGED, default_of
 
@@ -18,16 +19,6 @@ def write_message(schema: Schema, version: int, values: dict[str, Any]) -> bytes
     """The bytes that Kafka's generated `write` has for these fields. ValueError or KeyError for what does not fit."""
     out = bytearray()
     _write_struct(out, schema.struct, version, schema.is_flexible(version), values)
-    return bytes(out)
-
-
-def unsigned_varint(value: int) -> bytes:
-    """7 bits a byte, the low group first (ByteUtils.writeUnsignedVarint)."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
     return bytes(out)
 
 

@@ -26,7 +26,7 @@ from kafkarec.control import (
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
 )
-from kafkarec.writing.fields import Timestamp
+from kafkarec.writing.fields import Timestamp, unsigned_varint
 
 MARKERS = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
 LONGEST_STRING = 0x7FFF
@@ -118,18 +118,9 @@ def _integer(number: int, size: int, *, signed: bool = True) -> bytes:
         raise ValueError(f"{number} does not fit the {size * 8} bits of its field in a control record") from None
 
 
-def _unsigned_varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
 def _array(items: Iterable[Any], write: Callable[[Any], bytes]) -> bytes:
     written = [write(item) for item in items]
-    return _unsigned_varint(len(written) + 1) + b"".join(written)
+    return unsigned_varint(len(written) + 1) + b"".join(written)
 
 
 def _string(text: str) -> bytes:
@@ -139,7 +130,7 @@ def _string(text: str) -> bytes:
         raise ValueError("a string of a control record holds half of a surrogate pair") from None
     if len(data) > LONGEST_STRING:
         raise ValueError(f"a string of a control record has {len(data)} bytes, {LONGEST_STRING} at most are allowed")
-    return _unsigned_varint(len(data) + 1) + data
+    return unsigned_varint(len(data) + 1) + data
 
 
 def _marker(record: EndTxnMarker) -> bytes:

@@ -41,6 +41,16 @@ def wrapped(number: int, bits: int) -> int:
     return number if -half <= number < half else (number + half) % (2 * half) - half
 
 
+def unsigned_varint(number: int) -> bytes:
+    """7 bits a byte, the low group first (ByteUtils.writeUnsignedVarint). `number`: not below 0."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
 def fitting(name: str, value: Any, bits: int) -> int:
     """An integer that fits a signed field of `bits`: 16, 32 or 64."""
     try:
