@@ -77,6 +77,16 @@ class OnlyTheDunder:
         return self._source.__arrow_c_stream__(requested_schema)
 
 
+class Capsules:
+    """An object that hands out the capsules it was made of, as often as it is asked."""
+
+    def __init__(self, stream: object = None, array: object = None) -> None:
+        if stream is not None:
+            self.__arrow_c_stream__ = lambda requested_schema=None: stream
+        if array is not None:
+            self.__arrow_c_array__ = lambda requested_schema=None: array
+
+
 def stream_of(capsule: object) -> ArrowArrayStream:
     """The struct inside; the capsule must outlive it."""
     return ArrowArrayStream.from_address(_get_pointer(capsule, b"arrow_array_stream"))

@@ -10,6 +10,7 @@ import c_stream
 import pyarrow as pa
 import pytest
 import subprocesses
+from c_stream import Capsules
 
 import kafkarec
 
@@ -67,16 +68,6 @@ for delay in range(12):
 
 
 # ---- Arrow's
-
-
-class Capsules:
-    """An object that hands out the capsules it was made of, as often as it is asked."""
-
-    def __init__(self, stream: object = None, array: object = None) -> None:
-        if stream is not None:
-            self.__arrow_c_stream__ = lambda requested_schema=None: stream
-        if array is not None:
-            self.__arrow_c_array__ = lambda requested_schema=None: array
 
 
 def counted(table: pa.Table) -> tuple[Capsules, dict[str, int]]:

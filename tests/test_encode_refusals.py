@@ -12,6 +12,7 @@ import builders
 import pyarrow as pa
 import pytest
 import subprocesses
+from c_stream import Capsules
 
 import kafkarec
 
@@ -206,16 +207,6 @@ def test_wrong_options_are_named(name: str, columns: bool) -> None:
 
 
 # ---- Arrow
-
-
-class Capsules:
-    """An object that hands out the capsules it was made of, as often as it is asked."""
-
-    def __init__(self, stream: object = None, array: object = None) -> None:
-        if stream is not None:
-            self.__arrow_c_stream__ = lambda requested_schema=None: stream
-        if array is not None:
-            self.__arrow_c_array__ = lambda requested_schema=None: array
 
 
 def failing() -> Iterator[pa.RecordBatch]:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,7 +26,20 @@ from source_session import spark_environment, spark_session  # noqa: E402, F401
 
 import wheelhouse  # noqa: E402
 
+if TYPE_CHECKING:
+    from stream_broker import Broker
+
 RUNNING = f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """Partition folders below tmp_path/data, as a broker writes them."""
+    from stream_broker import Broker  # needs pyspark
+
+    made = Broker(tmp_path / "data")
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session")

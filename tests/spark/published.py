@@ -51,17 +51,23 @@ def publish(path: Path, name: str, rows: dict[str, list[str]], **wishes: Any) ->
     publishing.commit(kafkarec, made, stage(made, 0, rows))
 
 
-def content(path: Path) -> dict[str, list[tuple[int, str]]]:
-    """What a reader finds, each log verified: (offset, value) by partition folder."""
+def records(path: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """What a reader finds, each log verified: (offset, timestamp, key, value, headers) by partition folder."""
     found = {}
     with kafkarec.open(path) as opened:
         assert isinstance(opened, kafkarec.LogDir)
         for log in opened:
             report = kafkarec.verify(log.path)
             assert report.ok, report
-            rows = [(row.offset, (row.value or b"").decode()) for row in log.read()]
-            found[os.path.basename(log.path)] = rows
+            found[os.path.basename(log.path)] = [
+                (row.offset, row.timestamp, row.key, row.value, row.headers) for row in log.read()
+            ]
     return found
+
+
+def content(path: Path) -> dict[str, list[tuple[int, str]]]:
+    """(offset, value) of them."""
+    return {name: [(row[0], (row[3] or b"").decode()) for row in rows] for name, rows in records(path).items()}
 
 
 def numbered(*values: str, start: int = 0) -> list[tuple[int, str]]:

@@ -84,6 +84,10 @@ class Query:
         worker = pickle.loads(pickle.dumps(self._reader()))  # never the driver's
         return [row for batch in worker.read(pickle.loads(pickle.dumps(task))) for row in batch.to_pylist()]
 
+    def texts(self) -> list[Any]:
+        """The log, as numbers."""
+        return [json.loads(each) for each in self.log]
+
     def run(self, most: int = 1000) -> int:
         """Triggers until there is nothing new; how many batches."""
         for done in range(most):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +14,6 @@ from stream_broker import CODECS, Broker
 from stream_engine import Query
 
 from spark_udfs.source.stream import DataLoss
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    made = Broker(tmp_path / "data")
-    yield made
-    made.close()
-
-
-def texts(query: Query) -> list[Any]:
-    return [json.loads(each) for each in query.log]
-
 
 # ---- growth ---------------------------------------------------------------------------------------------------------
 
@@ -84,7 +70,7 @@ def test_half_a_batch_in_an_empty_log_waits(broker: Broker) -> None:
     query = Query(broker.root)
     finish = broker.begin_batch(20, cut=80)
     query.run()
-    assert texts(query) == [{"orders": {"0": 0}}] and query.rows == {}
+    assert query.texts() == [{"orders": {"0": 0}}] and query.rows == {}
     finish()
     query.run()
     assert query.rows == broker.rows
@@ -114,7 +100,7 @@ def test_new_partitions_begin_at_their_start(broker: Broker) -> None:
     broker.write(5, topic="audit")
     assert query.run() == 1
     assert query.rows == {("orders", 1): broker.rows["orders", 1], ("audit", 0): broker.rows["audit", 0]}
-    assert texts(query)[-1] == {"audit": {"0": 705}, "orders": {"0": 10, "1": 5}}
+    assert query.texts()[-1] == {"audit": {"0": 705}, "orders": {"0": 10, "1": 5}}
 
 
 def test_only_what_is_subscribed_to(broker: Broker) -> None:
@@ -239,7 +225,7 @@ def test_how_far_behind(broker: Broker) -> None:
     assert query.reader.reportLatestOffset() is None
     query.trigger()
     assert query.reader.reportLatestOffset() == {"orders": {"0": 100}}
-    assert texts(query)[-1] == {"orders": {"0": 30}}
+    assert query.texts()[-1] == {"orders": {"0": 30}}
 
 
 def test_large_segments_are_cut_into_tasks(tmp_path: Path) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from stream_broker import Broker
@@ -14,18 +12,6 @@ from stream_engine import Query
 
 import kafkarec
 from spark_udfs.source.stream import DataLoss
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    made = Broker(tmp_path / "data")
-    yield made
-    made.close()
-
-
-def texts(query: Query) -> list[Any]:
-    return [json.loads(each) for each in query.log]
-
 
 # ---- what gets lost -------------------------------------------------------------------------------------------------
 
@@ -83,7 +69,7 @@ def test_a_cut_end(tmp_path: Path, caplog: pytest.LogCaptureFixture, segment_byt
     with caplog.at_level(logging.WARNING, "spark_udfs"):
         assert lenient.run() == 1
     assert caplog.text.count(words) == 1 and caplog.text.count("data loss") == 1
-    assert texts(lenient)[-1] == {"orders": {"0": 330}}
+    assert lenient.texts()[-1] == {"orders": {"0": 330}}
     for _ in range(3):
         broker.write(10)
         lenient.run()
@@ -144,7 +130,7 @@ def test_a_partition_that_is_gone(broker: Broker, caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.WARNING, "spark_udfs"):
         queries[1].run()
     assert words in caplog.text
-    assert texts(queries[1])[-1] == {"orders": {"0": 410}}
+    assert queries[1].texts()[-1] == {"orders": {"0": 410}}
     assert queries[1].rows["orders", 0] == broker.rows["orders", 0]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 from datetime import UTC, datetime
@@ -16,6 +15,8 @@ import kafkarec
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+
+from published import records
 
 from spark_udfs import write_log
 from spark_udfs.source.partitioner import murmur2
@@ -42,20 +43,6 @@ def rows(count: int, partitions: int = 3) -> list[tuple[Any, ...]]:
     return made
 
 
-def content(path: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """(offset, timestamp, key, value, headers) by partition folder; each log verified."""
-    found = {}
-    with kafkarec.open(path) as opened:
-        assert isinstance(opened, kafkarec.LogDir)
-        for log in opened:
-            report = kafkarec.verify(log.path)
-            assert report.ok, report
-            found[os.path.basename(log.path)] = [
-                (row.offset, row.timestamp, row.key, row.value, row.headers) for row in log.read()
-            ]
-    return found
-
-
 def expected(given: list[tuple[Any, ...]]) -> dict[str, list[tuple[Any, ...]]]:
     found: dict[str, list[tuple[Any, ...]]] = {}
     for topic, partition, offset, timestamp, key, value, headers in sorted(given, key=lambda row: row[:3]):
@@ -79,7 +66,7 @@ def test_records_with_offsets_come_back_as_they_were(spark_session: Any, tmp_pat
     given = rows(500)
     frame = spark_session.createDataFrame(given, SCHEMA).repartition(4)
     write_log(frame, str(tmp_path / "out"), compression=compression, segmentBytes="4k", batchSize="1k")
-    assert content(tmp_path / "out") == expected(given)
+    assert records(tmp_path / "out") == expected(given)
     assert len(list((tmp_path / "out" / "orders-0").glob("*.log"))) > 1
     back = spark_session.read.format("kafkarec").option("includeHeaders", "true").load(str(tmp_path / "out"))
     names = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
@@ -97,13 +84,13 @@ def test_appends_go_on_at_each_partition_s_end_in_the_order_of_the_tasks(spark_s
         if mode == "append":
             continue
         frame.limit(0).write.format("kafkarec").mode("overwrite").save(path)  # no partition: nothing is replaced
-    found = content(tmp_path / "out")
+    found = records(tmp_path / "out")
     assert sorted(found) == ["t-0", "t-1"]
-    for number, records in enumerate(found.values()):
+    for number, made in enumerate(found.values()):
         values = [str(each).encode() for each in range(number, 300, 2)]
-        assert [record[0] for record in records] == list(range(300))
-        assert [record[3] for record in records] == values * 2
-        assert all(record[1] > NOW for record in records)  # none given: now
+        assert [record[0] for record in made] == list(range(300))
+        assert [record[3] for record in made] == values * 2
+        assert all(record[1] > NOW for record in made)  # none given: now
 
 
 def test_keys_choose_the_partition_as_kafka_s_producer_does(spark_session: Any, tmp_path: Path) -> None:
@@ -114,7 +101,7 @@ def test_keys_choose_the_partition_as_kafka_s_producer_does(spark_session: Any, 
     write = frame.write.format("kafkarec").mode("append").option("topic", "t")
     write.option("numPartitions", "5").save(path)
     write.save(path)  # as many as there are now
-    found = content(tmp_path / "out")
+    found = records(tmp_path / "out")
     keys = [str(number).encode() for number in range(200)]
     hashed = (murmur2(pa.array(keys, pa.binary())) & 0x7FFFFFFF) % 5
     for number in range(5):
@@ -127,7 +114,7 @@ def test_partitions_that_are_null_are_chosen_and_the_others_kept(spark_session: 
         [("21", 2, b"a"), ("21", None, b"b"), (None, 6, b"c")], "key string, partition int, value binary"
     )
     frame.coalesce(1).write.format("kafkarec").mode("append").options(topic="t", numPartitions="7").save(str(tmp_path))
-    assert {name: [row[3] for row in found] for name, found in content(tmp_path).items()} == {
+    assert {name: [row[3] for row in found] for name, found in records(tmp_path).items()} == {
         "t-2": [b"a"], "t-3": [b"b"], "t-6": [b"c"],
     }  # fmt: skip
 
@@ -172,10 +159,10 @@ def test_two_tasks_with_offsets_of_one_partition_are_refused(spark_session: Any,
         frame.write.format("kafkarec").mode("append").option("topic", "t").save(str(tmp_path / "out"))
     assert leftovers(tmp_path / "out") == []
     write_log(frame, str(tmp_path / "out"), topic="t")
-    assert [row[0] for row in content(tmp_path / "out")["t-0"]] == list(range(10))
+    assert [row[0] for row in records(tmp_path / "out")["t-0"]] == list(range(10))
     with pytest.raises(Exception, match=r"t-0: .*offsets 0 to 9 do not follow"):
         write_log(frame, str(tmp_path / "out"), topic="t")
-    assert len(content(tmp_path / "out")["t-0"]) == 10
+    assert len(records(tmp_path / "out")["t-0"]) == 10
 
 
 def test_write_log_names_the_columns_that_it_misses(spark_session: Any, tmp_path: Path) -> None:
@@ -203,18 +190,18 @@ def test_a_path_that_begins_with_file_is_the_same_folder(spark_session: Any, tmp
     frame = spark_session.range(3).selectExpr("string(id) AS value", "'t' AS topic")
     frame.write.format("kafkarec").mode("append").save(f"file://{tmp_path}/out")
     frame.write.format("kafkarec").mode("append").save(f"file:{tmp_path}/out")
-    assert len(content(tmp_path / "out")["t-0"]) == 6
+    assert len(records(tmp_path / "out")["t-0"]) == 6
 
 
 def test_a_task_that_fails_in_the_middle_leaves_the_folder_as_it_was(spark_session: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "out")
     good = numbered(spark_session, 100, 2)
     good.write.format("kafkarec").mode("append").save(path)
-    before = content(tmp_path / "out")
+    before = records(tmp_path / "out")
     bad = good.selectExpr("topic", "partition", "if(value = '73', raise_error('no'), value) AS value")
     with pytest.raises(Exception, match="no"):
         bad.write.format("kafkarec").mode("append").save(path)
-    assert content(tmp_path / "out") == before
+    assert records(tmp_path / "out") == before
     assert no_staging(tmp_path / "out") and (tmp_path / "out" / "_SUCCESS").exists()
 
 
@@ -239,16 +226,16 @@ def test_a_stream_writes_each_batch_once(spark_session: Any, tmp_path: Path) -> 
 
     frame.write.parquet(source)
     run()
-    assert {name: len(found) for name, found in content(tmp_path / "out").items()} == {"t-0": 30, "t-1": 30}
-    before = content(tmp_path / "out")
+    assert {name: len(found) for name, found in records(tmp_path / "out").items()} == {"t-0": 30, "t-1": 30}
+    before = records(tmp_path / "out")
     notes = sorted((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
     for note in (notes[-1], tmp_path / "checkpoint" / "commits" / f".{notes[-1].name}.crc"):
         note.unlink(missing_ok=True)
     run()
-    assert content(tmp_path / "out") == before
+    assert records(tmp_path / "out") == before
     frame.write.mode("append").parquet(source)
     run()
-    again = content(tmp_path / "out")
+    again = records(tmp_path / "out")
     assert {name: len(found) for name, found in again.items()} == {"t-0": 60, "t-1": 60}
     assert [row[0] for row in again["t-1"]] == list(range(60))
     assert no_staging(tmp_path / "out")
@@ -275,7 +262,7 @@ def test_types_and_settings_that_spark_allows_write_the_same(spark_session: Any,
     finally:
         for name, value in before.items():
             spark_session.conf.set(name, value)
-    assert content(tmp_path / "texts") == content(tmp_path / "wide") == wanted
+    assert records(tmp_path / "texts") == records(tmp_path / "wide") == wanted
 
 
 def test_complete_mode_replaces_the_partitions_with_each_batch(spark_session: Any, tmp_path: Path) -> None:
@@ -288,5 +275,5 @@ def test_complete_mode_replaces_the_partitions_with_each_batch(spark_session: An
         query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
         query.start(out).awaitTermination()
         told = str(5 * (round_ + 1)).encode()
-        found = {name: [(row[0], row[3]) for row in records] for name, records in content(tmp_path / "out").items()}
+        found = {name: [(row[0], row[3]) for row in made] for name, made in records(tmp_path / "out").items()}
         assert found == {"t-0": [(0, told)], "t-1": [(0, told)]}

@@ -3,7 +3,6 @@
 Arguments: the result's path, the vectors' folder, a batch around the end of daylight saving time in hex.
 """
 
-import base64
 import json
 import sys
 import traceback
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from telling import plain
 
 import spark_udfs
 from spark_udfs import functions as K
@@ -24,14 +24,6 @@ told = {}
 
 def files(folder):
     return [(path.stem, path.read_bytes()) for path in sorted((VECTORS / folder).glob("*.bin"))]
-
-
-def plain(value):
-    if isinstance(value, (bytes, bytearray)):
-        return base64.b64encode(value).decode()
-    if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
-    return value
 
 
 def rows(frame):

@@ -4,7 +4,6 @@ Arguments: the result's path, the vectors' segments, a folder of damaged copies,
 make when a worker has killed itself.
 """
 
-import base64
 import json
 import os
 import resource
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from telling import plain
 
 import spark_udfs
 from spark_udfs import functions as K
@@ -21,14 +21,6 @@ from spark_udfs import functions as K
 OUT, SEGMENTS, DAMAGED, LARGE, KILLED = sys.argv[1:]
 COLUMNS = ["offset", "unix_micros(timestamp)", "timestampType", "key", "value", "headers"]
 told = {}
-
-
-def plain(value):
-    if isinstance(value, (bytes, bytearray)):
-        return base64.b64encode(value).decode()
-    if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
-    return value
 
 
 def load(path, **given):
