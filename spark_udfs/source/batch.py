@@ -15,9 +15,12 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from .. import bootstrap
 from ..schema import Column
 from . import columns, options, paths, planning, selection
+from .listing import Listing
 from .paths import Key, PartitionPaths
 from .planning import Split
 from .selection import Range
+
+_TRIES = 5
 
 
 def schema(given: Mapping[str, str]) -> Any:
@@ -53,9 +56,17 @@ class Reader(DataSourceReader):
         return selection.ranges(kafkarec, self.options, there)
 
     def splits(self) -> list[Split]:
+        """Listed anew where a file goes while they are made: a broker deletes and renames at any time."""
         kafkarec = bootstrap.load()
-        there = self.chosen(paths.partitions(kafkarec, self.options))
-        return planning.plan(kafkarec, self.options, there, self.ranges(kafkarec, there))
+        listing = Listing(kafkarec, self.options)
+        for tries in range(_TRIES):
+            there = self.chosen(listing.look())
+            try:
+                return planning.plan(kafkarec, self.options, there, self.ranges(kafkarec, there))
+            except FileNotFoundError:
+                if tries == _TRIES - 1:
+                    raise
+        return []
 
     def partitions(self) -> list[InputPartition]:
         return [planning.Task(each) for each in planning.tasks(self.options, self.splits())]

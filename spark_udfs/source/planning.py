@@ -10,8 +10,10 @@ the next, and the pieces' records and damage are those of the file.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from itertools import pairwise
+from struct import Struct
 from typing import Any, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
@@ -23,6 +25,8 @@ from .selection import Range
 # What opening a file is worth in bytes, when small ones are put together; as spark.sql.files.openCostInBytes.
 _OPEN_COST = 4 << 20
 _NO_END = (1 << 63) - 1
+# Base offset, length, partition leader epoch, magic.
+_HEAD = Struct(">qiib")
 
 
 class Hidden(NamedTuple):
@@ -33,11 +37,20 @@ class Hidden(NamedTuple):
     last_stable_offset: int
 
 
+class File(NamedTuple):
+    """What a local file was when it was planned: another inode of another size is another file under its name."""
+
+    inode: int
+    size: int
+
+
 class Split(NamedTuple):
     """Bytes [begin, end) of one segment, and which of their records are wanted.
 
     end: None: to the file's end. followed: bytes or segments of the same log come behind it, so nothing may be missing
     at its end. start_offset, end_offset (exclusive), start_timestamp, end_timestamp (ms): None: no bound.
+    first_offset, until_offset (exclusive): all records that lie in these bytes are in between, wherever they are
+    when they are read; None: not known. file: None: it is remote.
     """
 
     path: str
@@ -51,6 +64,9 @@ class Split(NamedTuple):
     start_timestamp: int | None = None
     end_timestamp: int | None = None
     hidden: Hidden | None = None
+    first_offset: int | None = None
+    until_offset: int | None = None
+    file: File | None = None
 
 
 class Task(InputPartition):
@@ -61,10 +77,12 @@ class Task(InputPartition):
 
 
 class _Cut(NamedTuple):
-    """position; offset: no record behind it has a lower one, None: not known."""
+    """position; offset: no record behind it has a lower one, none in front of it that one or a higher one; None: not
+    known. proven: by the batches there; otherwise by what a log is."""
 
     position: int
     offset: int | None
+    proven: bool = False
 
 
 def plan(
@@ -76,14 +94,40 @@ def plan(
     splits: list[Split] = []
     for key, partition in partitions.items():
         hidden = hidden_of(kafkarec, partition, options) if committed(options) else None
-        for segment in _within(partition.segments, *ranges[key]):
-            for begin, end in _pieces(kafkarec, options, segment, most, ranges[key]):
+        for segment, later in _within(partition.segments, *ranges[key]):
+            file = file_of(segment)
+            for begin, stop in _pieces(kafkarec, options, segment, later, most, ranges[key]):
+                end = stop.position if segment.size is not None else None
                 followed = segment.followed or end != segment.size
                 splits.append(
-                    Split(segment.path, partition.topic, partition.partition, begin, end, followed,
-                          *ranges[key], hidden=_of_segment(hidden, segment, partition))
+                    Split(segment.path, partition.topic, partition.partition, begin.position, end, followed,
+                          *ranges[key], hidden=_of_segment(hidden, segment, partition),
+                          first_offset=begin.offset, until_offset=stop.offset, file=file)
                 )  # fmt: skip
     return splits
+
+
+def file_of(segment: SegmentPath) -> File | None:
+    """FileNotFoundError where it is gone since it was listed, or is another one: then list again."""
+    if segment.size is None or "://" in segment.path:
+        return None
+    found = os.stat(segment.path)
+    if found.st_size < segment.size or (segment.followed and found.st_size != segment.size):
+        raise FileNotFoundError(f"{segment.path} had {segment.size} bytes when it was listed, and has {found.st_size}")
+    return File(found.st_ino, found.st_size)
+
+
+def cut(kafkarec: Any, options: Options, split: Split, base_offset: int | None, most: int) -> Iterator[Split]:
+    """One split in pieces of about `most` bytes."""
+    segment = SegmentPath(split.path, split.end, base_offset, split.followed)
+    for begin, stop in _pieces(kafkarec, options, segment, split.until_offset, most, (None, None)):
+        if stop.position > split.begin:
+            yield split._replace(
+                begin=max(begin.position, split.begin), end=stop.position,
+                followed=split.followed or stop.position != split.end,
+                first_offset=begin.offset if begin.position > split.begin else split.first_offset,
+                until_offset=stop.offset,
+            )  # fmt: skip
 
 
 def tasks(options: Options, splits: list[Split]) -> list[tuple[Split, ...]]:
@@ -126,8 +170,10 @@ def _of_segment(hidden: Hidden | None, segment: SegmentPath, partition: Partitio
     return hidden._replace(aborted=tuple(span for span in hidden.aborted if span[2] >= base and span[1] < until))
 
 
-def _within(segments: tuple[SegmentPath, ...], start: int | None, end: int | None) -> Iterator[SegmentPath]:
-    """The segments that may hold the wanted offsets, by the base offsets of their names."""
+def _within(
+    segments: tuple[SegmentPath, ...], start: int | None, end: int | None
+) -> Iterator[tuple[SegmentPath, int | None]]:
+    """The segments that may hold the wanted offsets, by the base offsets of their names; and that of the next one."""
     for number, segment in enumerate(segments):
         later = segments[number + 1].base_offset if number + 1 < len(segments) else None
         if segment.size == 0:
@@ -136,24 +182,25 @@ def _within(segments: tuple[SegmentPath, ...], start: int | None, end: int | Non
             continue
         if end is not None and segment.base_offset is not None and segment.base_offset >= end:
             continue
-        yield segment
+        yield segment, later
 
 
 def _pieces(
-    kafkarec: Any, options: Options, segment: SegmentPath, most: int, wanted: Range
-) -> Iterator[tuple[int, int | None]]:
-    """Bytes from, to of each piece in which something may be wanted."""
+    kafkarec: Any, options: Options, segment: SegmentPath, later: int | None, most: int, wanted: Range
+) -> Iterator[tuple[_Cut, _Cut]]:
+    """From where to where each piece goes in which something may be wanted."""
+    first, last = _Cut(0, segment.base_offset), _Cut(segment.size or 0, later)
     if segment.size is None or segment.size <= most:
-        yield 0, segment.size
+        yield first, last
         return
     start, end = wanted
     opened = kafkarec.open(segment.path, storage_options=options["storageOptions"])
     with opened:
-        cuts = [_Cut(0, None), *_cuts(kafkarec, options, opened, segment, most), _Cut(segment.size, None)]
-    for (begin, first), (stop, following) in pairwise(cuts):
-        if end is not None and first is not None and first >= end:
+        cuts = [first, *_cuts(kafkarec, options, opened, segment, most), last]
+    for begin, stop in pairwise(cuts):
+        if end is not None and begin.proven and begin.offset is not None and begin.offset >= end:
             continue
-        if start is not None and following is not None and following <= start:
+        if start is not None and stop.proven and stop.offset is not None and stop.offset <= start:
             continue
         yield begin, stop
 
@@ -166,7 +213,13 @@ def _cuts(kafkarec: Any, options: Options, opened: Any, segment: SegmentPath, mo
         return []
     # The file may have grown since it was listed.
     borders = [begin for begin, _ in opened.splits(most) if 0 < begin < (segment.size or 0)]
-    return [_Cut(position, None) for position in borders]
+    return [_Cut(position, _base_offset(opened.raw(position, _HEAD.size))) for position in borders]
+
+
+def _base_offset(head: bytes) -> int | None:
+    """Of a whole batch; what a wrapper of magic 0 or 1 has there is its last offset."""
+    base, _, _, magic = _HEAD.unpack(head)
+    return base if magic >= 2 else None
 
 
 def _indexed_cuts(kafkarec: Any, opened: Any, segment: SegmentPath, most: int) -> list[_Cut] | None:
@@ -188,7 +241,7 @@ def _indexed_cuts(kafkarec: Any, opened: Any, segment: SegmentPath, most: int) -
         back = _batches(kafkarec, opened, entry.position, behind.position)
         if not front or not back or back[0]["last_offset"] != entry.offset or front[-1]["next_offset"] > entry.offset:
             return None
-        cuts.append(_Cut(entry.position, front[-1]["next_offset"]))
+        cuts.append(_Cut(entry.position, front[-1]["next_offset"], proven=True))
     borders = [cut.position for cut in cuts] + [segment.size]
     return cuts[1:] if all(stop - begin <= 2 * most for begin, stop in pairwise(borders)) else None
 

@@ -24,6 +24,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from .. import bootstrap, decoding, schema
 from ..schema import Column
+from . import moved
 from .options import Options
 from .planning import Split, committed
 
@@ -53,18 +54,20 @@ def read_split(
 ) -> Iterator[pa.RecordBatch]:
     """One split: batches of at most 64 MiB or maxRecordsPerBatch rows, rows in the file's order.
 
-    FAILFAST: KafkaRecordError behind everything in front of the damage. A file that is gone or has become shorter since
-    it was listed: OSError, unless failOnDataLoss is false.
+    FAILFAST: KafkaRecordError behind everything in front of the damage. A file that was replaced since it was listed
+    is read where its offsets are now; DataLoss where they are gone, unless failOnDataLoss is false.
     """
     tally = Tally() if tally is None else tally
-    tally.begin(split)
     rows = _Rows(split, options, columns)
     try:
-        part = _opened(kafkarec, split, options)
-        with closing(_pieces(kafkarec, part, split, options, rows)) as pieces:
-            for piece in pieces:
-                tally.count(piece, options)
-                yield from _cut(rows.batch(piece), options["maxRecordsPerBatch"])
+        with closing(moved.opened(kafkarec, options, split)) as parts:
+            for here, part in parts:
+                tally.begin(here)
+                rows = rows if here is split else _Rows(here, options, columns)
+                with closing(_pieces(kafkarec, part, here, options, rows)) as pieces:
+                    for piece in pieces:
+                        tally.count(piece, options)
+                        yield from _cut(rows.batch(piece), options["maxRecordsPerBatch"])
     except kafkarec.KafkaRecordError as error:
         if error.reason == "out_of_memory":
             raise  # the bytes are good
@@ -74,33 +77,6 @@ def read_split(
         lost = _lost(kafkarec, split, error)  # what is no segment at all, such as an encrypted object
         tally.lose(lost)
         yield rows.damage_only([lost])
-    except FileNotFoundError as error:
-        if options["failOnDataLoss"]:
-            error.add_note("the file was there when the query was planned; failOnDataLoss=false goes on without it")
-            raise
-        logger.warning("%s was removed while the query ran; failOnDataLoss is false", split.path)
-
-
-class Shrunk(OSError):
-    """A file is shorter than when the query was planned."""
-
-
-def _opened(kafkarec: Any, split: Split, options: Options) -> Any:
-    storage = options["storageOptions"]
-    segment = kafkarec.open(split.path, topic=split.topic, partition=split.partition, storage_options=storage)
-    if split.end is None and not split.begin:
-        return segment
-    end = segment.size if split.end is None else split.end
-    if end > segment.size:
-        if options["failOnDataLoss"]:
-            raise Shrunk(
-                f"{split.path} has {segment.size} bytes, and had {end} when the query was planned; "
-                f"failOnDataLoss=false reads what is left"
-            )
-        end = segment.size
-    part = segment.between(min(split.begin, end), end)
-    part.followed = split.followed
-    return part
 
 
 def _pieces(kafkarec: Any, part: Any, split: Split, options: Options, rows: _Rows) -> Generator[Any]:
@@ -111,7 +87,7 @@ def _pieces(kafkarec: Any, part: Any, split: Split, options: Options, rows: _Row
         return
     if committed(options) and split.hidden is not None:
         wanted |= {"isolation": "read_committed", "last_stable_offset": split.hidden.last_stable_offset}
-        wanted["aborted"] = _aborted_from(part, split)
+        wanted["aborted"] = split.hidden.aborted  # with their markers: the part is not looked through for those
     yield from part.stream(
         **wanted,
         start_timestamp=split.start_timestamp,
@@ -124,18 +100,6 @@ def _pieces(kafkarec: Any, part: Any, split: Split, options: Options, rows: _Row
         max_decompressed_bytes=options["maxDecompressedBytes"],
         timestamp_unit="us",
     )
-
-
-def _aborted_from(part: Any, split: Split) -> list[tuple[int, int]]:
-    """The spans that end at or behind the first batch of this part: one whose marker lies before it is over, and must
-    not take a later transaction's marker of the same producer for its own."""
-    assert split.hidden is not None
-    for table in part.scan_pieces(errors="skip"):
-        if len(table):
-            row = table[0]
-            first = row["last_offset"] if row["base_offset"] is None else row["base_offset"]
-            return [(producer, begin) for producer, begin, marker in split.hidden.aborted if marker >= first]
-    return []
 
 
 def _lost(kafkarec: Any, split: Split, error: Any) -> Any:

@@ -12,6 +12,7 @@ from source_rows import EVERYTHING, LOGS, SEGMENTS, Read, expected, log_folder, 
 
 import kafkarec
 from spark_udfs import schema
+from spark_udfs.source.listing import DataLoss
 
 pytestmark = pytest.mark.spark
 
@@ -133,7 +134,7 @@ def test_a_file_that_grows_or_shrinks_after_planning(tmp_path: Path) -> None:
         grown = [row for task in source.tasks for batch in source.reader.read(task) for row in batch.to_pylist()]
         assert grown == before
         path.write_bytes(data[: cut // 2])
-        with pytest.raises(OSError, match="when the query was planned"):
+        with pytest.raises(DataLoss, match="when the query was planned: it was cut"):
             [batch for task in source.tasks for batch in source.reader.read(task)]
         source.reader.options["failOnDataLoss"] = False
         less = [row for task in source.tasks for batch in source.reader.read(task) for row in batch.to_pylist()]
@@ -141,7 +142,7 @@ def test_a_file_that_grows_or_shrinks_after_planning(tmp_path: Path) -> None:
         path.unlink()
         assert [batch for task in source.tasks for batch in source.reader.read(task)] == []
         source.reader.options["failOnDataLoss"] = True
-        with pytest.raises(FileNotFoundError):
+        with pytest.raises(DataLoss, match=f"live-0: .*{path}.*, and no segment is left"):
             [batch for task in source.tasks for batch in source.reader.read(task)]
 
 

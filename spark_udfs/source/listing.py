@@ -1,0 +1,225 @@
+"""The partitions below the paths while somebody writes there: names that belong together, sizes as they are now.
+
+    names of all folders                   1
+    folders opened, files looked at        2
+    names of all folders                   3: where a folder has other names than at 1, it is listed anew
+
+A segment that has a later one grows no more; so the size of 2 is its last where the later one was there at 1. What came
+between 1 and 3 is left for the next look. Between A.log -> A.log.deleted and A.log.swap -> A.log, when the log cleaner
+replaces a segment, neither has its name: that is waited for.
+
+Looked at again, a folder with the names it had costs one listing of names and one look at its last segment.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from functools import lru_cache
+from typing import Any
+
+from pyspark.errors import AnalysisException
+
+from . import paths
+from .options import Options
+from .paths import Key, PartitionPaths, SegmentPath
+
+logger = logging.getLogger("spark_udfs")
+
+# A listing meets at most one change in a row of a broker's; a replacement takes the cleaner milliseconds.
+_TRIES = 12
+_LONGEST_PAUSE = 0.25
+_SWAP = ".swap"
+
+_Names = dict[str, frozenset[str]]
+
+
+class DataLoss(RuntimeError):
+    """Offsets that the query was to read are not there; failOnDataLoss=false goes on without them."""
+
+
+class Listing:
+    """`look()` gives what is there now, of remote folders what one listing says."""
+
+    def __init__(self, kafkarec: Any, options: Options) -> None:
+        self._kafkarec, self._options = kafkarec, options
+        self._roots: list[str] = []
+        self._names: _Names = {}
+        self._keys: dict[str, list[Key]] = {}
+        self._found: dict[Key, PartitionPaths] = {}
+        self._given_up: dict[str, frozenset[str]] = {}
+
+    def look(self) -> dict[Key, PartitionPaths]:
+        """AnalysisException where a path is not there, ValueError for one partition in two folders, DataLoss where a
+        replacement was broken off."""
+        if _is_remote(self._options):
+            return paths.partitions(self._kafkarec, self._options)
+        roots = paths.expanded(self._options)
+        for _ in range(_TRIES):
+            names = _names_below(roots)
+            if roots != self._roots or names.keys() != self._names.keys() or not self._take_changes(names):
+                self._list_all(roots, names)
+            found = self._with_sizes()
+            if found is not None:
+                return found
+        return self._found
+
+    def _list_all(self, roots: list[str], before: _Names) -> None:
+        found = paths.partitions(self._kafkarec, self._options)
+        self._roots, self._names, self._found, self._keys = roots, {}, {}, {}
+        for key, partition in found.items():
+            self._keys.setdefault(os.path.dirname(partition.segments[0].path), []).append(key)
+        after = _names_below(roots)
+        self._found = {key: _looked_at(partition) for key, partition in found.items()}
+        for folder, names in after.items():
+            if (before.get(folder) != names or _broken_off(names)) and folder in self._keys:
+                self._settle(folder, names)
+            else:
+                self._names[folder] = names
+        self._forget([folder for folder in self._keys if folder in before and folder not in after])
+
+    def _take_changes(self, names: _Names) -> bool:
+        """Lists the folders that have other names now. False: new or lost partitions, everything is to be listed."""
+        for folder, now in names.items():
+            same = now == self._names[folder] and (not _broken_off(now) or self._given_up.get(folder) == now)
+            if not same and not (folder in self._keys and self._settle(folder, now)):
+                return False
+        return True
+
+    def _settle(self, folder: str, before: frozenset[str]) -> bool:
+        """One folder, listed until its names hold still but for segments that come behind all others."""
+        options = Options(self._options)
+        options |= {"path": folder, "paths": ()}
+        keys = sorted(self._keys[folder])
+        found: dict[Key, PartitionPaths] = {}
+        for tries in range(_TRIES):
+            if tries:
+                time.sleep(min(0.001 * 2**tries, _LONGEST_PAUSE))
+            try:
+                found = paths.partitions(self._kafkarec, options)
+            except (ValueError, OSError, AnalysisException):
+                found = {}  # gone, or nothing that is known is in it any more
+            found = {key: _looked_at(each) for key, each in found.items()}
+            after = _names_in(folder)
+            if before <= after and not _broken_off(after):
+                break
+            before = after
+        else:
+            self._complain(folder, after)
+        if sorted(found) != keys:
+            return False
+        self._found |= {key: _up_to(each, before) for key, each in found.items()}
+        self._names[folder] = before
+        return True
+
+    def _complain(self, folder: str, names: frozenset[str]) -> None:
+        broken = _broken_off(names)
+        if not broken:
+            return  # a folder that never holds still: what was listed last
+        told = (
+            f"{folder} has {broken[0]} and no {broken[0].removesuffix(_SWAP)}: whoever replaced that segment was "
+            f"stopped halfway, and its offsets are in that file alone. A broker that starts there gives it its name"
+        )
+        if self._options["failOnDataLoss"]:
+            raise DataLoss(f"{told}; failOnDataLoss=false reads the rest")
+        logger.warning("%s; failOnDataLoss is false", told)
+        self._given_up[folder] = names
+
+    def _forget(self, folders: list[str]) -> None:
+        for folder in folders:
+            self._names.pop(folder, None)
+            for key in self._keys.pop(folder):
+                self._found.pop(key, None)
+
+    def _with_sizes(self) -> dict[Key, PartitionPaths] | None:
+        """The last segments as long as they are now; None where one is not there any more."""
+        for key, partition in self._found.items():
+            last = partition.segments[-1]
+            if last.size is None:
+                continue
+            try:
+                size = os.stat(last.path).st_size
+            except FileNotFoundError:
+                self._names.pop(os.path.dirname(last.path), None)
+                return None
+            if size != last.size:
+                grown = (*partition.segments[:-1], last._replace(size=size))
+                self._found[key] = partition._replace(segments=grown)
+        return dict(self._found)
+
+
+def _up_to(partition: PartitionPaths, names: frozenset[str]) -> PartitionPaths:
+    """Without the segments that came behind all of these names: another one may be missing among them."""
+    known = [number for number, each in enumerate(partition.segments) if os.path.basename(each.path) in names]
+    if not known or known[-1] == len(partition.segments) - 1:
+        return partition
+    kept = partition.segments[: known[-1] + 1]
+    return partition._replace(segments=(*kept[:-1], kept[-1]._replace(followed=False)))
+
+
+def _looked_at(partition: PartitionPaths) -> PartitionPaths:
+    """A listing tells 0 of a file that it cannot look at: that is no empty one, so its size is not known."""
+    if all(each.size != 0 for each in partition.segments):
+        return partition
+    return partition._replace(segments=tuple(_known_size(each) for each in partition.segments))
+
+
+def _known_size(segment: SegmentPath) -> SegmentPath:
+    if segment.size != 0:
+        return segment
+    try:
+        return segment._replace(size=os.stat(segment.path).st_size)
+    except OSError:
+        return segment._replace(size=None)
+
+
+def _broken_off(names: frozenset[str]) -> list[str]:
+    return sorted(name for name in names if name.endswith(_SWAP) and name.removesuffix(_SWAP) not in names)
+
+
+def _names_below(roots: list[str]) -> _Names:
+    """Folder -> names in it that matter here, of each root and the partition folders below it."""
+    found: _Names = {}
+    waiting = [root for root in roots if os.path.isdir(root)]
+    while waiting:
+        folder = waiting.pop()
+        if folder not in found:
+            found[folder] = _names_in(folder)
+            waiting += [os.path.join(folder, name[:-1]) for name in found[folder] if name[-1] == "/"]
+    return found
+
+
+def _names_in(folder: str) -> frozenset[str]:
+    """Segments and what replaces them; folders of partitions, with a slash behind them."""
+    own = os.path.basename(folder)
+    found = []
+    try:
+        with os.scandir(folder) as listing:
+            for each in listing:
+                name = each.name
+                if each.is_dir():
+                    if _is_folder(name, own):
+                        found.append(f"{name}/")
+                elif ".log" in name or name.endswith(".checkpoint"):
+                    found.append(name)
+    except OSError:
+        return frozenset()
+    return frozenset(found)
+
+
+@lru_cache(1 << 16)
+def _is_folder(name: str, above: str) -> bool:
+    from kafkarec.storage import names
+
+    if names.tiered_topic(above) and names.tiered_partition(name) is not None:
+        return True
+    named = names.folder(name)
+    return names.tiered_topic(name) is not None or (named is not None and not named.state)
+
+
+def _is_remote(options: Options) -> bool:
+    from kafkarec import remote
+
+    given = [*([options["path"]] if options["path"] else []), *options["paths"]]
+    return any(remote.is_url(each) and remote.local_path(each) is None for each in given)
