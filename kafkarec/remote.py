@@ -4,8 +4,8 @@ Only what is asked for is fetched, one range request for each `read_at`: no cach
 between, so `fetched` is what came over the wire. Retries and credentials are the library's own. fsspec is taken where
 it and the package for the scheme are installed (`pip install 'kafkarec[remote]'`), otherwise pyarrow.
 
-    storage_options    what fsspec.filesystem takes; for s3 pyarrow understands the same key, secret, token, anon,
-                       endpoint_url, client_kwargs
+    storage_options    what fsspec.filesystem takes; for s3 key, secret, token, anon, endpoint_url, client_kwargs, or
+                       pyarrow's words: access_key, secret_key, region, endpoint_override, ...: both know both
     from outside       AWS_PROFILE, AWS_ACCESS_KEY_ID, ..., AWS_DEFAULT_REGION, AWS_ENDPOINT_URL
 """
 
@@ -223,6 +223,9 @@ def _library(url: str, storage_options: Mapping[str, Any] | None, wanted: str | 
         raise RemoteError(f"{url}: not a URL such as s3://bucket/folder/", url)
     scheme = re.split(r"://|::", url, maxsplit=1)[0].lower()
     options = dict(storage_options or {})
+    if scheme in S3 and "@" in urlsplit(url).netloc:
+        raise RemoteError(f"{shown(url)}: keys do not belong into a URL; set AWS_ACCESS_KEY_ID and "
+                          f"AWS_SECRET_ACCESS_KEY, or pass storage_options", shown(url))  # fmt: skip
     reasons: list[Exception] = []
     for name, maker in (("fsspec", Fsspec), ("pyarrow", Arrow)):
         if wanted not in (None, name):
@@ -233,6 +236,8 @@ def _library(url: str, storage_options: Mapping[str, Any] | None, wanted: str | 
             reasons.append(error)
         except RemoteError:
             raise
+        except TypeError as error:  # of a call: no value of an option is in its words
+            raise RemoteError(f"{shown(url)}: storage_options: {str(error).partition(') ')[2] or error}", url) from error
         except Exception as error:
             if not _unknown_scheme(error):
                 raise translate(error, url) from error

@@ -51,7 +51,8 @@ class Fsspec:
         import fsspec  # type: ignore[import-untyped]
 
         if scheme in S3:
-            options = {**options, "config_kwargs": {**_plain_requests(), **options.get("config_kwargs", {})}}
+            options = _fsspec_s3_options(options)
+            options["config_kwargs"] = {**_plain_requests(), **options.get("config_kwargs", {})}
             _forget_other_settings(fsspec)
         self._fs, _ = fsspec.core.url_to_fs(url, use_listings_cache=False, **options)
         settings = {**getattr(self._fs, "client_kwargs", {}), **options}
@@ -149,7 +150,7 @@ class _HttpObject:
 
 
 class Arrow:
-    """A filesystem of pyarrow.fs."""
+    """A filesystem of pyarrow.fs: `filesystem` itself, and `path`, what it calls a URL, are for who writes."""
 
     def __init__(self, url: str, scheme: str, options: dict[str, Any]) -> None:
         from pyarrow import fs  # type: ignore[import-untyped]
@@ -163,34 +164,34 @@ class Arrow:
                 self.endpoint = f"{given.get('scheme', 'https')}://{given['endpoint_override']}"
             elif not self.endpoint and not {"region"} & set(given) and not _region_outside():
                 given |= _region_of_bucket(fs, url)
-            self._fs = fs.S3FileSystem(**given)
+            self.filesystem = fs.S3FileSystem(**given)
             self._root = url.partition("://")[0] + "://"
         elif scheme in ("gs", "gcs"):
             # by itself it would try for a quarter of an hour to find credentials
-            self._fs = fs.GcsFileSystem(**{"retry_time_limit": timedelta(seconds=20), **options})
+            self.filesystem = fs.GcsFileSystem(**{"retry_time_limit": timedelta(seconds=20), **options})
             self._root = f"{scheme}://"
         elif options:
             raise RemoteError(
                 f"{shown(url)}: pyarrow takes no storage_options for {scheme}://; install fsspec and its package", url
             )
         else:
-            self._fs, path = fs.FileSystem.from_uri(url)
+            self.filesystem, path = fs.FileSystem.from_uri(url)
             self._root = url[: url.rindex(path)] if path and path in url else f"{scheme}://"
 
     def info(self, url: str) -> Entry | None:
-        found = self._fs.get_file_info(self._path(url))
+        found = self.filesystem.get_file_info(self.path(url))
         if found.type == self._types.NotFound:
             return None
         return Entry(found.base_name, found.size or 0, found.type == self._types.Directory)
 
     def entries(self, url: str) -> list[Entry]:
-        listed = self._fs.get_file_info(self._selector(self._path(url).rstrip("/")))
+        listed = self.filesystem.get_file_info(self._selector(self.path(url).rstrip("/")))
         return [Entry(one.base_name, one.size or 0, one.type == self._types.Directory) for one in listed]
 
     def opened(self, url: str, size: int | None) -> RemoteObject:
-        return _ArrowObject(self._fs.open_input_file(self._path(url)))
+        return _ArrowObject(self.filesystem.open_input_file(self.path(url)))
 
-    def _path(self, url: str) -> str:
+    def path(self, url: str) -> str:
         return url[len(self._root) :]
 
 
@@ -230,13 +231,30 @@ def _region_of_bucket(fs: Any, url: str) -> dict[str, Any]:
 
 
 _ARROW_NAMES = {"key": "access_key", "secret": "secret_key", "token": "session_token", "anon": "anonymous"}
+_FSSPEC_NAMES = {arrows: name for name, arrows in _ARROW_NAMES.items()}
+
+
+def _fsspec_s3_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """pyarrow's words for s3 in fsspec's; fsspec's own pass as they are."""
+    given = {_FSSPEC_NAMES.get(name, name): value for name, value in options.items()}
+    endpoint, scheme = given.pop("endpoint_override", None), given.pop("scheme", "https")
+    if endpoint:
+        given["endpoint_url"] = endpoint if "://" in endpoint else f"{scheme}://{endpoint}"
+    region = given.pop("region", None)
+    if region:
+        given["client_kwargs"] = {**given.get("client_kwargs", {}), "region_name": region}
+    return given
 
 
 def _arrow_s3_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """fsspec's words for s3 in pyarrow's; pyarrow's own pass as they are."""
     inner = dict(options.get("client_kwargs") or {})
     given = {_ARROW_NAMES.get(name, name): value for name, value in options.items() if name != "client_kwargs"}
-    endpoint = given.pop("endpoint_url", None) or inner.pop("endpoint_url", None) or _endpoint_outside("s3")
+    endpoint = given.pop("endpoint_url", None) or inner.pop("endpoint_url", None)
+    if "://" in given.get("endpoint_override", ""):
+        endpoint = given.pop("endpoint_override")
+    elif "endpoint_override" not in given:
+        endpoint = endpoint or _endpoint_outside("s3")
     if endpoint:
         parts = urlsplit(endpoint)
         given |= {"endpoint_override": parts.netloc or endpoint, "scheme": parts.scheme or "https"}

@@ -61,7 +61,7 @@ class Readable:
 
     def _readings(
         self, asked: Request, wanted: Range, isolation: Isolation | str,
-        aborted: Iterable[tuple[int, int]] | None, last_stable_offset: int | None,
+        aborted: Iterable[Any] | None, last_stable_offset: int | None,
     ) -> Iterator[_Reading]:  # fmt: skip
         options = replace(asked.options, offsets=wanted.offsets, times=wanted.times)
         committed = Isolation.of(isolation) is Isolation.READ_COMMITTED
@@ -88,7 +88,7 @@ class Readable:
         start_timestamp: int | datetime | None = None,
         end_timestamp: int | datetime | None = None,
         isolation: Isolation | str = "read_uncommitted",
-        aborted: Iterable[tuple[int, int]] | None = None,
+        aborted: Iterable[tuple[int, int] | tuple[int, int, int]] | None = None,
         last_stable_offset: int | None = None,
         threads: int = 1,
         **wishes: Any,
@@ -119,7 +119,7 @@ class Readable:
         start_timestamp: int | datetime | None = None,
         end_timestamp: int | datetime | None = None,
         isolation: Isolation | str = "read_uncommitted",
-        aborted: Iterable[tuple[int, int]] | None = None,
+        aborted: Iterable[tuple[int, int] | tuple[int, int, int]] | None = None,
         last_stable_offset: int | None = None,
         batch_bytes: int = CHUNK_BYTES,
         **wishes: Any,

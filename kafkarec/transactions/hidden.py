@@ -48,30 +48,36 @@ def _abort_markers(found: Match) -> dict[int, list[int]]:
 
 def hidden(
     inputs: Iterable[Any],
-    aborted: Iterable[tuple[int, int]] | None = None,
+    aborted: Iterable[tuple[int, int] | Span] | None = None,
     last_stable_offset: int | None = None,
     *,
     skip: bool | None = None,
 ) -> Hidden:
     """What a read_committed reader must not see; `aborted` and `last_stable_offset` replace what the markers say.
 
-    inputs: the segments of one log in order (see Input.of), a buffer being a log of one
+    inputs: the segments of one log in order (see Input.of), a buffer being a log of one; where `aborted` tells the
+        markers too, and `last_stable_offset` the rest, nothing of them is read
     skip: the reader goes on behind damage, so what is damaged must not count here. None: as the request of the first
         input has it
     InvalidRecordError for a marker that cannot be read, unless `skip`: such a marker then ends nothing.
     """
+    known = None if aborted is None else tuple(aborted)
+    if known is not None and last_stable_offset is not None:
+        whole = tuple(span for span in known if len(span) == 3)
+        if len(whole) == len(known):
+            return Hidden(whole, last_stable_offset, last_stable_offset)
     rest = iter(inputs)
     first = next(rest, None)
     if skip is None:
         skip = isinstance(first, tuple) and first[0].skip
     found = match(chain(() if first is None else (first,), rest), raises=not skip, check_all=skip)
-    if aborted is None:
+    if known is None:
         spans = _aborted(found)
     else:
         markers = _abort_markers(found)
         spans = tuple(
             (producer, first, min((at for at in markers.get(producer, ()) if at >= first), default=_NEVER))
-            for producer, first in aborted
+            for producer, first, *_ in known
         )
     stable = last_stable_offset
     if stable is None:

@@ -64,7 +64,8 @@ def parse(given: Mapping[str, str], use: str) -> Options:
         try:
             options[option.name] = option.read(text)
         except ValueError as error:
-            raise ValueError(f"option {option.name}={text!r}: {error}") from None
+            shown = f"option {option.name}" if option.read is storage else f"option {option.name}={text!r}"
+            raise ValueError(f"{shown}: {error}") from None
         names.append(option.name)
     options.given = frozenset(names)
     _demand_one_of(options, "subscribe", "subscribePattern", "assign")
@@ -165,6 +166,19 @@ def json_object(given: str) -> dict[str, Any]:
     return told
 
 
+class StorageOptions(dict[str, Any]):
+    """Keys are in it, so it shows its names only."""
+
+    def __repr__(self) -> str:
+        return f"StorageOptions({', '.join(sorted(self))})"
+
+    __str__ = __repr__
+
+
+def storage(given: str) -> StorageOptions:
+    return StorageOptions(json_object(given))
+
+
 def pattern(given: str) -> str:
     try:
         re.compile(given)
@@ -221,7 +235,7 @@ TABLE = (
     # where
     Option("path", text, None, "read stream write", "a file, folder, glob or URL"),
     Option("paths", path_list, (), "read stream", "what load([a, b]) makes"),
-    Option("storageOptions", json_object, {}, "read stream", "JSON for the library behind a URL"),
+    Option("storageOptions", storage, StorageOptions(), "read stream write", "JSON: key, secret, endpoint_url, ..."),
     # which partitions and offsets
     Option("subscribe", names, None, "read stream", "topics, with commas between them; default: all"),
     Option("subscribePattern", pattern, None, "read stream", "a regular expression for the whole topic name"),
