@@ -237,7 +237,8 @@ def _library(url: str, storage_options: Mapping[str, Any] | None, wanted: str | 
         except RemoteError:
             raise
         except TypeError as error:  # of a call: no value of an option is in its words
-            raise RemoteError(f"{shown(url)}: storage_options: {str(error).partition(') ')[2] or error}", url) from error
+            told = str(error).partition(") ")[2] or error
+            raise RemoteError(f"{shown(url)}: storage_options: {told}", shown(url)) from error
         except Exception as error:
             if not _unknown_scheme(error):
                 raise translate(error, url) from error
