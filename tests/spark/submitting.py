@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,16 @@ PLAIN_CONF |= {f"spark.{side}.extraJavaOptions": QUICK_JVM for side in ("driver"
 
 
 class Application:
-    """One spark-submit, started at once; `result()` waits and gives what the application wrote."""
+    """One spark-submit, started at once; `result()` waits and gives what the application wrote. jars: as of --jars"""
 
-    def __init__(self, name: str, fat: Path, python: str, folder: Path, *arguments: str, **conf: str) -> None:
+    def __init__(
+        self, name: str, fat: Path, python: str, folder: Path, *arguments: str, jars: Sequence[Path] = (), **conf: str
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.out = folder / "result.json"
         command = [str(Path(python).parent / "spark-submit"), "--master", MASTER, "--py-files", str(fat)]
+        if jars:
+            command += ["--jars", ",".join(map(str, jars))]
         for key, value in (PLAIN_CONF | conf).items():
             command += ["--conf", f"{key}={value}"]
         command += [str(HERE / "apps" / name), str(self.out), *arguments]
@@ -32,14 +38,28 @@ class Application:
         self.log = (folder / "log.txt").open("w+")
         self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT, cwd=folder, env=environ)
 
+    def killed(self) -> str:
+        """Waits for one that takes its driver's life; what it logged."""
+        try:
+            status = self.process.wait(timeout=600)
+        finally:
+            self.process.kill()
+        text = self._told()
+        assert status == -signal.SIGKILL, text[-6000:]
+        return text
+
     def result(self) -> dict[str, Any]:
         try:
             status = self.process.wait(timeout=600)
         finally:
             self.process.kill()
-        self.log.seek(0)
-        text = self.log.read()
-        self.log.close()
+        text = self._told()
         assert status == 0, text[-6000:]
         told: dict[str, Any] = json.loads(self.out.read_text())
         return told | {"log": text}
+
+    def _told(self) -> str:
+        self.log.seek(0)
+        text = self.log.read()
+        self.log.close()
+        return text
