@@ -20,7 +20,7 @@ from .paths import Key, PartitionPaths
 from .planning import Split
 from .selection import Range
 
-_TRIES = 5
+_TRIES = 10
 
 
 def schema(given: Mapping[str, str]) -> Any:

@@ -69,12 +69,14 @@ def _part(kafkarec: Any, options: Options, split: Split) -> Any:
 
 
 def _demand_the_same(part: Any, split: Split) -> None:
-    """Where inodes mean nothing (some network file systems), the size of a segment that grows no more tells."""
-    descriptor = part.source.descriptor
-    if split.file is None or descriptor is None:
+    """A segment that grows no more has its size. One that grows has its inode: names change, and inodes that are free
+    are used again."""
+    descriptor, planned = part.source.descriptor, split.file
+    if planned is None or descriptor is None:
         return
     found = os.fstat(descriptor)
-    if found.st_ino != split.file.inode and found.st_size != split.file.size:
+    grown = not planned.sealed and found.st_ino == planned.inode
+    if found.st_size != planned.size and not grown:
         raise Moved(f"{split.path} is another file than when the query was planned")
 
 
@@ -94,6 +96,9 @@ def _now(kafkarec: Any, options: Options, split: Split, error: OSError) -> list[
     if first > start:
         _lost(options, split, f"{told}, and the log begins at offset {first} now")
     elif last <= start or last < (end or 0):  # nobody rewrites the segment that is written to
+        active = partition.segments[-1]
+        if active.path == split.path and (active.size or 0) >= (split.end or 0):
+            return [split._replace(file=None)]  # so it has grown, and inodes mean nothing on this file system
         _lost(options, split, f"{told}, and the log was cut or written anew since")
     logger.info("%s, and are read from where they are now", told)
     return list(_splits(partition, split, start, end))

@@ -38,10 +38,11 @@ class Hidden(NamedTuple):
 
 
 class File(NamedTuple):
-    """What a local file was when it was planned: another inode of another size is another file under its name."""
+    """What a local file was when it was planned. sealed: a later segment was there, so it has grown no more."""
 
     inode: int
     size: int
+    sealed: bool
 
 
 class Split(NamedTuple):
@@ -114,7 +115,7 @@ def file_of(segment: SegmentPath) -> File | None:
     found = os.stat(segment.path)
     if found.st_size < segment.size or (segment.followed and found.st_size != segment.size):
         raise FileNotFoundError(f"{segment.path} had {segment.size} bytes when it was listed, and has {found.st_size}")
-    return File(found.st_ino, found.st_size)
+    return File(found.st_ino, found.st_size, segment.followed)
 
 
 def cut(kafkarec: Any, options: Options, split: Split, base_offset: int | None, most: int) -> Iterator[Split]:

@@ -1,0 +1,59 @@
+"""What a log cleaner and retention do to segments while somebody reads them, one rename at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import kafkarec
+
+SIDECARS = (".index", ".timeindex")
+
+
+def nothing() -> None:
+    pass
+
+
+def rewritten(paths: Sequence[Path], kept: Callable[[int], bool]) -> bytes:
+    """The records of these segments that are kept, offsets as they were; the last one always is, as a cleaner does."""
+    rows = [
+        (each.offset, each.timestamp, each.key, each.value, each.headers)
+        for path in paths
+        for each in kafkarec.open(path).read()
+    ]
+    return bytes(kafkarec.encode([row for row in rows if kept(row[0]) or row is rows[-1]], batch_size=200))
+
+
+def steps(paths: Sequence[Path], kept: Callable[[int], bool]) -> Iterator[None]:
+    """UnifiedLog.replaceSegments: a stop behind each rename of many segments into one under the first one's name."""
+    target = paths[0]
+    data = rewritten(paths, kept)
+    cleaned, swap = (target.with_name(f"{target.name}{suffix}") for suffix in (".cleaned", ".swap"))
+    cleaned.write_bytes(data)
+    yield
+    cleaned.rename(swap)
+    yield
+    gone = []
+    for path in paths:
+        for suffix in SIDECARS:
+            path.with_suffix(suffix).unlink(missing_ok=True)
+        gone.append(path.rename(path.with_name(f"{path.name}.deleted")))
+        yield
+    swap.rename(target)
+    yield
+    for path in gone:
+        path.unlink()
+
+
+def clean(paths: Sequence[Path], kept: Callable[[int], bool]) -> None:
+    for _ in steps(paths, kept):
+        pass
+
+
+def log(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.log"))
+
+
+def offsets(rows: list[dict[str, Any]]) -> list[int]:
+    return [row["offset"] for row in rows]
