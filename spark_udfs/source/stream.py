@@ -12,8 +12,9 @@ or `stop`, which Spark does not always call.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -28,6 +29,8 @@ from .. import bootstrap
 from ..schema import Column
 from . import columns, options, paths, planning, reading, selection
 from .admission import Limit, admitted
+from .listing import DataLoss as DataLoss
+from .listing import Listing
 from .offsets import Offsets, Told, parse, tell
 from .paths import Key, PartitionPaths
 from .planning import Split
@@ -35,10 +38,7 @@ from .tails import Tail
 
 # A broker deletes and renames between our listing and our opening; then the folder is listed again.
 _TRIES = 5
-
-
-class DataLoss(RuntimeError):
-    """Offsets that the query was to read are not there; failOnDataLoss=false goes on without them."""
+_T = TypeVar("_T")
 
 
 def reader(given: Mapping[str, str], wanted: Any) -> StreamReader:
@@ -54,6 +54,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, chosen: options.Options, wanted: tuple[Column, ...]) -> None:
         self.options = chosen
         self.columns = wanted
+        self._listing: Listing | None = None
         self._tails: dict[Key, Tail] = {}
         self._held: Offsets | None = None
         self._target: Offsets | None = None
@@ -70,7 +71,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What the options say. Where that is the log's end it may be another one when Spark asks again after a crash;
         so the first batch leaves such partitions as they are, and with it the checkpoint has their offsets."""
         kafkarec = bootstrap.load()
-        there = selection.chosen(self.options, paths.partitions(kafkarec, self.options))
+        there = selection.chosen(self.options, self._listed(kafkarec))
         tails = self._look(kafkarec, there, {})
         starts = selection.starts(self.options, there)
         found = {key: self._start(kafkarec, key, tails[key], *starts[key]) for key in there}
@@ -100,7 +101,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reading.log_to_stderr()
         kafkarec = bootstrap.load()
         before = parse(start)
-        there = self._wanted(paths.partitions(kafkarec, self.options))
+        found = _patiently(lambda: self._latest_from(kafkarec, before, limit))
+        self._held = {}
+        self._turn += 1
+        return start if found == before else tell(found)
+
+    def _latest_from(self, kafkarec: Any, before: Offsets, limit: ReadLimit) -> Offsets:
+        there = self._wanted(self._listed(kafkarec))
         self._tell_missing(before, there)
         tails = self._look(kafkarec, there, before)
         starts, ends = {}, {}
@@ -116,12 +123,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             starts[key], ends[key] = begin, end
         for key in ends.keys() & (self._held or {}).keys():
             ends[key] = max(starts[key], min(ends[key], (self._held or {})[key]))
-        self._held = {}
-        self._turn += 1
-        found = admitted(starts, ends, _limit(limit), lambda key, *span: tails[key].steps(*span), self._turn)
+        found = admitted(starts, ends, _limit(limit), lambda key, *span: tails[key].steps(*span), self._turn + 1)
         for key, tail in tails.items():
             tail.keep(*{each[key] for each in (before, starts, found) if key in each}, tail.end)
-        return start if found == before else tell(found)
+        return found
 
     def reportLatestOffset(self) -> Told | None:
         """The logs' ends, of the last look: with the batch's end, how far the query is behind."""
@@ -136,7 +141,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         kafkarec = bootstrap.load()
-        tails = self._look(kafkarec, self._wanted(paths.partitions(kafkarec, self.options)), {})
+        tails = self._look(kafkarec, self._wanted(self._listed(kafkarec)), {})
         self._target = {key: tail.end for key, tail in tails.items()}
 
     # ---- batches
@@ -146,7 +151,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reading.log_to_stderr()
         kafkarec = bootstrap.load()
         before, after = parse(start), parse(end)
-        there = self._wanted(paths.partitions(kafkarec, self.options))
+        splits = _patiently(lambda: self._splits(kafkarec, before, after))
+        return [planning.Task(each) for each in planning.tasks(self.options, splits)]
+
+    def _splits(self, kafkarec: Any, before: Offsets, after: Offsets) -> list[Split]:
+        there = self._wanted(self._listed(kafkarec))
         self._tell_missing(after, there)
         tails = self._look(kafkarec, there, before)
         splits: list[Split] = []
@@ -162,7 +171,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             stop = self._there(key, tail, stop, "the batch ends at")
             if begin < stop:
                 splits += tail.splits(begin, stop)
-        return [planning.Task(each) for each in planning.tasks(self.options, self._cut(kafkarec, splits, tails))]
+        return self._cut(kafkarec, splits, tails)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         reading.log_to_stderr()
@@ -170,26 +179,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _cut(self, kafkarec: Any, splits: list[Split], tails: Mapping[Key, Tail]) -> list[Split]:
         """Large ones in pieces, as for a batch."""
-        segments = {each.path: each for tail in tails.values() for each in tail.paths.segments}
+        bases = {each.path: each.base_offset for tail in tails.values() for each in tail.paths.segments}
         total = sum((split.end or 0) - split.begin for split in splits)
         most = max(1, min(self.options["maxPartitionBytes"], -(-total // self.options["minPartitions"])))
-        how = options.Options(self.options)
-        how |= {"maxPartitionBytes": most, "minPartitions": 1}
-        how |= dict.fromkeys(("isolationLevel", "kafka.isolation.level"), "read_uncommitted")
-        found = []
+        found: list[Split] = []
         for split in splits:
             if (split.end or 0) - split.begin <= most:
                 found.append(split)
-                continue
-            segment = segments[split.path]._replace(size=split.end)
-            whole = PartitionPaths(split.topic, split.partition, (segment,))
-            for piece in planning.plan(kafkarec, how, {("", 0): whole}, {("", 0): (None, None)}):
-                begin, end = max(piece.begin, split.begin), piece.end or 0
-                if begin < end:
-                    found.append(split._replace(begin=begin, end=end, followed=piece.followed))
+            else:
+                found += planning.cut(kafkarec, self.options, split, bases[split.path], most)
         return found
 
     # ---- what is there
+
+    def _listed(self, kafkarec: Any) -> dict[Key, PartitionPaths]:
+        if self._listing is None:
+            self._listing = Listing(kafkarec, self.options)
+        return self._listing.look()
 
     def _wanted(self, there: dict[Key, PartitionPaths]) -> dict[Key, PartitionPaths]:
         """As selection.chosen, but a topic may come and go while the query runs."""
@@ -216,7 +222,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 except FileNotFoundError:
                     if tries == _TRIES - 1:
                         raise
-                    again = paths.partitions(kafkarec, self.options)
+                    again = self._listed(kafkarec)
                     there = {**there, key: again.get(key, there[key])}
             found[key] = tail
         self._tails = dict(found)
@@ -244,6 +250,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self.options["failOnDataLoss"]:
             raise DataLoss(f"data loss in {what}. failOnDataLoss=false goes on with what there is")
         reading.logger.warning("data loss in %s; failOnDataLoss is false", what)
+
+
+def _patiently(ask: Callable[[], _T]) -> _T:
+    """Listed anew where a file goes in between."""
+    for _ in range(_TRIES - 1):
+        with suppress(FileNotFoundError):
+            return ask()
+    return ask()
 
 
 def _name(key: Key) -> str:

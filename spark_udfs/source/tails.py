@@ -11,6 +11,8 @@ batch in front of it, not before the next one: damage between the two then belon
 from __future__ import annotations
 
 import binascii
+import os
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
@@ -18,13 +20,16 @@ from typing import Any, NamedTuple
 from .admission import Step
 from .options import Options
 from .paths import PartitionPaths, SegmentPath, log_of
-from .planning import Hidden, Split
+from .planning import File, Hidden, Split
 
 _LEGACY_CHECKED_FROM, _CHECKED_FROM = 16, 21
 # Up to and including the checksum: two batches that begin alike are one.
 _HEAD_BYTES = 21
 # Behind the last batch of a preallocated file there are zeros; so many are looked through for a batch.
 _LOOK_AHEAD = 1 << 20
+# A file whose size and times stay is not opened again, once it was looked at so long after these were seen first: file
+# systems round times, to seconds at worst.
+_CALM_SECONDS = 3.0
 
 
 class Place(NamedTuple):
@@ -64,7 +69,9 @@ class Tail:
         self._walked: dict[int, tuple[str, _Row]] = {}
         self._rewritten: set[int] = set()
         self._aborted: dict[tuple[int, int], int] = {}
-        self._seen: tuple[SegmentPath, ...] = ()
+        self._seen: tuple[tuple[SegmentPath, ...], int] | None = None
+        self._looks: dict[str, tuple[int, ...]] | None = None
+        self._looks_since, self._is_calm = 0.0, False
         self._last: tuple[int, Place] | None = None
         self._stable = 0
         self.start = self.end = self.stable_end = 0
@@ -75,6 +82,13 @@ class Tail:
         """Takes in a new listing. committed_from: no transaction that began before this offset is undecided."""
         self.paths = paths
         self.start = paths.segments[0].base_offset or 0
+        looks = self._looks_of_files()
+        if looks is None or looks != self._looks:
+            self._looks, self._looks_since, self._is_calm = looks, time.monotonic(), False
+        elif self._is_calm:
+            self._rewritten.clear()
+            return
+        self._is_calm = looks is not None and time.monotonic() - self._looks_since > _CALM_SECONDS
         self._check_places()
         self.end, place = self._found_end()
         self._last = (self.end, place)
@@ -82,6 +96,20 @@ class Tail:
         self.stable_end = self.end
         if committed:
             self._look_for_transactions(committed_from)
+
+    def _looks_of_files(self) -> dict[str, tuple[int, ...]] | None:
+        """What the file system tells of the files that `look` would open; None: nothing, they are remote."""
+        found: dict[str, tuple[int, ...]] = {}
+        for path in (self.paths.segments[-1].path, *(place.path for place in self._places.values())):
+            if "://" in path:
+                return None
+            if path not in found:
+                try:
+                    told = os.stat(path)
+                except OSError:
+                    return None
+                found[path] = (told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns)
+        return found
 
     def keep(self, *offsets: int) -> None:
         """Forgets all places but those of these offsets, and aborted transactions that end in front of all of them."""
@@ -111,7 +139,7 @@ class Tail:
         if not place.head:
             return True
         with self._opened(place.path) as segment:
-            return place.position <= int(segment.size) and bytes(segment.raw(place.front, _HEAD_BYTES)) == place.head
+            return _is_there(segment, place)
 
     def _opened(self, path: str) -> Any:
         place = self.paths
@@ -165,7 +193,7 @@ class Tail:
         """The batches from one offset to another; the place behind each is known from then on."""
         begin = self.place(start)
         stop = self.place(self.end)
-        for segment, first, last in self._stretches(begin, stop):
+        for segment, first, last, _ in self._stretches(begin, stop):
             with self._opened(segment.path) as opened:
                 for row in _rows(_part(opened, segment, first, min(last, opened.size))):
                     if row.next_offset <= start:
@@ -175,43 +203,58 @@ class Tail:
                     if row.next_offset >= end:
                         return
 
-    def _stretches(self, begin: Place, stop: Place) -> Iterator[tuple[SegmentPath, int, int]]:
-        """(segment, from byte, to byte) of all that lies between two places."""
+    def _stretches(self, begin: Place, stop: Place) -> Iterator[tuple[SegmentPath, int, int, File | None]]:
+        """(segment, from byte, to byte, file) of all that lies between two places."""
         names = [each.path for each in self.paths.segments]
         first, last = names.index(begin.path), names.index(stop.path)
         for number in range(first, last + 1):
             segment = self.paths.segments[number]
+            end, file = self._size_now(segment, [each for each in (begin, stop) if each.path == segment.path])
             start = begin.position if number == first else 0
             if number == last:
                 end = stop.position if stop.batch_end is None else stop.batch_end
-            else:
-                with self._opened(segment.path) as opened:
-                    end = opened.size
             if start < end:
-                yield segment, start, end
+                yield segment, start, end, file
+
+    def _size_now(self, segment: SegmentPath, places: list[Place]) -> tuple[int, File | None]:
+        """Of a file in which these places still are."""
+        known = [each for each in places if each.head]
+        is_plain = segment.size is not None and "://" not in segment.path
+        if is_plain and not known:
+            told = os.stat(segment.path)
+            return told.st_size, File(told.st_ino, told.st_size, segment.followed)
+        with self._opened(segment.path) as opened:
+            if not all(_is_there(opened, each) for each in known):
+                raise FileNotFoundError(f"{segment.path} was rewritten since it was listed")
+            if not is_plain:
+                return opened.size, None
+            told = os.fstat(opened.source.descriptor)
+            return told.st_size, File(told.st_ino, told.st_size, segment.followed)
 
     def splits(self, start: int, end: int) -> list[Split]:
         """One split per segment, exactly the bytes from one offset to the other; offsets only bound them where they
-        are in the middle of a batch."""
+        are in the middle of a batch. FileNotFoundError where a file has moved since `look`."""
         begin, stop = self.place(start), self.place(end)
         if stop.batch_end is None and (begin.path, begin.position) == (stop.path, stop.position):
             return []
-        return [
+        found = [
             Split(
                 segment.path, self.paths.topic, self.paths.partition, first, last, segment.followed,
                 start_offset=None if begin.batch_end is None else start,
                 end_offset=None if stop.batch_end is None else end,
-                hidden=self._hidden(start, end),
+                hidden=self._hidden(start, end), first_offset=max(start, segment.base_offset or 0), file=file,
             )
-            for segment, first, last in self._stretches(begin, stop)
+            for segment, first, last, file in self._stretches(begin, stop)
         ]  # fmt: skip
+        untils = [*(each.first_offset for each in found[1:]), end]
+        return [split._replace(until_offset=until) for split, until in zip(found, untils, strict=True)]
 
     # ---- transactions
 
     def _look_for_transactions(self, decided: int | None) -> None:
         from kafkarec import transactions
 
-        if self.paths.segments != self._seen:
+        if (self.paths.segments, self.end) != self._seen:
             if self._seen:
                 decided = self._stable if self._stable <= self.end else None
             segments = self.paths.segments
@@ -224,7 +267,7 @@ class Tail:
                 known = self._aborted.get((producer, marker), first)
                 self._aborted[producer, marker] = min(first, known)
             self._stable = self.end if found.stable_offset is None else found.stable_offset
-            self._seen = self.paths.segments
+            self._seen = self.paths.segments, self.end
         self.stable_end = min(self._stable, self.end)
 
     def _hidden(self, start: int, end: int) -> Hidden | None:
@@ -232,6 +275,11 @@ class Tail:
             return None
         spans = sorted((producer, first, marker) for (producer, marker), first in self._aborted.items())
         return Hidden(tuple(each for each in spans if each[1] < end and each[2] >= start), end)
+
+
+def _is_there(opened: Any, place: Place) -> bool:
+    """Whether the batch in front of a place begins as it did."""
+    return place.position <= int(opened.size) and bytes(opened.raw(place.front, _HEAD_BYTES)) == place.head
 
 
 def _part(opened: Any, segment: SegmentPath, begin: int, end: int) -> Any:
