@@ -12,6 +12,7 @@ from typing import Any
 
 import living_log
 import pytest
+from living_log import Going
 from source_rows import Read, read
 from stream_broker import Broker
 
@@ -204,31 +205,6 @@ def test_a_log_that_is_cut_and_written_anew_between_planning_and_reading(broker:
 
 
 # ---- all at once ----------------------------------------------------------------------------------------------------
-
-
-class Going:
-    """A thread that does something again and again until the block ends; what goes wrong in it is raised there."""
-
-    def __init__(self, step: Callable[[], None]) -> None:
-        self.step, self.stopped, self.failure = step, threading.Event(), None
-        self.thread = threading.Thread(target=self._run)
-
-    def _run(self) -> None:
-        try:
-            while not self.stopped.is_set():
-                self.step()
-        except BaseException as error:
-            self.failure: BaseException | None = error
-
-    def __enter__(self) -> Going:
-        self.thread.start()
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.stopped.set()
-        self.thread.join(60)
-        if self.failure is not None:
-            raise self.failure
 
 
 def test_every_load_of_a_growing_log_is_a_prefix_of_it(broker: Broker) -> None:
