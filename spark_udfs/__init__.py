@@ -13,6 +13,7 @@
 | file | what |
 |---|---|
 | registration | `register(spark)`: ships the wheel, registers the SQL functions |
+| cluster | whether it is Spark Connect; a call that runs in a task |
 | functions | the verbs: `kafka_decode`, `kafka_scan`, `kafka_encode`, `kafka_explode`, `kafka_internal`, ... |
 | schema | the one table of columns: kafkarec's name, Spark's name, Spark type, Arrow type |
 | decoding | what runs in the workers: Arrow arrays of bytes in, Arrow arrays of structs out |
@@ -77,14 +78,17 @@ def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> No
     run(df, path, mode=mode, **options)
 
 
-def sweep(path: str, older_than_hours: float = 24.0) -> list[str]:
+def sweep(path: str, older_than_hours: float = 24.0, *, spark: Any = None) -> list[str]:
     """Removes what jobs whose driver died have left below `path`, and undoes commits that did not come to their end.
 
     A job of which anything is younger is let alone: it may still run. Gives the names of the jobs.
-    """
-    from .source.publishing import sweep as run
 
-    return run(path, older_than_hours)
+    spark: with Spark Connect the session: the path is the cluster's then, and a task does it. Without it the path is
+    one of this machine; FileNotFoundError where there is no such folder.
+    """
+    from .writelog import sweep as run
+
+    return run(path, older_than_hours, spark)
 
 
 def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> DamageReport:

@@ -1,6 +1,6 @@
 """`damage_report(spark, path)`: which bytes of which files give no records, found by the executors.
 
-    driver   folders to splits, as spark.read.format("kafkarec") makes them; one task reads some of them
+    driver   folders to splits, as spark.read.format("kafkarec") makes them; with Spark Connect a task does it
     tasks    every batch is read and checked; what goes back is damaged ranges and a few counts per split
     driver   put together by file
 
@@ -15,11 +15,11 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import bootstrap
+from . import bootstrap, cluster, registration
 from .decoding import REASON_FIELDS
 from .source import options, paths, planning
 from .source import selection as selecting
-from .source.planning import Split
+from .source.planning import File, Split
 
 COLUMNS = (
     "topic string, partition int, file string, position bigint, length bigint, lost_from bigint, lost_to bigint, "
@@ -98,15 +98,26 @@ def damage_report(spark: Any, path: str | Iterable[str], **given: Any) -> Damage
     if unfit:
         raise ValueError(f"damage_report has no option {unfit[0]!r}; there are: {', '.join(OPTIONS)}")
     chosen = options.parse({**where, **{name: _text(value) for name, value in given.items()}}, "read")
-    kafkarec = bootstrap.load()
-    there = selecting.chosen(chosen, paths.partitions(kafkarec, chosen))
-    everything: dict[Any, selecting.Range] = dict.fromkeys(there, (None, None))
-    tasks = planning.tasks(chosen, planning.plan(kafkarec, chosen, there, everything))
+    registration.ship(spark)
+    tasks = _planned_there(spark, chosen) if cluster.is_connect(spark) else plan(chosen)
     told = []
     if tasks:
         frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(Examine(chosen, tasks), "told string")
         told = [json.loads(line[0]) for line in frame.collect()]
     return _together(spark, told)
+
+
+def plan(chosen: options.Options) -> list[tuple[Split, ...]]:
+    """The splits of each task; run where the files are."""
+    kafkarec = bootstrap.load()
+    there = selecting.chosen(chosen, paths.partitions(kafkarec, chosen))
+    everything: dict[Any, selecting.Range] = dict.fromkeys(there, (None, None))
+    return planning.tasks(chosen, planning.plan(kafkarec, chosen, there, everything))
+
+
+def _planned_there(spark: Any, chosen: options.Options) -> list[tuple[Split, ...]]:
+    found = [[Split(*each) for each in task] for task in cluster.call(spark, plan, chosen)]
+    return [tuple(each._replace(file=each.file and File(*each.file)) for each in task) for task in found]
 
 
 def _text(value: Any) -> str:

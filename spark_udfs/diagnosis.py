@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import bootstrap
+from . import bootstrap, registration
 
 # Tasks per core, and how long each stays: enough for every executor to get some.
 TASKS_PER_CORE = 4
@@ -60,6 +60,7 @@ class Diagnosis:
 
 def doctor(spark: Any) -> Diagnosis:
     """See `spark_udfs.doctor`."""
+    registration.ship(spark)
     tasks = _cores(spark) * TASKS_PER_CORE
     frame = spark.range(0, tasks, 1, tasks).mapInArrow(_probe, "told string")
     found: dict[tuple[str, str], dict[str, Any]] = {}
@@ -74,10 +75,10 @@ def doctor(spark: Any) -> Diagnosis:
 
 
 def _cores(spark: Any) -> int:
-    try:
-        return max(1, int(spark.sparkContext.defaultParallelism))
-    except Exception:  # Spark Connect has no context
-        return 8
+    """As many as Spark cuts a range into by itself; there is no SparkContext to ask with Spark Connect."""
+    from pyspark.sql import functions as F
+
+    return int(spark.range(1 << 12).select(F.spark_partition_id()).distinct().count())
 
 
 def _probe(batches: Iterator[Any]) -> Iterator[Any]:
@@ -94,8 +95,7 @@ def describe_process() -> dict[str, Any]:
     python = bootstrap.tags.this_interpreter()
     told: dict[str, Any] = {
         "host": socket.gethostname(),
-        # an executor's working folder is its own: .../app-20260101-0000/0
-        "executor": "/".join(os.getcwd().split(os.sep)[-2:]),
+        "executor": _executor(),
         "pid": os.getpid(),
         "python": platform.python_version(),
         "executable": sys.executable,
@@ -122,6 +122,15 @@ def describe_process() -> dict[str, Any]:
         told["problem"] = f"{type(error).__name__}: {error}"
         told |= {"source": None, "path": None, "notes": []}
     return told
+
+
+def _executor() -> str:
+    """An executor's working folder is its own: .../app-20260101-0000/0, and with Spark Connect one of the session's
+    below that."""
+    parts = os.getcwd().split(os.sep)
+    if parts[-1] == os.environ.get("SPARK_JOB_ARTIFACT_UUID"):
+        parts.pop()
+    return "/".join(parts[-2:])
 
 
 def _version(package: str) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from . import bootstrap, functions, udtf
+from . import bootstrap, cluster, functions, udtf
 from .bootstrap import wheels
 
 FIXED_TIME = (1980, 1, 1, 0, 0, 0)
@@ -44,9 +44,7 @@ class Registered:
 
 def register(spark: Any) -> Registered:
     """See `spark_udfs.register`."""
-    shipped = _ship(spark)
-    if not _is_connect(spark):
-        _show_to_streams(shipped)
+    shipped = ship(spark)
     session = _session_id(spark)
     for name in functions.SQL_FUNCTIONS:
         if session not in _registered or not spark.catalog.functionExists(name):
@@ -80,26 +78,22 @@ def _version() -> str:
     return str(manifest["version"] if manifest else bootstrap.activate().version)
 
 
-def _is_connect(spark: Any) -> bool:
-    return not hasattr(spark, "sparkContext") or type(spark).__module__.startswith("pyspark.sql.connect")
-
-
 def _session_id(spark: Any) -> str:
-    if _is_connect(spark):
+    if cluster.is_connect(spark):
         return f"connect {spark.session_id}"
     return f"{spark.sparkContext.applicationId} {spark._jsparkSession.sessionUUID()}"
 
 
-def _ship(spark: Any) -> str:
+def ship(spark: Any) -> str:
     """Adds the carrier to the session's Python files, once; returns the name it has there."""
     carrier = bootstrap.carrier()
     if carrier.is_archive and carrier.location.endswith(".zip"):
-        added = [] if _is_connect(spark) else spark.sparkContext.listFiles
+        added = [] if cluster.is_connect(spark) else spark.sparkContext.listFiles
         if any(os.path.basename(each) == os.path.basename(carrier.location) for each in added):
             return os.path.basename(carrier.location)  # --py-files with a .zip name: it is there already
     path = _zip_copy(carrier.location, carrier.is_archive)
     name = os.path.basename(path)
-    if _is_connect(spark):
+    if cluster.is_connect(spark):
         key = f"{_session_id(spark)} {name}"
         if key not in _registered:
             spark.addArtifacts(path, pyfile=True)
@@ -107,18 +101,6 @@ def _ship(spark: Any) -> str:
     elif not any(os.path.basename(each) == name for each in spark.sparkContext.listFiles):
         spark.sparkContext.addPyFile(path)
     return name
-
-
-def _show_to_streams(name: str) -> None:
-    """The driver's process that plans a stream's batches looks for Python files in a folder of its own, `streaming_job`
-    below that of everybody else, and Spark 4.3.0 puts nothing there (PythonStreamingSourceRunner.init)."""
-    from pyspark import SparkFiles
-
-    root = SparkFiles.getRootDirectory()
-    link = os.path.join(root, "streaming_job", name)
-    os.makedirs(os.path.dirname(link), exist_ok=True)
-    if not os.path.lexists(link):
-        os.symlink(os.path.join(root, name), link)
 
 
 @cache

@@ -1,8 +1,17 @@
-"""`write_log(df, path)`: records with offsets of their own to partition folders, each in the order of its offsets."""
+"""The verbs beside `df.write`.
+
+write_log   records with offsets of their own to partition folders, each in the order of its offsets
+sweep       what jobs whose driver died have left behind
+"""
 
 from __future__ import annotations
 
+import os
+import socket
 from typing import Any
+
+from . import cluster, registration
+from .source import publishing
 
 NEEDED = ("topic", "partition", "offset", "value")
 
@@ -21,3 +30,21 @@ def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> No
     for name, value in options.items():
         writer = writer.option(name, value)
     writer.save(path)
+
+
+def sweep(path: str, older_than_hours: float, spark: Any) -> list[str]:
+    """See `spark_udfs.sweep`."""
+    if spark is None or not cluster.is_connect(spark):
+        return _sweep(path, older_than_hours)
+    registration.ship(spark)
+    found: list[str] = cluster.call(spark, _sweep, path, older_than_hours)
+    return found
+
+
+def _sweep(path: str, older_than_hours: float) -> list[str]:
+    if "://" not in path and not os.path.isdir(path):
+        raise FileNotFoundError(
+            f"there is no folder {path} on {socket.gethostname()}; "
+            f"with Spark Connect, sweep(path, spark=spark) looks on the cluster"
+        )
+    return publishing.sweep(path, older_than_hours)

@@ -16,6 +16,7 @@
 | writing, dividing, partitioner | the writer of `df.write`: rows to partitions |
 | staging, publishing, folders | what tasks stage, and how it is published: all of a job, or nothing |
 | stream_writing | the writer of `df.writeStream` |
+| findable | what the processes of a stream need to find this package |
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource
 
+from . import findable
+
 NAME = "kafkarec"
 
 
@@ -33,6 +36,9 @@ class KafkarecDataSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(dict(options))
+
+    def __reduce__(self) -> Any:
+        return findable.travelling(_revived, self.__dict__)
 
     @classmethod
     def name(cls) -> str:
@@ -62,3 +68,9 @@ class KafkarecDataSource(DataSource):
         from .stream_writing import writer
 
         return writer(self.options, schema, overwrite)
+
+
+def _revived(state: dict[str, Any]) -> KafkarecDataSource:
+    made = KafkarecDataSource.__new__(KafkarecDataSource)
+    made.__dict__.update(state)
+    return made

@@ -27,7 +27,7 @@ from pyspark.sql.streaming.datasource import (
 
 from .. import bootstrap
 from ..schema import Column
-from . import columns, options, paths, planning, reading, selection
+from . import columns, findable, options, paths, planning, reading, selection
 from .admission import Limit, admitted
 from .listing import DataLoss as DataLoss
 from .listing import Listing
@@ -63,7 +63,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __reduce__(self) -> Any:
         """What the driver has seen of the logs stays there."""
-        return StreamReader, (self.options, self.columns)
+        return findable.travelling(StreamReader, self.options, self.columns)
 
     # ---- offsets
 

@@ -18,6 +18,11 @@ from spark_udfs import damage, damage_report, schema
 TXN = (SEGMENTS / "txn-0" / "00000000000000000000.log").read_bytes()
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(damage.registration, "ship", lambda spark: None)
+
+
 class Frames:
     """What damage_report asks of a session, done here: the tasks travel as they do to executors."""
 
