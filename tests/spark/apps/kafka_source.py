@@ -1,0 +1,209 @@
+"""Spark's Kafka source and sink beside kafkarec, on executors that have heard of neither.
+
+Arguments: the result's path, the broker, its data folder, a folder, a JSON file of values to send, a backup's folder,
+a damaged log's folder.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import kafka_archive
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from telling import plain
+
+import spark_udfs
+from spark_udfs import functions as K
+
+OUT, BROKER, DATA, FOLDER, VALUES, BACKUP, DAMAGED = sys.argv[1:]
+KAFKA = {"kafka.bootstrap.servers": BROKER}
+RECORD = ["offset", "unix_micros(timestamp)", "timestampType", "key", "value", "headers"]
+STAMP = "struct('record-timestamp' AS key, binary(string(unix_millis(timestamp))) AS value)"
+PARTS = json.loads(Path(VALUES).read_text())[1:]
+DECODED = ["part", "message", *RECORD, "_corrupt_record"]
+WHERE = [F.col("partition").alias("part"), F.col("offset").alias("message")]
+# As in docs/howto/spark-and-kafka.md.
+LAG = """
+    SELECT c.grp, topic, partition, c.committed, e.end, e.end - c.committed AS lag
+    FROM (SELECT key_group AS grp, key_topic AS topic, key_partition AS partition,
+                 max_by(value_offset, offset) AS committed
+          FROM commits GROUP BY key_group, key_topic, key_partition) AS c
+    JOIN ends AS e USING (topic, partition)
+    WHERE c.committed IS NOT NULL
+"""
+TYPES = """
+    SELECT r.type, count(*), count(r.problem) FROM (SELECT kafka_internal(topic, key, value) AS r FROM offsets)
+    GROUP BY r.type ORDER BY r.type
+"""
+told = {}
+
+
+def kafka(topic, **more):
+    return spark.read.format("kafka").options(**KAFKA, **more).option("subscribe", topic).load()
+
+
+def folders(path, **more):
+    return spark.read.format("kafkarec").options(**more).load(path)
+
+
+def rows(frame):
+    return [plain(list(row)) for row in frame.collect()]
+
+
+def difference(one, other):
+    """(rows, only in the one, only in the other)"""
+    return [one.count(), one.exceptAll(other).count(), other.exceptAll(one).count()]
+
+
+def archive():
+    """In batch: each value is decoded, three ways."""
+    source = kafka("archive")
+    source.createOrReplaceTempView("archive")
+    told["sql"] = rows(
+        spark.sql(f"""SELECT {", ".join(DECODED)} FROM (
+            SELECT partition AS part, offset AS message, inline_outer(kafka_decode(value, 'PERMISSIVE')) AS
+                   (topic, partition, offset, timestamp, timestampType, key, value, headers, _corrupt_record)
+            FROM archive)""")
+    )
+    column = source.select(*WHERE, K.kafka_decode("value", "PERMISSIVE").alias("r"))
+    told["column"] = rows(column.select("part", "message", F.inline_outer("r")).selectExpr(*DECODED))
+    told["explode"] = rows(K.kafka_explode(source, "value", "PERMISSIVE", keep=WHERE, outer=True).selectExpr(*DECODED))
+
+
+def failing(batches):
+    for batch in batches:
+        yield batch
+        raise RuntimeError("a task that fails when it has handed over rows")
+
+
+def commits():
+    return sorted(int(path.name) for path in Path(f"{FOLDER}/checkpoint/commits").iterdir() if path.name.isdigit())
+
+
+def rejected():
+    """The stream beside it: every row, damage too, into parquet."""
+    arriving = kafka_archive.arriving(spark, KAFKA)
+    exploded = K.kafka_explode(arriving, "value", "PERMISSIVE", keep=WHERE, outer=True)
+    writer = exploded.writeStream.format("parquet").option("checkpointLocation", f"{FOLDER}/checkpoint-parquet")
+    writer.trigger(availableNow=True).start(f"{FOLDER}/parquet").awaitTermination()
+
+
+def stream():
+    """Goes on where the killed one was; then a failure inside of a batch, and one between a batch and its commit."""
+    kafka_archive.send(spark, KAFKA, PARTS[0])
+    kafka_archive.start(kafka_archive.decoded(spark, KAFKA), FOLDER).awaitTermination()
+    rejected()
+    kafka_archive.send(spark, KAFKA, PARTS[1])
+    decoded = kafka_archive.decoded(spark, KAFKA)
+    told["before"] = commits()
+    try:
+        kafka_archive.start(decoded.mapInArrow(failing, decoded.schema), FOLDER).awaitTermination()
+    except Exception as error:
+        told["failed"] = str(error)
+    told["after"] = commits()
+    kafka_archive.start(kafka_archive.decoded(spark, KAFKA), FOLDER).awaitTermination()
+    last = commits()[-1]
+    for name in (str(last), f".{last}.crc"):
+        Path(f"{FOLDER}/checkpoint/commits/{name}").unlink(missing_ok=True)
+    kafka_archive.send(spark, KAFKA, PARTS[2])
+    kafka_archive.start(kafka_archive.decoded(spark, KAFKA), FOLDER).awaitTermination()
+    told["end"] = [last, commits()]
+    rejected()
+    told["parquet"] = rows(spark.read.parquet(f"{FOLDER}/parquet").selectExpr(*DECODED))
+
+
+def ends(topics):
+    """Where topics end, from a query that begins at the end: it reads nothing."""
+    stream = spark.readStream.format("kafka").options(**KAFKA, subscribe=topics, startingOffsets="latest").load()
+    query = stream.writeStream.format("noop").trigger(availableNow=True).start()
+    query.awaitTermination()
+    found = json.loads(query.lastProgress.json)["sources"][0]["endOffset"]
+    return [(topic, int(partition), at) for topic, parts in found.items() for partition, at in parts.items()]
+
+
+def lag():
+    told["hidden"] = kafka("__consumer_offsets").count()
+    spark.conf.set("spark.sql.streaming.kafka.useDeprecatedOffsetFetching", "true")
+    for isolation in ("read_committed", "read_uncommitted"):
+        offsets = kafka("__consumer_offsets", **{"kafka.isolation.level": isolation})
+        offsets.createOrReplaceTempView("offsets")
+        commits = K.kafka_internal_rows(offsets, "__consumer_offsets", "OffsetCommit", keep=["offset"])
+        commits.createOrReplaceTempView("commits")
+        at = spark.createDataFrame(ends("txn,all-codecs"), "topic string, partition int, end bigint")
+        at.createOrReplaceTempView("ends")
+        told[f"lag {isolation}"] = rows(spark.sql(LAG))
+    told["json"] = rows(spark.sql(TYPES))
+    told["groups"] = dict(rows(spark.table("commits").groupBy("key_group").count()))
+    spark.conf.unset("spark.sql.streaming.kafka.useDeprecatedOffsetFetching")
+
+
+def rescued():
+    """What is left of a damaged log goes to live topics: with the interceptor its times too, without it not."""
+    bad = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt_record", "includeHeaders": "true"}
+    frame = folders(DAMAGED, **bad)
+    told["damage"] = frame.where("_corrupt_record IS NOT NULL").count()
+    good = frame.where("_corrupt_record IS NULL").repartition(1).sortWithinPartitions("topic", "partition", "offset")
+    good.write.format("kafka").options(**KAFKA).option("topic", "plain").save()
+    stamped = good.withColumn("headers", F.expr(f"array_append(coalesce(headers, array()), {STAMP})"))
+    writer = stamped.write.format("kafka").options(**KAFKA).option("topic", "rescued")
+    writer.option("kafka.interceptor.classes", "RecordTimestamps").save()
+
+
+def together():
+    """One table of a backup and what is live."""
+    told["schemas"] = {
+        flag: [each.schema.json() for each in (kafka("txn", includeHeaders=flag), folders(DATA, includeHeaders=flag))]
+        for flag in ("true", "false")
+    }
+    for isolation in ("read_committed", "read_uncommitted"):
+        wanted = {"kafka.isolation.level": isolation, "includeHeaders": "true"}
+        for topic in ("txn", "all-codecs", "logappend"):
+            told[f"{topic} {isolation}"] = difference(kafka(topic, **wanted), folders(DATA, subscribe=topic, **wanted))
+        live = kafka("cut", **wanted)
+        starts = live.groupBy("topic", "partition").agg(F.min("offset").alias("at")).collect()
+        until = {}
+        for row in starts:
+            until.setdefault(row.topic, {})[str(row.partition)] = row["at"]
+        backup = folders(BACKUP, endingOffsets=json.dumps(until), **wanted)
+        for name, frame in (("one way", backup.unionByName(live)), ("other way", live.unionByName(backup))):
+            told[f"{name} {isolation}"] = rows(frame.orderBy("offset").selectExpr(*RECORD))
+        told[f"starts {isolation}"] = until["cut"]["0"]
+
+
+def follow(name, source, topic, isolation):
+    reader = spark.readStream.format(source).option("kafka.isolation.level", isolation).option("subscribe", topic)
+    given = {**KAFKA, "startingOffsets": "earliest"} if source == "kafka" else {"path": DATA}
+    frame = reader.option("includeHeaders", "true").options(**given).load()
+    writer = frame.writeStream.format("parquet").option("checkpointLocation", f"{FOLDER}/follow-{name}")
+    writer.trigger(availableNow=True).start(f"{FOLDER}/followed-{name}").awaitTermination()
+
+
+def followed():
+    """Folders of the running broker as streams, beside the Kafka source, while a producer writes on."""
+    for turn in range(2):
+        more = spark.range(turn * 300, turn * 300 + 300).selectExpr(
+            "binary(string(id)) AS key", "binary(repeat(string(id), 20)) AS value", "int(id % 2) AS partition",
+            "IF(id % 3 = 0, array(struct('h' AS key, binary(string(id)) AS value)), NULL) AS headers",
+        )  # fmt: skip
+        codec = ("lz4", "zstd")[turn]
+        more.write.format("kafka").options(**KAFKA, topic="followed", **{"kafka.compression.type": codec}).save()
+        for source in ("kafka", "kafkarec"):
+            follow(source, source, "followed", "read_uncommitted")
+    for source in ("kafka", "kafkarec"):
+        follow(f"txn-{source}", source, "txn", "read_committed")
+    for topic in ("", "txn-"):
+        frames = [spark.read.parquet(f"{FOLDER}/followed-{topic}{source}") for source in ("kafka", "kafkarec")]
+        told[f"followed {topic}"] = difference(*frames)
+        told[f"followed rows {topic}"] = rows(frames[1].orderBy("partition", "offset").selectExpr("partition", *RECORD))
+
+
+spark = SparkSession.builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "50").getOrCreate()
+spark_udfs.register(spark)
+for check in (stream, archive, lag, rescued, together, followed):
+    begun = time.monotonic()
+    check()
+    print(f"{check.__name__} in {time.monotonic() - begun:.1f} s", flush=True)
+spark.stop()
+Path(OUT).write_text(json.dumps(told))
