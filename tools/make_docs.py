@@ -47,6 +47,7 @@ ROOMS = (
     "kafkarec/validation/*.py",
     "kafkarec/conversion/*.py",
     "kafkarec/compaction/*.py",
+    "kafkarec/studying/*.py",
     "kafkarec/appending/*.py",
     "spark_udfs/*.py",
     "spark_udfs/source/*.py",

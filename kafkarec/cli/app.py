@@ -24,7 +24,7 @@ from .options import CouldNot, WrongUse, join_relative_times
 from .output import ClosedPipe
 from .trouble import COULD_NOT, DAMAGED, FINE, INTERRUPTED, WRONG_USE, exit_status, say
 
-# verb -> what it does. A verb has a module of its name in this folder, or it is not in this version yet.
+# verb -> what it does. A verb has a module of its name in this folder.
 VERBS = {
     "ls": "partitions, segments, offsets, sizes, codecs of a folder",
     "scan": "one row per batch, headers only",
@@ -39,13 +39,9 @@ VERBS = {
     "build": "make segments from JSON Lines, CSV, Arrow, Parquet",
     "convert": "change codec, level, batch size, magic",
     "compact": "run the log cleaner offline",
+    "study": "what another codec, level or batch size would save",
     "doctor": "versions, codecs, CRC path, what is missing",
 }
-NOT_YET = {
-    "study": "what would another codec or batch size save",
-}
-# What comes close today to a verb that is not there yet.
-_INSTEAD: dict[str, str] = {}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -144,13 +140,10 @@ def _no_such_verb(verb: str | None, words: Sequence[str]) -> int:
     known = ", ".join(VERBS)
     if verb is None:
         say(f"what shall be done? Verbs: {known} (see kafkarec --help)")
-    elif verb in NOT_YET:
-        instead = f"; {_INSTEAD[verb]}" if verb in _INSTEAD else ""
-        say(f"{verb} is not yet in this version ({__version__}){instead}")
     elif os.path.exists(verb):
         say(f"{verb} is a path, and a verb comes first: kafkarec cat {verb} or kafkarec scan {verb}")
     else:
-        near = difflib.get_close_matches(verb, [*VERBS, *NOT_YET], 1)
+        near = difflib.get_close_matches(verb, VERBS, 1)
         meant = f"; did you mean {near[0]}?" if near else ""
         say(f"no such verb: {verb}{meant} Verbs: {known}" if meant else f"no such verb: {verb}; verbs: {known}")
     return WRONG_USE
@@ -165,8 +158,7 @@ def _parser(verb: str | None) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="kafkarec",
         description="Reads and writes Kafka's log segments and record batches without a broker.",
-        epilog="Exit status: 0 fine, 1 damage found, 2 wrong use, 3 could not, 130 interrupted. "
-        f"Not yet in this version: {', '.join(NOT_YET)}.",
+        epilog="Exit status: 0 fine, 1 damage found, 2 wrong use, 3 could not, 130 interrupted.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"kafkarec {__version__}")

@@ -1,0 +1,167 @@
+"""study: its sizes are those that convert gives, its pieces are whole batches spread over the log."""
+
+from __future__ import annotations
+
+import os
+import random
+from itertools import pairwise
+from pathlib import Path
+
+import golden
+import pytest
+
+import kafkarec
+from kafkarec.studying import CODECS, Candidate, NothingToTry, codec_and_level, study
+from kafkarec.studying.sampling import PIECES, pieces
+
+FOLDERS = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0")
+
+
+def folder_of(path: Path, *segments: bytes, bases: tuple[int, ...] = (0,)) -> kafkarec.Log:
+    path.mkdir()
+    for base, data in zip(bases, segments, strict=True):
+        (path / f"{base:020}.log").write_bytes(data)
+    log = kafkarec.open(path)
+    assert isinstance(log, kafkarec.Log)
+    return log
+
+
+def noisy(first: int, count: int, noise: float, seed: int) -> bytes:
+    """`count` records of 200 bytes, that share of each random, from the offset `first` on."""
+    some = random.Random(seed)
+    cut = int(200 * noise)
+    rows = [(first + n, 1000 + n, b"k%d" % (n % 50), some.randbytes(cut) + bytes(200 - cut), []) for n in range(count)]
+    return kafkarec.encode(rows, batch_size=4096)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_sizes_are_those_of_convert(name: str) -> None:
+    log = kafkarec.open(golden.VECTORS / "segments" / name)
+    found = study(log, sample=None)
+    assert found.is_whole and found.damage == 0
+    assert found.size == sum(segment.size for segment in log.segments)
+    for outcome in found.outcomes:
+        wanted = 0
+        for segment in log.segments:
+            one = outcome.candidate
+            made = kafkarec.convert(segment, compression=one.compression, level=one.level, batch_size=one.batch_size)
+            wanted += len(made)
+        assert outcome.size == wanted, outcome
+        assert outcome.margin is None and outcome.read_rate and outcome.write_rate
+
+
+def test_what_the_log_is_made_of(tmp_path: Path) -> None:
+    rows = [(0, 5, b"abc", b"x" * 50, [("h", b"12")]), (1, 5, None, None, [("name", None)]), (2, 5, b"", b"y", [])]
+    made = study(folder_of(tmp_path / "t-0", kafkarec.encode(rows)), codecs=["none"], batch_sizes=[None]).makeup
+    assert (made.records, made.batches, made.keys, made.values, made.headers) == (3, 1, 3, 51, 1 + 2 + 4)
+    assert made.plain == len(kafkarec.encode(rows)) == 61 + made.framing + 3 + 51 + 7
+    assert made.as_dict()["by_codec"] == {"none": made.plain}
+
+
+def test_pieces_are_whole_batches_spread_over_the_log(tmp_path: Path) -> None:
+    parts = [noisy(first, 3000, 0.5, first) for first in (0, 3000, 6000)]
+    log = folder_of(tmp_path / "t-0", *parts, bases=(0, 3000, 6000))
+    total = sum(map(len, parts))
+    found = list(pieces(log.segments, 64 << 10))
+    assert len(found) == PIECES
+    starts = {(one.segment.base_offset or 0) // 3000: len(parts[0]) for one in found}
+    assert set(starts) == {0, 1, 2}
+    places = []
+    for one in found:
+        columns = kafkarec.decode(one.data)
+        assert not columns.damage and columns.remaining == 0 and len(columns)
+        assert (64 << 10) // PIECES <= len(one.data) <= (64 << 10) // PIECES + 5000
+        data = Path(one.segment.path).read_bytes()
+        assert data[one.begin : one.begin + len(one.data)] == one.data
+        before = parts[: (one.segment.base_offset or 0) // 3000]
+        places.append(sum(map(len, before)) + one.begin)
+    for number, place in enumerate(places):
+        assert abs(place - (2 * number + 1) * total / (2 * PIECES)) < total / PIECES
+    assert all(b - a >= (64 << 10) // PIECES for a, b in pairwise(places))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_sample_tells_the_whole_within_its_margin(tmp_path: Path, seed: int) -> None:
+    """Records alike all over the log: pieces must tell nearly the truth; different halves: the margin says so."""
+    alike = folder_of(tmp_path / "alike-0", noisy(0, 20_000, 0.4, seed))
+    wanted = study(alike, codecs=["zstd:3"], batch_sizes=[None], sample=None).outcomes[0].share
+    found = study(alike, codecs=["zstd:3"], batch_sizes=[None], sample=256 << 10).outcomes[0]
+    assert found.margin is not None and found.margin < 0.02
+    assert abs(found.share - wanted) < 0.02
+    halves = folder_of(tmp_path / "halves-0", noisy(0, 10_000, 0.1, seed) + noisy(10_000, 10_000, 0.9, seed))
+    wanted = study(halves, codecs=["zstd:3"], batch_sizes=[None], sample=None).outcomes[0].share
+    found = study(halves, codecs=["zstd:3"], batch_sizes=[None], sample=256 << 10).outcomes[0]
+    assert found.margin is not None and found.margin > 0.1
+    assert abs(found.share - wanted) < found.margin
+
+
+def test_damage_is_left_out_and_counted(tmp_path: Path) -> None:
+    data = bytearray(noisy(0, 2000, 0.5, 1))
+    good = study(folder_of(tmp_path / "good-0", bytes(data)), codecs=["lz4"], batch_sizes=[None])
+    data[len(data) // 2] ^= 1
+    found = study(folder_of(tmp_path / "bad-0", bytes(data)), codecs=["lz4"], batch_sizes=[None])
+    assert (good.damage, found.damage) == (0, 1)
+    assert found.makeup.batches == good.makeup.batches - 1
+    assert abs(found.outcomes[0].share - good.outcomes[0].share) < 0.01
+
+
+def test_old_magics_are_weighed_as_magic_2(tmp_path: Path) -> None:
+    rows = [(n, 1000 + n, b"k", b"value %d" % n, []) for n in range(100)]
+    old = kafkarec.encode(rows, magic=1)
+    found = study(folder_of(tmp_path / "old-0", old), codecs=["none", "gzip"], batch_sizes=[None, 1 << 20])
+    by_wish = {outcome.candidate: outcome.size for outcome in found.outcomes}
+    assert by_wish[Candidate("none", None, 1 << 20)] == len(kafkarec.encode(rows, batch_size=1 << 20)) < len(old)
+    assert by_wish[Candidate("gzip", 6, 1 << 20)] < by_wish[Candidate("none", None, 1 << 20)]
+
+
+def test_the_best_are_those_that_nothing_beats_twice(tmp_path: Path) -> None:
+    found = study(folder_of(tmp_path / "t-0", noisy(0, 3000, 0.3, 7)))
+    for one in found.outcomes:
+        beaten = any(
+            (other.share < one.share and (other.write_rate or 0) >= (one.write_rate or 0))
+            or (other.share <= one.share and (other.write_rate or 0) > (one.write_rate or 0))
+            for other in found.outcomes
+        )
+        assert one.is_best is not beaten
+    assert found.smallest is min(found.outcomes, key=lambda one: one.share)
+    assert len({(one.candidate.compression, one.candidate.level) for one in found.outcomes}) == len(CODECS)
+
+
+@pytest.mark.parametrize("data", [b"", bytes(5000), os.urandom(5000)], ids=["empty", "zeros", "noise"])
+def test_nothing_to_try(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(NothingToTry, match=f"no good batch in {len(data)} bytes"):
+        study(folder_of(tmp_path / "t-0", data))
+
+
+def test_a_bomb_is_damage_and_not_unpacked(tmp_path: Path) -> None:
+    bomb = kafkarec.encode([(0, 0, None, bytes(4 << 20), [])], compression="zstd")
+    good = kafkarec.encode([(1, 0, None, b"fine", [])])
+    log = folder_of(tmp_path / "t-0", bomb + good)
+    found = study(log, codecs=["none"], batch_sizes=[None], max_decompressed_bytes=1 << 20)
+    assert (found.damage, found.makeup.records) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("zstd", ("zstd", 3)), ("ZSTD:9", ("zstd", 9)), ("gzip", ("gzip", 6)), ("gzip:1", ("gzip", 1)),
+     ("lz4", ("lz4", 9)), ("none", ("none", None)), ("snappy", ("snappy", None)), ("zstd:-5", ("zstd", -5))],
+)  # fmt: skip
+def test_codec_and_level(text: str, wanted: tuple[str, int | None]) -> None:
+    assert codec_and_level(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("brotli", "one of none, gzip, snappy, lz4, zstd"), ("snappy:3", "no compression levels"),
+     ("gzip:0", "levels 1 to 9"), ("zstd:fast", "the level is a number"), ("", "one of none"),
+     ("zstd:23", "-131072 to 22")],
+)  # fmt: skip
+def test_no_such_codec_or_level(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        codec_and_level(text)
+
+
+def test_message_sets_whose_offsets_fall_are_not_put_together(tmp_path: Path) -> None:
+    data = b"".join(kafkarec.encode([(offset, 1, None, b"v", [])], magic=1) for offset in (5, 3))
+    found = study(folder_of(tmp_path / "t-0", data), codecs=["none"], batch_sizes=[1 << 20]).outcomes[0]
+    assert found.batches == 2 and found.size == len(kafkarec.convert(data, compression="none", batch_size=1 << 20))
