@@ -1,0 +1,266 @@
+"""What Spark moves, and what is left of it with decoding: `python benchmarks/spark.py [--rounds N] [--gib N]`.
+
+    ceiling   the same bytes into Python and the same columns out, by a body that costs nothing: it hands its first
+              result back again and again. No decoder behind the same API can be faster
+    kafkarec  decodes each batch and checks its CRC
+
+Pairs, one after the other in each round, values of one batch of 100 records of 100 bytes:
+
+    decode          SELECT kafka_decode(value)           array<struct>, an Arrow UDF
+    inline          SELECT inline(kafka_decode(value))
+    explode         functions.kafka_explode(df, "value") mapInArrow
+    data source     spark.read.format("kafkarec") of one segment, split into tasks of 128 MiB
+
+then one segment by one core and by all, beside the pass-through source and Spark's own text source, and the memory of
+the Python workers. Needs Java and the packages of `make test`; a temporary folder with room for the segment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import files
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+import kafkarec
+import spark_udfs
+from spark_udfs import decoding, functions, schema
+from spark_udfs.source import KafkarecDataSource, batch
+
+CORES = len(os.sched_getaffinity(0))
+RECORDS = 100
+WORKERS_SEEN_EVERY = 0.02
+
+
+def one_batch() -> bytes:
+    """100 records of 100 bytes with a key each, as one uncompressed batch."""
+    rows = [(n, 1700000000000 + n, b"key-%04d" % n, bytes(92 - len(str(n))) + b"%d" % n, []) for n in range(RECORDS)]
+    return kafkarec.encode(rows)
+
+
+class PassThrough(KafkarecDataSource):
+    """The data source, except that a task hands its first record batch back until its rows are told."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "pass_through"
+
+    def reader(self, schema: StructType) -> Any:
+        return Repeating(super().reader(schema))
+
+
+class Repeating(batch.Reader):
+    def __init__(self, real: batch.Reader) -> None:
+        super().__init__(real.options, real.columns)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        size = len(one_batch())
+        for split in partition.value:
+            end = split.end or Path(split.path).stat().st_size
+            left = (end - split.begin) // size * RECORDS
+            first = next(iter(super().read(type(partition)((split,)))))
+            while left > 0:
+                yield first.slice(0, min(left, len(first)))
+                left -= len(first)
+
+
+def again(body: Callable[[Any], Any], key: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`body` for the first batch of each size, then that result."""
+
+    def repeat(batches: Iterator[Any]) -> Iterator[Any]:
+        kept: dict[Any, list[Any]] = {}
+        for each in batches:
+            if key(each) not in kept:
+                kept[key(each)] = list(body(iter([each])))
+            yield from kept[key(each)]
+
+    return repeat
+
+
+def ceiling_udf() -> Any:
+    repeat = again(decoding.kafka_decode, len)
+
+    def decode_nothing(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        yield from repeat(batches)
+
+    return F.arrow_udf(decode_nothing, f"array<{schema.sql_struct(schema.RECORD_COLUMNS)}>")
+
+
+def pairs(spark: SparkSession, segment: Path, values: int) -> dict[str, tuple[DataFrame, DataFrame, int]]:
+    """name: (ceiling, ours, records)."""
+    blob = one_batch()
+    table = spark.range(0, values, 1, CORES).select(F.lit(blob).alias("value"))
+    nothing = ceiling_udf()
+    exploded = functions.kafka_explode(table, "value")
+    explode = decoding.Explode(functions_literal(), outer=False)
+    ours = spark.read.format("kafkarec").load(str(segment))
+    through = spark.read.format("pass_through").load(str(segment))
+    count = values * RECORDS
+    return {
+        "decode": (table.select(nothing("value")), table.select(functions.kafka_decode("value")), count),
+        "inline": (
+            table.select(F.inline(nothing("value"))),
+            table.select(F.inline(functions.kafka_decode("value"))),
+            count,
+        ),
+        "explode": (
+            table.mapInArrow(again(explode, lambda each: each.num_rows), exploded.schema),
+            exploded,
+            count,
+        ),
+        "data source": (through, ours, segment.stat().st_size // len(blob) * RECORDS),
+    }
+
+
+def functions_literal() -> str:
+    from spark_udfs import options
+
+    return options.to_literal(options.make())
+
+
+class Seconds(NamedTuple):
+    wall: float
+    processor: float  # of this process, the JVM and the Python workers: what other work on the machine changes less
+
+
+def seconds(frame: DataFrame) -> Seconds:
+    began, used = time.perf_counter(), processor_seconds()
+    frame.write.format("noop").mode("overwrite").save()
+    return Seconds(time.perf_counter() - began, processor_seconds() - used)
+
+
+def processor_seconds() -> float:
+    """Of this process and all below it, the ended ones with their parents."""
+    parents, used = {}, {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            state = (process / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[process.name], used[process.name] = state[1], sum(map(int, state[11:15]))
+    ours, size = {str(os.getpid())}, 0
+    while len(ours) > size:
+        size = len(ours)
+        ours |= {process for process, parent in parents.items() if parent in ours}
+    return sum(used[process] for process in ours) / os.sysconf("SC_CLK_TCK")
+
+
+def throughput(spark: SparkSession, segment: Path, values: int, rounds: int) -> None:
+    print(f"\n{CORES} cores, best of {rounds} rounds. Ceiling / kafkarec: of the bests, the rounds' median, processor time")
+    print(f"{'':12} {'M records/s':>17} {'best':>6} {'median':>7} {'processor':>10} {'MB/s':>6}")
+    for name, (ceiling, ours, count) in pairs(spark, segment, values).items():
+        taken = [(seconds(ceiling), seconds(ours)) for _ in range(rounds + 1)][1:]  # the first one warms up
+        least = [min(each) for each in zip(*[(through.wall, decoded.wall) for through, decoded in taken], strict=True)]
+        middle = statistics.median(through.wall / decoded.wall for through, decoded in taken)
+        processor = statistics.median(through.processor / decoded.processor for through, decoded in taken)
+        rates = [count / each / 1e6 for each in least]
+        size = count / RECORDS * len(one_batch()) / least[1] / 1e6
+        ratios = f"{least[0] / least[1]:6.0%} {middle:7.0%} {processor:10.0%}"
+        print(f"{name:12} {rates[0]:8.2f} {rates[1]:8.2f} {ratios} {size:6.0f}", flush=True)
+
+
+def scaling(folder: Path, segment: Path) -> None:
+    text = folder / "lines.txt"
+    line = b"x" * 99 + b"\n"
+    with open(text, "wb") as file:
+        for _ in range(segment.stat().st_size // (len(line) << 14)):
+            file.write(line * (1 << 14))
+    reads: dict[str, Callable[[SparkSession], DataFrame]] = {
+        "kafkarec": lambda spark: spark.read.format("kafkarec").load(str(segment)),
+        "pass-through": lambda spark: spark.read.format("pass_through").load(str(segment)),
+        "Spark's text": lambda spark: spark.read.text(f"file://{text}"),
+    }
+    print(f"\none segment of {segment.stat().st_size >> 20} MiB, seconds, best of 3")
+    found: dict[str, list[float]] = {name: [] for name in reads}
+    for cores in (1, CORES):
+        with session(cores) as spark:
+            for name, read in reads.items():
+                found[name].append(min(seconds(read(spark)).wall for _ in range(3)))
+    for name, (alone, together) in found.items():
+        print(f"{name:12} 1 core {alone:6.2f}   {CORES} cores {together:6.2f}   x{alone / together:.2f}")
+
+
+def memory(segment: Path) -> None:
+    """In a session of its own: a worker that has run other tasks keeps what their pools have taken."""
+    print("\nPython workers of the data source, MiB at most: resident, of which anonymous")
+    for name in ("pass_through", "kafkarec"):
+        with session(CORES) as spark, Watch() as seen:
+            seconds(spark.read.format(name).load(str(segment)))
+        print(f"{name:12} {seen.resident >> 10:5} {seen.anonymous >> 10:5}")
+
+
+class Watch(threading.Thread):
+    """The peaks of any one Python worker of this machine's user, in KiB."""
+
+    def __enter__(self) -> Watch:
+        self.done, self.resident, self.anonymous = threading.Event(), 0, 0
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.done.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self.done.wait(WORKERS_SEEN_EVERY):
+            for process in Path("/proc").glob("[0-9]*"):
+                try:
+                    if b"pyspark.daemon" not in (process / "cmdline").read_bytes():
+                        continue
+                    status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+                except OSError:
+                    continue  # it has ended
+                self.resident = max(self.resident, int(status["VmRSS"].split()[0]))
+                self.anonymous = max(self.anonymous, int(status["RssAnon"].split()[0]))
+
+
+@contextmanager
+def session(cores: int) -> Iterator[SparkSession]:
+    os.environ["PYTHONWARNINGS"] = "ignore"
+    quiet = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("kafkarec benchmark")
+    for key, value in (quiet | {"spark.driver.memory": "2g"}).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    try:
+        spark_udfs.register(spark)
+        spark.dataSource.register(PassThrough)
+        yield spark
+    finally:
+        spark.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--gib", type=float, default=1.0, help="size of the segment")
+    parser.add_argument("--values", type=int, default=40_000, help="rows of the table of batches")
+    chosen = parser.parse_args()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    with tempfile.TemporaryDirectory() as folder:
+        segment = Path(folder) / "bench-0" / f"{0:020}.log"
+        segment.parent.mkdir()
+        files.write_repeated(segment, [one_batch()], RECORDS, int(chosen.gib * files.GIB))
+        print(f"kafkarec {kafkarec.__version__}, pyarrow {pa.__version__}, Python {sys.version.split()[0]}; load {os.getloadavg()[0]:.1f}")
+        with session(CORES) as spark:
+            throughput(spark, segment, chosen.values, chosen.rounds)
+        memory(segment)
+        scaling(Path(folder), segment)
+
+
+if __name__ == "__main__":
+    main()
