@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
+from . import undecided
 from .options import Options
-from .paths import Key, PartitionPaths, SegmentPath, log_of
+from .paths import Key, PartitionPaths, SegmentPath
 from .selection import Range
 
 # What opening a file is worth in bytes, when small ones are put together; as spark.sql.files.openCostInBytes.
@@ -94,7 +95,7 @@ def plan(
     most = max(1, min(options["maxPartitionBytes"], -(-total // options["minPartitions"])))
     splits: list[Split] = []
     for key, partition in partitions.items():
-        hidden = hidden_of(kafkarec, partition, options) if committed(options) else None
+        hidden = _hidden_of(kafkarec, partition, options, ranges[key][0]) if committed(options) else None
         for segment, later in _within(partition.segments, *ranges[key]):
             file = file_of(segment)
             for begin, stop in _pieces(kafkarec, options, segment, later, most, ranges[key]):
@@ -150,14 +151,9 @@ def committed(options: Options) -> bool:
     return "read_committed" in (options["isolationLevel"], options["kafka.isolation.level"])
 
 
-def hidden_of(kafkarec: Any, partition: PartitionPaths, options: Options) -> Hidden:
-    """One pass over the headers and markers of the whole partition: what is aborted does not depend on the range."""
-    from kafkarec import transactions
-
-    log = log_of(kafkarec, partition, options)
-    found = transactions.hidden(log.segments, skip=options["mode"] != "FAILFAST")
-    stable = found.last_stable_offset
-    return Hidden(found.aborted, _NO_END if stable is None else stable)
+def _hidden_of(kafkarec: Any, partition: PartitionPaths, options: Options, start: int | None) -> Hidden:
+    found = undecided.walk(kafkarec, partition, options, start)
+    return Hidden(found.aborted, _NO_END if found.stable_offset is None else found.stable_offset)
 
 
 def _of_segment(hidden: Hidden | None, segment: SegmentPath, partition: PartitionPaths) -> Hidden | None:

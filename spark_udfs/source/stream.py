@@ -72,8 +72,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         so the first batch leaves such partitions as they are, and with it the checkpoint has their offsets."""
         kafkarec = bootstrap.load()
         there = selection.chosen(self.options, self._listed(kafkarec))
-        tails = self._look(kafkarec, there, {})
         starts = selection.starts(self.options, there)
+        asked = {key: at for key, (kind, at) in starts.items() if kind == "offset" and at != selection.EARLIEST}
+        tails = self._look(kafkarec, there, {}, asked)
         found = {key: self._start(kafkarec, key, tails[key], *starts[key]) for key in there}
         self._held = {key: offset for key, (offset, held) in found.items() if held}
         return tell({key: offset for key, (offset, _) in found.items()})
@@ -141,7 +142,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         kafkarec = bootstrap.load()
-        tails = self._look(kafkarec, self._wanted(self._listed(kafkarec)), {})
+        tails = self._look(kafkarec, self._wanted(self._listed(kafkarec)), {}, committed=False)
         self._target = {key: tail.end for key, tail in tails.items()}
 
     # ---- batches
@@ -208,16 +209,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return {key: each for key, each in there.items() if key[1] in assigned.get(key[0], ())}
         return there
 
-    def _look(self, kafkarec: Any, there: dict[Key, PartitionPaths], before: Offsets) -> dict[Key, Tail]:
-        """before: offsets of a checkpoint; no transaction that began in front of them is undecided. Those that were
-        asked for by options tell nothing of that: `initialOffset` has looked before them."""
-        committed = planning.committed(self.options)
+    def _look(
+        self, kafkarec: Any, there: dict[Key, PartitionPaths], before: Offsets, asked: Mapping[Key, int] | None = None,
+        committed: bool = True,
+    ) -> dict[Key, Tail]:  # fmt: skip
+        """before: offsets of a checkpoint; no transaction that began in front of them is undecided. asked: those that
+        options ask for tell nothing of that; `initialOffset` looks before all others."""
+        committed = committed and planning.committed(self.options)
         found = {}
         for key in there:
             tail = self._tails.setdefault(key, Tail(kafkarec, self.options))
             for tries in range(_TRIES):
                 try:
-                    tail.look(there[key], before.get(key), committed)
+                    tail.look(there[key], before.get(key), committed, (asked or {}).get(key))
                     break
                 except FileNotFoundError:
                     if tries == _TRIES - 1:

@@ -17,10 +17,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
 
+from . import undecided
 from .admission import Step
 from .options import Options
-from .paths import PartitionPaths, SegmentPath, log_of
+from .paths import PartitionPaths, SegmentPath
 from .planning import File, Hidden, Split
+from .selection import LATEST
 
 _LEGACY_CHECKED_FROM, _CHECKED_FROM = 16, 21
 # Up to and including the checksum: two batches that begin alike are one.
@@ -78,8 +80,12 @@ class Tail:
 
     # ---- what is there
 
-    def look(self, paths: PartitionPaths, committed_from: int | None = None, committed: bool = False) -> None:
-        """Takes in a new listing. committed_from: no transaction that began before this offset is undecided."""
+    def look(
+        self, paths: PartitionPaths, committed_from: int | None = None, committed: bool = False,
+        start: int | None = None,
+    ) -> None:  # fmt: skip
+        """Takes in a new listing. committed_from: no transaction that began before this offset is undecided. start: of
+        a new query that reads nothing in front of it; selection.LATEST: or of the log's end."""
         self.paths = paths
         self.start = paths.segments[0].base_offset or 0
         looks = self._looks_of_files()
@@ -95,7 +101,7 @@ class Tail:
         self._places[self.end] = place
         self.stable_end = self.end
         if committed:
-            self._look_for_transactions(committed_from)
+            self._look_for_transactions(committed_from, start)
 
     def _looks_of_files(self) -> dict[str, tuple[int, ...]] | None:
         """What the file system tells of the files that `look` would open; None: nothing, they are remote."""
@@ -251,9 +257,7 @@ class Tail:
 
     # ---- transactions
 
-    def _look_for_transactions(self, decided: int | None) -> None:
-        from kafkarec import transactions
-
+    def _look_for_transactions(self, decided: int | None, start: int | None) -> None:
         if (self.paths.segments, self.end) != self._seen:
             if self._seen:
                 decided = self._stable if self._stable <= self.end else None
@@ -261,8 +265,11 @@ class Tail:
             if decided is not None:
                 before = [n for n, each in enumerate(segments) if n and (each.base_offset or 0) <= decided]
                 segments = segments[before[-1] :] if before else segments
-            log = log_of(self._kafkarec, self.paths._replace(segments=segments), self._options)
-            found = transactions.hidden(log.segments, skip=self._options["mode"] != "FAILFAST")
+                start = None
+            elif start == LATEST:
+                start = self.end
+            paths = self.paths._replace(segments=segments)
+            found = undecided.walk(self._kafkarec, paths, self._options, start)
             for producer, first, marker in found.aborted:
                 known = self._aborted.get((producer, marker), first)
                 self._aborted[producer, marker] = min(first, known)
