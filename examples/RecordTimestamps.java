@@ -19,10 +19,11 @@ public class RecordTimestamps implements ProducerInterceptor<byte[], byte[]> {
         Header told = record.headers().lastHeader(HEADER);
         if (told == null)
             return record;
-        record.headers().remove(HEADER);
         Long timestamp = Long.valueOf(new String(told.value(), StandardCharsets.UTF_8));
-        return new ProducerRecord<>(
+        ProducerRecord<byte[], byte[]> stamped = new ProducerRecord<>(
             record.topic(), record.partition(), timestamp, record.key(), record.value(), record.headers());
+        stamped.headers().remove(HEADER);  // not before: after an exception the producer sends the record as it was
+        return stamped;
     }
 
     @Override

@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import doc_standins
@@ -124,11 +124,17 @@ class Runner:
         self.scope: dict[str, object] = {"__name__": "__main__", **standins.names}
         self.environment = standins.environment
         self.sql = standins.sql
+        self.words = standins.words
 
     def run(self, block: Block) -> str:
         """What the block printed; Wrong when it ends otherwise than it should."""
         ways: dict[str, Callable[[Block], tuple[int, str]]] = {"sh": self._sh, "python": self._python, "sql": self._sql}
-        status, printed = ways[block.language](block)
+        code = block.code
+        for word, run in self.words.items():
+            code = code.replace(word, run)
+        status, printed = ways[block.language](replace(block, code=code))
+        for word, run in self.words.items():
+            printed = printed.replace(run, word)
         if status != block.exit:
             raise Wrong(f"{block.place}: ended with {status}, should be {block.exit}\n{block.code}\n{printed}")
         return printed

@@ -6,6 +6,7 @@
 | s3 | an S3 API server on loopback; the bucket `backup` holds the partitions of tests/vectors/segments |
 | producer | a module `kafka` whose KafkaProducer looks at what it is given, as kafka-python's does, and sends nothing |
 | spark | a local Spark session `spark`; a `spark-submit` that looks at the wheel's version |
+| kafka | the same with Spark's Kafka source and sink, and a real broker that pages call localhost:9092 (`doc_broker`) |
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import doc_broker
 
 ROOT = Path(__file__).resolve().parent.parent
 BUCKET = "backup"
@@ -43,16 +46,20 @@ for word in words[1:]:
 
 @dataclass
 class StandIns:
-    """environment: of commands; settings: what of it this process gets too; names: for Python blocks; sql: runs SQL."""
+    """environment: of commands; settings: what of it this process gets too; names: for Python blocks; sql: runs SQL.
+
+    words: of the page, and what is run in their place.
+    """
 
     environment: dict[str, str]
     settings: dict[str, str] = field(default_factory=dict)
     names: dict[str, object] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
     sql: Callable[[str], str] = lambda text: _no_session(text)
 
 
 def _no_session(text: str) -> str:
-    raise LookupError("a page with SQL needs <!-- with spark -->")
+    raise LookupError("a page with SQL needs <!-- with spark --> or <!-- with kafka -->")
 
 
 def missing(needs: Sequence[str]) -> str | None:
@@ -62,9 +69,10 @@ def missing(needs: Sequence[str]) -> str | None:
 
     if "s3" in needs and not all(map(importlib.util.find_spec, ("moto", "s3fs", "boto3"))):
         return "moto and s3fs are not installed: no S3 server on loopback"
-    if "spark" in needs and not (importlib.util.find_spec("pyspark") and (shutil.which("java") or _java_home())):
+    java = shutil.which("java") or _java_home()
+    if {"spark", "kafka"} & set(needs) and not (importlib.util.find_spec("pyspark") and java):
         return "pyspark or Java is not installed"
-    return None
+    return doc_broker.missing() if "kafka" in needs else None
 
 
 def _java_home() -> str | None:
@@ -167,6 +175,13 @@ def _spark(found: StandIns, commands: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _kafka(found: StandIns, commands: Path) -> Iterator[None]:
+    with doc_broker.broker(commands.parent) as address, doc_broker.fresh_jvm(), _spark(found, commands):
+        found.words[doc_broker.ADDRESS] = address
+        yield
+
+
+@contextlib.contextmanager
 def _producer(found: StandIns, commands: Path) -> Iterator[None]:
     class KafkaProducer:
         def __init__(self, *, bootstrap_servers: str) -> None:
@@ -205,4 +220,5 @@ _KNOWN: dict[str, Callable[[StandIns, Path], contextlib.AbstractContextManager[N
     "s3": _s3,
     "producer": _producer,
     "spark": _spark,
+    "kafka": _kafka,
 }

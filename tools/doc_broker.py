@@ -1,0 +1,105 @@
+"""The stand-in `kafka` of the documentation's pages: a real broker on loopback, and a Spark session with its connector.
+
+Pages say localhost:9092; what is run says the broker's port. The broker serves the partitions below as topics, some
+groups have committed offsets, and the first records of topic `txn` are gone, as retention takes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ADDRESS = "localhost:9092"
+TOPICS = ("txn", "all-codecs")
+GROUPS = (
+    ("commit", "billing", "txn:0=100", "all-codecs:0=865"),
+    ("commit", "billing", "txn:0=260"),
+    ("commit", "audit", "txn:0=170", "all-codecs:0=400"),
+    ("forget", "audit", "all-codecs:0=400"),
+    ("transact", "loader", "commit", "all-codecs:0=845"),
+    ("transact", "loader", "abort", "all-codecs:0=865"),
+    ("commit", "retired", "txn:0=20"),
+    ("disband", "retired"),
+    ("cut", "txn:0=150"),
+)
+_PLAIN = "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' --conf spark.ui.showConsoleProgress=false"
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "spark")]
+
+
+def missing() -> str | None:
+    """Why there is no broker here."""
+    from jvm_oracle import missing as without
+    from kafka_session import CONNECTOR
+
+    if not (os.environ.get("CI") or os.environ.get("KAFKAREC_LONG") == "1"):
+        return "a broker and a Spark session of its own, so that `make test` stays short; CI=1 or KAFKAREC_LONG=1"
+    if not (CONNECTOR / "complete").exists():
+        return f"no Kafka source and sink of Spark in {CONNECTOR.name}; run tools/kafka_jars"
+    return without()
+
+
+@contextlib.contextmanager
+def broker(page: Path) -> Iterator[str]:
+    """Its address. page: the folder that the page runs in; gets `jars`, the connector's."""
+    from broker import Broker
+    from jvm_oracle import Oracle
+    from kafka_session import CONNECTOR, SETTINGS, Groups
+
+    (page / "jars").symlink_to(CONNECTOR)
+    with tempfile.TemporaryDirectory(prefix="broker-") as name, contextlib.ExitStack() as stack:
+        folder = Path(name)
+        (folder / "classes").mkdir()
+        kafka = Oracle(folder / "classes")
+        stack.callback(kafka.close)
+        served = {}
+        for topic in TOPICS:
+            served[topic] = folder / "served" / topic
+            segments = ROOT / "tests" / "vectors" / "segments" / f"{topic}-0"
+            shutil.copytree(segments, served[topic], ignore=shutil.ignore_patterns("*.json", "*.txt"))
+        started = Broker(folder / "broker", **(SETTINGS | {"num_partitions": "1"}))
+        stack.callback(started.stop)
+        started.serve(kafka, served)
+        ask = Groups(kafka, started)
+        for words in GROUPS:
+            ask(*words)
+        yield started.address
+
+
+@contextlib.contextmanager
+def fresh_jvm() -> Iterator[None]:
+    """Only a JVM that is started with the jars has the connector: one that runs already ends, and so does this one."""
+    from kafka_session import CONNECTOR
+
+    _end_jvm()
+    before = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    jars = ",".join(map(str, sorted(CONNECTOR.glob("*.jar"))))
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--jars {jars} {_PLAIN} pyspark-shell"
+    try:
+        yield
+    finally:
+        _end_jvm()
+        if before is None:
+            del os.environ["PYSPARK_SUBMIT_ARGS"]
+        else:
+            os.environ["PYSPARK_SUBMIT_ARGS"] = before
+
+
+def _end_jvm() -> None:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        active.stop()
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()  # it ends with its standard input
+        gateway.proc.wait(60)
+        SparkContext._gateway = SparkContext._jvm = None
