@@ -24,6 +24,7 @@
 | source/ | `spark.read`, `df.write`, `readStream` and `writeStream` with `format("kafkarec")` |
 | writelog | `write_log(df, path)`: records with offsets of their own to partition folders |
 | damage | `damage_report(spark, path)`: which bytes of which files are damaged |
+| behind | `lag(query)`: how far a stream is behind |
 | diagnosis | `doctor(spark)`: what each executor has |
 | bootstrap/ | compiled wheels on executors, standard library only |
 
@@ -39,11 +40,14 @@ from .bootstrap import Activation, BootstrapError, activate
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from .behind import Lag
     from .damage import DamageReport
     from .diagnosis import Diagnosis
     from .registration import Registered
 
-__all__ = ["Activation", "BootstrapError", "activate", "damage_report", "doctor", "register", "sweep", "write_log"]
+__all__ = [
+    "Activation", "BootstrapError", "activate", "damage_report", "doctor", "lag", "register", "sweep", "write_log",
+]  # fmt: skip
 
 
 def register(spark: Any) -> Registered:
@@ -108,3 +112,15 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
     from .damage import damage_report as run
 
     return run(spark, path, **options)
+
+
+def lag(of: Any) -> Lag | None:
+    """How many offsets a stream is behind: of a StreamingQuery, a progress of it (also as dict or JSON), or the event
+    of a StreamingQueryListener. Printable. None: there is no progress yet.
+
+    `.partitions` is {"clicks-0": 70, ...}; `.total`; `.metrics` has the names of Spark's Kafka source, whose queries
+    are understood too.
+    """
+    from .behind import lag as run
+
+    return run(of)

@@ -116,12 +116,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for key, tail in tails.items():
             known = before.get(key)
             begin = tail.start if known is None else self._there(key, tail, known, "the next offset is")
-            end = self._latest[key] = max(begin, tail.stable_end)
+            end = latest = max(begin, tail.stable_end)
             if self._target is not None:
                 end = min(end, max(begin, self._target.get(key, begin)))
             if known is None and end <= begin:
                 continue  # to know of it would be news, and start a batch with nothing in it
-            starts[key], ends[key] = begin, end
+            starts[key], ends[key], self._latest[key] = begin, end, latest
         for key in ends.keys() & (self._held or {}).keys():
             ends[key] = max(starts[key], min(ends[key], (self._held or {})[key]))
         found = admitted(starts, ends, _limit(limit), lambda key, *span: tails[key].steps(*span), self._turn + 1)
