@@ -20,12 +20,13 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from . import folders
-from .staging import ADVICE, TEMPORARY, Settings, Staged, job_folder, make
+from .options import StorageOptions
+from .staging import ADVICE, TEMPORARY, Settings, Stage, Staged, job_folder, make
 
 SUCCESS = "_SUCCESS"
 STREAMS = "_streams.json"
@@ -34,11 +35,13 @@ UNDOING = "undo.json"
 _NEW, _OLD, _UNDONE = "new", "old", "undone"
 _DEAD = ".dead"
 _METADATA = "partition.metadata"
+NO_STORAGE = StorageOptions()
 _log = logging.getLogger("spark_udfs")
 
 
 class Job(NamedTuple):
-    """query, batch: of a stream; job is then made of both, so that a batch that is run again finds itself."""
+    """query, batch: of a stream; job is then made of both, so that a batch that is run again finds itself. storage:
+    for the library behind a URL."""
 
     path: str
     job: str
@@ -46,6 +49,7 @@ class Job(NamedTuple):
     settings: Settings
     query: str | None = None
     batch: int = -1
+    storage: Mapping[str, Any] = NO_STORAGE
 
     @property
     def folder(self) -> str:
@@ -55,6 +59,10 @@ class Job(NamedTuple):
 def begin(job: Job) -> None:
     """Makes the job's folder. Without it tasks write nothing: one that outlives an abort brings nothing back."""
     make(job.folder)
+
+
+def stage(kafkarec: Any, job: Job, task: int, attempt: int) -> Stage:
+    return Stage(kafkarec, job.path, job.job, task, attempt, job.settings, begun=job.query is None)
 
 
 def commit(kafkarec: Any, job: Job, staged: Iterable[Staged]) -> list[dict[str, Any]]:
@@ -74,7 +82,7 @@ def commit(kafkarec: Any, job: Job, staged: Iterable[Staged]) -> list[dict[str, 
         journal = _read(os.path.join(job.folder, JOURNAL))
         if journal is None:
             journal = _prepare(kafkarec, job, list(staged))
-            folders.write_file(os.path.join(job.folder, JOURNAL), _json(journal))
+            folders.write_file(os.path.join(job.folder, JOURNAL), as_json(journal))
         if job.query is None:
             _set_aside(job)
         for row in journal["partitions"]:
@@ -134,6 +142,11 @@ def _check(job: Job, name: str, parts: list[Staged]) -> None:
                 f"{os.path.join(job.folder, part.folder)} is not there: {job.path} must be a folder that the driver "
                 f"and all executors share"
             )
+    demand_one_task(name, parts)
+
+
+def demand_one_task(name: str, parts: list[Staged]) -> None:
+    """ValueError where several have given offsets."""
     if len(parts) > 1 and any(part.given for part in parts):
         raise ValueError(f"{len(parts)} tasks have records with offsets for {name}: {ADVICE}")
 
@@ -273,6 +286,10 @@ def _take_all_back(path: str, job: str) -> None:
     os.unlink(os.path.join(folder, UNDOING))
     for kind in (_NEW, _OLD, _UNDONE):
         folders.remove(os.path.join(folder, kind))
+    warn_undone(path, job)
+
+
+def warn_undone(path: str, job: str) -> None:
     _log.warning("%s: the commit of job %s did not come to its end and is undone", path, job)
 
 
@@ -289,11 +306,11 @@ def _settle(path: str, own: str) -> None:
 def _tell(job: Job, partitions: list[dict[str, Any]]) -> None:
     if job.query is None:
         told = {row["name"]: row["told"] for row in partitions}
-        folders.write_file(os.path.join(job.path, SUCCESS), _json({"job": job.job, "partitions": told}))
+        folders.write_file(os.path.join(job.path, SUCCESS), as_json({"job": job.job, "partitions": told}))
         return
     known = _read(os.path.join(job.path, STREAMS)) or {}
     known[job.query] = {"batch": job.batch, "job": job.job}
-    folders.write_file(os.path.join(job.path, STREAMS), _json(known))
+    folders.write_file(os.path.join(job.path, STREAMS), as_json(known))
 
 
 def _is_done(job: Job) -> bool:
@@ -308,16 +325,23 @@ def _of_journal(path: str, journal: dict[str, Any]) -> Job:
     return Job(path, journal["job"], False, Settings(), journal["query"], journal["batch"])
 
 
-def _json(told: dict[str, Any]) -> bytes:
+def as_json(told: dict[str, Any]) -> bytes:
     return json.dumps(told, sort_keys=True).encode() + b"\n"
 
 
 def _read(path: str) -> dict[str, Any] | None:
-    """None: it is not there, or not ours (Hadoop's _SUCCESS is empty)."""
     try:
         with open(path, "rb") as file:
-            told = json.load(file)
-    except (FileNotFoundError, ValueError):
+            return from_json(file.read())
+    except FileNotFoundError:
+        return None
+
+
+def from_json(data: bytes | None) -> dict[str, Any] | None:
+    """None: it is not there, or not ours (Hadoop's _SUCCESS is empty)."""
+    try:
+        told = json.loads(data or b"")
+    except ValueError:
         return None
     return told if isinstance(told, dict) else None
 

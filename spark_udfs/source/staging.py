@@ -66,8 +66,9 @@ def attempt_name(task: int, attempt: int) -> str:
 
 
 def topic_id(path: str, topic: str) -> UUID:
-    """The id of a topic that is new below a path. All tasks find the same one without asking each other."""
-    return uuid5(NAMESPACE_URL, f"kafkarec:{os.path.abspath(path)}/{topic}")
+    """The id of a topic that is new below an absolute path or URL. All tasks find the same one without asking each
+    other."""
+    return uuid5(NAMESPACE_URL, f"kafkarec:{path}/{topic}")
 
 
 def check_topic(topic: str | None) -> str:
@@ -91,13 +92,15 @@ class _Open:
 class Stage:
     """Takes the rows of a task, a table of one partition at a time, in their order. Not safe for threads.
 
-    begun: the driver has made the job's folder; where it is not there any more, nothing is written.
+    begun: the driver has made the job's folder; where it is not there any more, nothing is written. home: what the
+    job writes to, where that is not `path`.
     """
 
     def __init__(
-        self, kafkarec: Any, path: str, job: str, task: int, attempt: int, settings: Settings, begun: bool = False
-    ) -> None:
-        self._begun = begun
+        self, kafkarec: Any, path: str, job: str, task: int, attempt: int, settings: Settings, begun: bool = False,
+        home: str | None = None,
+    ) -> None:  # fmt: skip
+        self._begun, self._home = begun, home or os.path.abspath(path)
         self._kafkarec, self._path, self._settings, self._task = kafkarec, path, settings, task
         self._name = attempt_name(task, attempt)
         self.folder = os.path.join(job_folder(path, job), self._name)
@@ -184,7 +187,7 @@ class Stage:
         folder = os.path.join(self.folder, f"{topic}-{partition}")
         self._make(folder)
         made = self._kafkarec.SegmentWriter(
-            folder, segment_bytes=self._settings.segment_bytes, topic_id=topic_id(self._path, topic), check_all=False
+            folder, segment_bytes=self._settings.segment_bytes, topic_id=topic_id(self._home, topic), check_all=False
         )
         self._writers[key] = made
         return made

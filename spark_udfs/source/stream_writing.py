@@ -7,7 +7,6 @@ each commit, so what a commit has to know comes with the messages.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,8 +15,9 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
 from .. import bootstrap
-from . import options, publishing
+from . import options, places
 from .dividing import Plan
+from .findable import Findable
 from .publishing import Job
 from .writing import Written, log_commit, planned, staged_of, write
 
@@ -30,14 +30,14 @@ def writer(given: Mapping[str, str], schema: Any, overwrite: bool) -> DataSource
     """For spark.writeStream. overwrite: complete mode, which replaces the partitions with each batch."""
     chosen = options.parse({name: text for name, text in given.items() if name.lower() not in _SPARKS}, "write")
     path, plan = planned(chosen, schema)
-    return StreamWriter(path, plan, overwrite)
+    return StreamWriter(path, plan, overwrite, chosen["storageOptions"])
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(Findable, DataSourceStreamArrowWriter):
     """Run by each task of each batch."""
 
-    def __init__(self, path: str, plan: Plan, overwrite: bool) -> None:
-        self.path, self.plan, self.overwrite = path, plan, overwrite
+    def __init__(self, path: str, plan: Plan, overwrite: bool, storage: Mapping[str, Any]) -> None:
+        self.path, self.plan, self.overwrite, self.storage = path, plan, overwrite, storage
 
     def write(self, iterator: Iterator[Any]) -> Written:
         context = TaskContext.get()
@@ -46,19 +46,21 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if query is None or batch is None:
             raise RuntimeError(f"Spark has not told its task {_QUERY} and {_BATCH}")
         name = f"{query}-{batch}"
-        return write(Job(self.path, name, self.overwrite, self.plan.settings, query, int(batch)), self.plan, iterator)
+        job = Job(self.path, name, self.overwrite, self.plan.settings, query, int(batch), self.storage)
+        return write(job, self.plan, iterator)
 
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
         job = _job_of(messages)
         if job is not None:
             started = time.monotonic()
-            log_commit(job, publishing.commit(bootstrap.load(), job, staged_of(messages)), started)
+            rows = places.publisher(job.path).commit(bootstrap.load(), job, staged_of(messages))
+            log_commit(job, rows, started)
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         """Where no task has told anything the query's next commit, or a sweep, removes what is staged."""
         job = _job_of(messages)
-        if job is not None and os.path.isdir(job.path):
-            publishing.abort(job)
+        if job is not None:
+            places.publisher(job.path).abort(job)
 
 
 def _job_of(messages: Sequence[Any]) -> Job | None:

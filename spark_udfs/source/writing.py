@@ -2,7 +2,7 @@
 
     driver   writer(): options and columns are checked, a job is named
     tasks    write(): batches of rows, divided by topic and partition, into a Stage; a Written goes back
-    driver   commit(): publishing.commit of what the messages name; abort(): publishing.abort
+    driver   commit(): publishes what the messages name; abort(): undoes it; see places
 
 Columns are those of Spark's Kafka sink, and an offset: value; key, headers, timestamp, topic, partition, offset.
 """
@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import difflib
 import logging
-import os
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -23,11 +21,11 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from .. import bootstrap
 from ..schema import CORRUPT
-from . import options, publishing
+from . import options, places
 from .dividing import Divider, Plan
 from .publishing import Job
 from .reading import log_to_stderr
-from .staging import Settings, Stage, Staged, check_topic
+from .staging import Settings, Staged, check_topic
 
 _log = logging.getLogger("spark_udfs")
 _BYTES = ("binary", "string")
@@ -43,7 +41,6 @@ _COLUMNS = {
 }
 # What spark.read gives beside them, and what is made anew here.
 _LEFT_OUT = ("timestampType", CORRUPT)
-_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>0|[1-9][0-9]{0,9})")
 
 
 class Written(WriterCommitMessage):
@@ -57,8 +54,8 @@ def writer(given: Mapping[str, str], schema: Any, overwrite: bool) -> DataSource
     """For spark.write. ValueError for options, columns and paths that cannot be written."""
     chosen = options.parse(given, "write")
     path, plan = planned(chosen, schema)
-    job = Job(path, str(uuid4()), overwrite, plan.settings)
-    publishing.begin(job)
+    job = Job(path, str(uuid4()), overwrite, plan.settings, storage=chosen["storageOptions"])
+    places.publisher(path).begin(job)
     return Writer(job, plan)
 
 
@@ -73,11 +70,11 @@ class Writer(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[Any]) -> None:
         started = time.monotonic()
-        rows = publishing.commit(bootstrap.load(), self.job, staged_of(messages))
+        rows = places.publisher(self.job.path).commit(bootstrap.load(), self.job, staged_of(messages))
         log_commit(self.job, rows, started)
 
     def abort(self, messages: Sequence[Any]) -> None:
-        publishing.abort(self.job)
+        places.publisher(self.job.path).abort(self.job)
 
 
 def staged_of(messages: Sequence[Any]) -> list[Staged]:
@@ -96,7 +93,7 @@ def log_commit(job: Job, rows: list[dict[str, Any]], started: float) -> None:
 
 def planned(chosen: options.Options, schema: Any) -> tuple[str, Plan]:
     """The absolute path and the plan that all tasks get."""
-    path = local_path(chosen["path"])
+    path, there = places.looked_at(chosen["path"], chosen["storageOptions"])
     names = check_columns({field.name: field.dataType.simpleString() for field in schema.fields})
     topic = chosen["topic"]
     if topic is not None:
@@ -106,7 +103,7 @@ def planned(chosen: options.Options, schema: Any) -> tuple[str, Plan]:
     settings = Settings(chosen["compression"], chosen["level"], chosen["batchSize"], chosen["segmentBytes"])
     # a wrong level is told here, and not by every task
     bootstrap.load().encode([(0, 0, None, b"", [])], compression=settings.compression, level=settings.level)
-    return path, Plan(settings, names, topic, chosen["numPartitions"], _there(path))
+    return path, Plan(settings, names, topic, chosen["numPartitions"], there)
 
 
 def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
@@ -125,39 +122,6 @@ def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name in types if name in _COLUMNS or name == CORRUPT)
 
 
-def local_path(path: str | None) -> str:
-    """Of a folder that exists, or of one to be made. ValueError for a URL and for a folder that must not be written."""
-    if not path:
-        raise ValueError('kafkarec needs a path: .save("/backup/kafka")')
-    if path.startswith("file:"):
-        path = "/" + path.removeprefix("file:").lstrip("/")
-    if "://" in path:
-        raise ValueError(f"{path}: partition folders go to a file system that all executors share, not to a URL")
-    path = os.path.abspath(path)
-    if not os.path.exists(path):
-        return path
-    if not os.path.isdir(path):
-        raise NotADirectoryError(f"{path} is a file; name the folder that is to hold the partitions' folders")
-    names = os.listdir(path)
-    if "meta.properties" in names:
-        raise ValueError(
-            f"{path} is a broker's data folder: write to another one, and move the partitions' folders while the "
-            f"broker is stopped"
-        )
-    if any(re.fullmatch(r"[0-9]{20}\.log", name) for name in names):
-        raise ValueError(f"{path} is one partition's folder: name the folder above it")
-    return path
-
-
-def _there(path: str) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for name in os.listdir(path) if os.path.isdir(path) else ():
-        match = _FOLDER.fullmatch(name)
-        if match:
-            found[match["topic"]] = max(found.get(match["topic"], 0), int(match["partition"]) + 1)
-    return found
-
-
 # ---- in a task ----------------------------------------------------------------------------------------------
 
 
@@ -166,7 +130,7 @@ def write(job: Job, plan: Plan, batches: Iterator[Any]) -> Written:
     context = TaskContext.get()
     task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     started = time.monotonic()
-    stage = Stage(bootstrap.load(), job.path, job.job, task, attempt, plan.settings, begun=job.query is None)
+    stage = places.publisher(job.path).stage(bootstrap.load(), job, task, attempt)
     try:
         divider = Divider(plan, task)
         for batch in batches:

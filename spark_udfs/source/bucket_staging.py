@@ -1,0 +1,73 @@
+"""What a task writes where nothing can be appended to: on its own disk first, then to the bucket
+
+    <local>/kafkarec-x1y2/_temporary/<job>/00003.0-5f3a91c2/orders-0/...     while the task runs
+    <url>/_temporary/<job>/00003.0-5f3a91c2/orders-0/...                     when it ends, sealed
+
+So a task needs room for what it writes in SPARK_LOCAL_DIRS, which Spark sets, or TMPDIR.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+from . import bucket_segments as segments
+from .buckets import Bucket
+from .publishing import Job
+from .staging import TEMPORARY, Stage, Staged, job_folder
+
+BEGUN = "_begun"
+_AT_ONCE = 8
+
+
+class BucketStage:
+    """As staging.Stage."""
+
+    def __init__(self, kafkarec: Any, bucket: Bucket, job: Job, task: int, attempt: int) -> None:
+        self._bucket, self._job = bucket, job
+        self._local = tempfile.mkdtemp(prefix="kafkarec-", dir=segments.local_folder())
+        self._stage = Stage(kafkarec, self._local, job.job, task, attempt, job.settings, home=job.path)
+        self._name = os.path.basename(self._stage.folder)
+        self.folder = f"{bucket.url}/{TEMPORARY}/{job.job}/{self._name}"
+
+    def put(self, topic: str, partition: int, table: Any, given: bool) -> None:
+        self._stage.put(topic, partition, table, given)
+
+    def close(self) -> tuple[Staged, ...]:
+        """Everything is in the bucket."""
+        staged = self._stage.close()
+        if staged:
+            self._demand_begun()
+            self._upload(staged)
+        shutil.rmtree(self._local, ignore_errors=True)
+        return staged
+
+    def drop(self) -> None:
+        """The task has failed: nothing of it stays, as far as that is possible."""
+        with suppress(Exception):
+            self._stage.drop()
+        shutil.rmtree(self._local, ignore_errors=True)
+        with suppress(Exception):
+            self._bucket.drop(f"{TEMPORARY}/{self._job.job}/{self._name}")
+
+    def _demand_begun(self) -> None:
+        """A stream's batch has no beginning on the driver."""
+        job = f"{TEMPORARY}/{self._job.job}"
+        if self._job.query is None and not self._bucket.is_there(f"{job}/{BEGUN}"):
+            raise FileNotFoundError(f"{self._bucket.url}/{job} is gone: the job has ended")
+
+    def _upload(self, staged: tuple[Staged, ...]) -> None:
+        root = job_folder(self._local, self._job.job)
+        wanted = [os.path.join(one.folder, name) for one in staged for name in segments.files(f"{root}/{one.folder}")]
+
+        def send(name: str) -> None:
+            path = os.path.join(root, name)
+            self._bucket.upload(path, f"{TEMPORARY}/{self._job.job}/{name}")
+            os.unlink(path)
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(send, wanted))
