@@ -19,6 +19,8 @@ from typing import Any
 FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 FIXED_MODE = 0o100644 << 16
 DATA_FOLDER = "spark_udfs/_wheels"
+# Spark imports installed packages whose names begin with pyspark_, and looks for data sources in them.
+SPARK_FINDS = "pyspark_kafkarec"
 
 
 def sha256(file: Path) -> str:
@@ -115,11 +117,12 @@ def _lower_bounds(metadata: str) -> dict[str, str]:
 
 
 def fat_wheel(package: Path, version: str, carried: list[Path], out: Path) -> Path:
-    """`spark_udfs-<version>-py3-none-any.whl`: the package, and the wheels it carries as data."""
+    """`spark_udfs-<version>-py3-none-any.whl`: the package, the one beside it, and the wheels it carries as data."""
     dist_info = f"spark_udfs-{version}.dist-info"
     files = {
-        f"spark_udfs/{file.relative_to(package).as_posix()}": file.read_bytes()
-        for file in sorted(package.rglob("*"))
+        file.relative_to(package.parent).as_posix(): file.read_bytes()
+        for each in (package, package.with_name(SPARK_FINDS))
+        for file in sorted(each.rglob("*"))
         if file.suffix in (".py", ".typed") and "__pycache__" not in file.parts and "_wheels" not in file.parts
     }
     files |= {f"{DATA_FOLDER}/{wheel.name}": wheel.read_bytes() for wheel in carried}
@@ -133,5 +136,5 @@ def fat_wheel(package: Path, version: str, carried: list[Path], out: Path) -> Pa
     files[f"{dist_info}/WHEEL"] = (
         b"Wheel-Version: 1.0\nGenerator: tools/wheelhouse.py\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     )
-    files[f"{dist_info}/top_level.txt"] = b"spark_udfs\n"
+    files[f"{dist_info}/top_level.txt"] = f"{SPARK_FINDS}\nspark_udfs\n".encode()
     return write_wheel(out / f"spark_udfs-{version}-py3-none-any.whl", files, dist_info)

@@ -26,19 +26,16 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource
 
-from . import findable
+from .findable import Findable
 
 NAME = "kafkarec"
 
 
-class KafkarecDataSource(DataSource):
+class KafkarecDataSource(Findable, DataSource):
     """What Spark asks for; each answer lives in a room of its own."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(dict(options))
-
-    def __reduce__(self) -> Any:
-        return findable.travelling(_revived, self.__dict__)
 
     @classmethod
     def name(cls) -> str:
@@ -68,9 +65,3 @@ class KafkarecDataSource(DataSource):
         from .stream_writing import writer
 
         return writer(self.options, schema, overwrite)
-
-
-def _revived(state: dict[str, Any]) -> KafkarecDataSource:
-    made = KafkarecDataSource.__new__(KafkarecDataSource)
-    made.__dict__.update(state)
-    return made

@@ -4,7 +4,7 @@
     <files>/<session>/spark_udfs-....zip     where Spark Connect puts it, on the driver and on each executor
     <files>/streaming_job/                   where the driver's process that plans a stream looks: nothing is put there
                                              (PythonStreamingSourceRunner.init)
-    <files>/                                 where a stream's tasks look, also with Connect: the session is left out
+    <files>/                                 where a stream's tasks look, to read and to write, also with Connect
                                              (PythonMicroBatchStreamBase.createReaderFactory)
 
 So the objects that they get come with code that gives the file its name there. A file's content is in its name: one
@@ -29,6 +29,19 @@ def travelling(make: Callable[..., Any], *arguments: Any) -> tuple[Callable[...,
     return _reviver(), (carrier.location, pickle.dumps((make, arguments)))
 
 
+class Findable:
+    """What is found wherever it travels to, as it is."""
+
+    def __reduce__(self) -> Any:
+        return travelling(_revived, type(self), self.__dict__)
+
+
+def _revived(kind: type, state: dict[str, Any]) -> Any:
+    made: Any = object.__new__(kind)
+    made.__dict__.update(state)
+    return made
+
+
 def _reviver() -> Callable[[str, bytes], Any]:
     """A function within a function is pickled as code, and not as a name in this package."""
 
@@ -44,11 +57,11 @@ def _reviver() -> Callable[[str, bytes], Any]:
 
         root, name = SparkFiles.getRootDirectory(), os.path.basename(location)
         wanted = os.path.join(root, name)
-        if "spark_udfs" not in sys.modules and not os.path.exists(wanted):
+        if "spark_udfs" not in sys.modules:
             sessions = sorted(os.listdir(root)) if os.path.isdir(root) else []
-            places = [location, *(os.path.join(root, each, name) for each in sessions)]
-            found = next(filter(os.path.exists, places), None)
-            if found is not None:
+            places = [wanted, location, *(os.path.join(root, each, name) for each in sessions)]
+            found = next(filter(os.path.exists, places), wanted)
+            if found != wanted:
                 temporary = f"{wanted}.{os.getpid()}"
                 try:
                     os.makedirs(root, exist_ok=True)
@@ -59,7 +72,7 @@ def _reviver() -> Callable[[str, bytes], Any]:
                     os.replace(temporary, wanted)
                 except OSError:
                     sys.path.insert(1, os.path.abspath(found))
-                importlib.invalidate_caches()
+            importlib.invalidate_caches()  # another worker's name for it may be younger than what is known here
         make, arguments = pickle.loads(content)
         return make(*arguments)
 
