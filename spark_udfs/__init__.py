@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any
 from .bootstrap import Activation, BootstrapError, activate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from .behind import Lag
     from .damage import DamageReport
@@ -82,17 +82,24 @@ def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> No
     run(df, path, mode=mode, **options)
 
 
-def sweep(path: str, older_than_hours: float = 24.0, *, spark: Any = None) -> list[str]:
+def sweep(
+    path: str,
+    older_than_hours: float = 24.0,
+    *,
+    spark: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> list[str]:
     """Removes what jobs whose driver died have left below `path`, and undoes commits that did not come to their end.
 
     A job of which anything is younger is let alone: it may still run. Gives the names of the jobs.
 
     spark: with Spark Connect the session: the path is the cluster's then, and a task does it. Without it the path is
     one of this machine; FileNotFoundError where there is no such folder.
+    storage_options: for a URL, as the option storageOptions of the job; None: from the environment.
     """
     from .writelog import sweep as run
 
-    return run(path, older_than_hours, spark)
+    return run(path, older_than_hours, spark, storage_options)
 
 
 def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> DamageReport:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Mapping
 from typing import Any
 
 from . import cluster, registration
-from .source import publishing
+from .source import bucket_publishing, publishing
+from .source.options import StorageOptions
 
 NEEDED = ("topic", "partition", "offset", "value")
 
@@ -32,17 +34,20 @@ def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> No
     writer.save(path)
 
 
-def sweep(path: str, older_than_hours: float, spark: Any) -> list[str]:
+def sweep(path: str, older_than_hours: float, spark: Any, storage: Mapping[str, Any] | None) -> list[str]:
     """See `spark_udfs.sweep`."""
+    given = StorageOptions(storage or {})
     if spark is None or not cluster.is_connect(spark):
-        return _sweep(path, older_than_hours)
+        return _sweep(path, older_than_hours, given)
     registration.ship(spark)
-    found: list[str] = cluster.call(spark, _sweep, path, older_than_hours)
+    found: list[str] = cluster.call(spark, _sweep, path, older_than_hours, given)
     return found
 
 
-def _sweep(path: str, older_than_hours: float) -> list[str]:
-    if "://" not in path and not os.path.isdir(path):
+def _sweep(path: str, older_than_hours: float, storage: StorageOptions) -> list[str]:
+    if "://" in path:
+        return bucket_publishing.sweep(path, older_than_hours, storage)
+    if not os.path.isdir(path):
         raise FileNotFoundError(
             f"there is no folder {path} on {socket.gethostname()}; "
             f"with Spark Connect, sweep(path, spark=spark) looks on the cluster"

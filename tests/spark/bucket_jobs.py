@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from published import Crash, table
@@ -41,8 +41,8 @@ class Folders(Bucket):
 class Dying(Folders):
     """`number` calls work; in front of the next one the process is gone. `log`: what was called."""
 
-    number: int | None = None
-    log: list[str] = []
+    number: ClassVar[int | None] = None
+    log: ClassVar[list[str]] = []
 
 
 def _watched(verb: str) -> Callable[..., Any]:
@@ -59,8 +59,7 @@ for _verb in CALLS:
     setattr(Dying, _verb, _watched(_verb))
 
 
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of a new folder in such a bucket; one request at a time."""
     monkeypatch.setattr(bucket_publishing, "Bucket", Dying)
     monkeypatch.setattr(bucket_publishing, "AT_ONCE", 1)

@@ -17,11 +17,11 @@ import kafkarec
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
-from bucket_jobs import Dying, an_hour_later, content, job, objects, publish, stage, store  # noqa: F401
+from bucket_jobs import Dying, an_hour_later, content, job, new_store, objects, publish, stage
 from long_run import LONG
-from published import Crash, numbered
+from published import Crash, numbered, table
 
-from spark_udfs.source import bucket_publishing, buckets, turns
+from spark_udfs.source import bucket_publishing, places, turns
 from spark_udfs.source.options import StorageOptions
 
 OLD = {"t-0": numbered("a", "b"), "t-1": numbered("c")}
@@ -32,6 +32,11 @@ SECOND = ({"t-0": ["d"], "t-1": ["f"], "t-2": ["g"]}, {"t-0": ["e"], "t-2": ["h"
 # Every request in CI and by `make fuzz`, else every third one.
 STEP = 1 if LONG or os.environ.get("CI") else 3
 BOTH_WAYS = pytest.mark.parametrize("overwrite", [False, True])
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    return new_store(tmp_path, monkeypatch)
 
 
 def test_a_new_log_has_what_a_broker_leaves_there_and_what_is_added_comes_behind_it(store: str) -> None:
@@ -126,8 +131,6 @@ def test_only_what_the_messages_name_is_published(store: str) -> None:
     late = bucket_publishing.stage(kafkarec, made, 0, 2)
     bucket_publishing.commit(kafkarec, made, good)
     assert content(store) == {"t-0": numbered("a")}
-    from published import table
-
     late.put("t", 0, table(["late"]), False)
     with pytest.raises(FileNotFoundError, match="the job has ended"):
         late.close()
@@ -165,13 +168,12 @@ def half_done(url: str, number: int | None, overwrite: bool) -> Any:
         pass
     finally:
         Dying.number = None
-    seen = content(url)
+    seen, new = content(url), REPLACED if overwrite else ADDED
     for name in ("t-0", "t-1", "t-2"):
-        fronts = [front for log in (OLD.get(name, []), (REPLACED if overwrite else ADDED)[name]) for front in parts(log)]
-        assert seen.get(name, []) in fronts, (number, name)
+        assert seen.get(name, []) in [*parts(OLD.get(name, [])), *parts(new[name])], (number, name)
     done = json.loads(objects(url).get("_SUCCESS", b"null"))
     if done is not None:
-        assert seen == {"job-1": OLD, "job-2": REPLACED if overwrite else ADDED}[done["job"]], number
+        assert seen == {"job-1": OLD, "job-2": new}[done["job"]], number
     return made, staged, through
 
 
@@ -378,9 +380,6 @@ def test_a_job_travels_without_showing_its_keys(store: str) -> None:
     assert "StorageOptions(key, secret)" in repr(again)
 
 
-def test_a_url_that_cannot_be_written_is_told(store: str) -> None:
-    from spark_udfs.source import places
-
+def test_a_url_that_cannot_be_written_is_told() -> None:
     with pytest.raises(ValueError, match=r"does not write to https://, but to s3, "):
         places.looked_at("https://example.invalid/x", {})
-    assert buckets.SCHEMES[0] == "s3"
