@@ -17,8 +17,9 @@ from typing import Any
 
 from . import bootstrap, cluster, registration
 from .decoding import REASON_FIELDS
-from .source import options, paths, planning
+from .source import moved, options, planning
 from .source import selection as selecting
+from .source.listing import Listing, logger
 from .source.planning import File, Split
 
 COLUMNS = (
@@ -110,7 +111,7 @@ def damage_report(spark: Any, path: str | Iterable[str], **given: Any) -> Damage
 def plan(chosen: options.Options) -> list[tuple[Split, ...]]:
     """The splits of each task; run where the files are."""
     kafkarec = bootstrap.load()
-    there = selecting.chosen(chosen, paths.partitions(kafkarec, chosen))
+    there = selecting.chosen(chosen, Listing(kafkarec, chosen).look())
     everything: dict[Any, selecting.Range] = dict.fromkeys(there, (None, None))
     return planning.tasks(chosen, planning.plan(kafkarec, chosen, there, everything))
 
@@ -151,19 +152,29 @@ class Examine:
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa  # type: ignore[import-untyped]
 
+        from .source.reading import Tally, log_to_stderr
+
         kafkarec = bootstrap.load()
+        log_to_stderr()
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                told = [json.dumps(examine(kafkarec, split, self.options)) for split in self.tasks[number]]
+                tally = Tally("damage_report")
+                found = [examine(kafkarec, split, self.options) for split in self.tasks[number]]
+                for split, each in zip(self.tasks[number], found, strict=True):
+                    tally.begin(split)
+                    tally.add(*(each[name] for name in ("bytes", "batches", "records", "damaged")))
+                tally.log()
+                told = [json.dumps(each) for each in found]
                 yield pa.RecordBatch.from_arrays([pa.array(told, pa.string())], ["told"])
 
 
 def examine(kafkarec: Any, split: Split, chosen: options.Options) -> dict[str, Any]:
-    """Reads one split from its first byte to its last. A file that cannot be read is damage too."""
+    """Reads one split from its first byte to its last. A file that cannot be read is damage too; one that is removed or
+    replaced meanwhile, as brokers do it, is none: then what lies there now is read once, from its first byte."""
     told: dict[str, Any] = {"topic": split.topic, "partition": split.partition, "file": split.path}
     told |= {"begin": split.begin, "ranges": [], **dict.fromkeys(_COUNTS, 0)}
     try:
-        for piece in _pieces(kafkarec, split, chosen):
+        for piece in _pieces(kafkarec, split, _lenient(chosen)):
             _count(told, piece.damage)
             told["batches"] += len(piece.batches)
             told["records"] += len(piece)
@@ -186,15 +197,23 @@ def _count(told: dict[str, Any], damage: Iterable[Any]) -> None:
             told["ranges"].append({name: getattr(each, name) for name in REASON_FIELDS})
 
 
+def _lenient(chosen: options.Options) -> options.Options:
+    made = options.Options(chosen)
+    made["failOnDataLoss"] = False
+    return made
+
+
 def _pieces(kafkarec: Any, split: Split, chosen: options.Options) -> Iterator[Any]:
-    segment = kafkarec.open(
-        split.path, topic=split.topic, partition=split.partition, storage_options=chosen["storageOptions"]
-    )
-    if split.end is not None:
-        end = min(split.end, segment.size)
-        segment = segment.between(min(split.begin, end), end)
-        segment.followed = split.followed
-    stream = segment.stream(
+    try:
+        part = moved.part(kafkarec, chosen, split)
+    except (moved.Moved, FileNotFoundError) as error:
+        if split.file is None:
+            raise
+        logger.info("%s", error)
+        if not split.begin and isinstance(error, moved.Moved):
+            yield from _pieces(kafkarec, split._replace(end=None, file=None), chosen)
+        return
+    stream = part.stream(
         batch_bytes=_PIECE_BYTES,
         columns=["offset"],
         control=True,
@@ -202,5 +221,5 @@ def _pieces(kafkarec: Any, split: Split, chosen: options.Options) -> Iterator[An
         errors="skip",
         max_decompressed_bytes=chosen["maxDecompressedBytes"],
     )
-    with closing(stream) as pieces:
+    with closing(stream) as pieces, closing(part):
         yield from pieces

@@ -35,7 +35,7 @@ def opened(kafkarec: Any, options: Options, split: Split) -> Generator[tuple[Spl
     while waiting:
         one = waiting.pop(0)
         try:
-            part = _part(kafkarec, options, one)
+            found = part(kafkarec, options, one)
         except (Moved, FileNotFoundError) as error:
             tries += 1
             if tries > _TRIES:
@@ -43,35 +43,37 @@ def opened(kafkarec: Any, options: Options, split: Split) -> Generator[tuple[Spl
             waiting[:0] = _now(kafkarec, options, one, error)
             continue
         try:
-            yield one, part
+            yield one, found
         finally:
-            part.close()
+            found.close()
 
 
-def _part(kafkarec: Any, options: Options, split: Split) -> Any:
+def part(kafkarec: Any, options: Options, split: Split) -> Any:
+    """The bytes of one split, open; Moved or FileNotFoundError where the file is not the one that was planned. One that
+    was cut is read as far as it goes where failOnDataLoss is false."""
     storage = options["storageOptions"]
-    part = kafkarec.open(split.path, topic=split.topic, partition=split.partition, storage_options=storage)
-    size, end = (0, 0) if split.end is None else (part.size, split.end)
+    found = kafkarec.open(split.path, topic=split.topic, partition=split.partition, storage_options=storage)
+    size, end = (0, 0) if split.end is None else (found.size, split.end)
     if split.begin or split.end is not None:
-        stop = min(end, size) if split.end is not None else part.size
-        part = part.between(min(split.begin, stop), stop)
-        part.followed = split.followed
-    part.__enter__()
+        stop = min(end, size) if split.end is not None else found.size
+        found = found.between(min(split.begin, stop), stop)
+        found.followed = split.followed
+    found.__enter__()
     try:
-        _demand_the_same(part, split)
+        _demand_the_same(found, split)
         if end > size:
             told = f"{split.path} has {size} bytes, and had {end} when the query was planned: it was cut"
             _lost(options, split, told)
     except BaseException:
-        part.close()
+        found.close()
         raise
-    return part
+    return found
 
 
-def _demand_the_same(part: Any, split: Split) -> None:
+def _demand_the_same(opened: Any, split: Split) -> None:
     """A segment that grows no more has its size. One that grows has its inode: names change, and inodes that are free
     are used again."""
-    descriptor, planned = part.source.descriptor, split.file
+    descriptor, planned = opened.source.descriptor, split.file
     if planned is None or descriptor is None:
         return
     found = os.fstat(descriptor)
@@ -82,6 +84,8 @@ def _demand_the_same(part: Any, split: Split) -> None:
 
 def _now(kafkarec: Any, options: Options, split: Split, error: OSError) -> list[Split]:
     """Splits for the same offsets of what lies in the folder now."""
+    if os.path.islink(split.path) and not os.path.exists(split.path):
+        return _lost(options, split, f"{split.path} is a link to {os.readlink(split.path)}, which is not there")
     if split.file is None or split.first_offset is None:
         return _lost(options, split, str(error))
     ends = [each for each in (split.until_offset, split.end_offset) if each is not None]

@@ -192,6 +192,8 @@ def _pieces(
         return
     start, end = wanted
     opened = kafkarec.open(segment.path, storage_options=options["storageOptions"])
+    if opened.size < segment.size:
+        raise FileNotFoundError(f"{segment.path} had {segment.size} bytes when it was listed, and has {opened.size}")
     with opened:
         cuts = [first, *_cuts(kafkarec, options, opened, segment, most), last]
     for begin, stop in pairwise(cuts):
@@ -209,7 +211,7 @@ def _cuts(kafkarec: Any, options: Options, opened: Any, segment: SegmentPath, mo
     if opened.tally is not None and not options["splitScan"]:
         return []
     # The file may have grown since it was listed.
-    borders = [begin for begin, _ in opened.splits(most) if 0 < begin < (segment.size or 0)]
+    borders = [begin for begin, _ in opened.between(0, segment.size).splits(most) if begin]
     return [_Cut(position, _base_offset(opened.raw(position, _HEAD.size))) for position in borders]
 
 

@@ -190,9 +190,10 @@ def _cut(batch: pa.RecordBatch, most_rows: int) -> Iterator[pa.RecordBatch]:
 
 
 class Tally:
-    """What a task has read, for its one line in the executor's log."""
+    """What a task has read, for its one line in the executor's log. what: the line's first word."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str = "read") -> None:
+        self.what = what
         self.paths: dict[str, None] = {}
         self.bytes = self.batches = self.records = self.damaged = 0
         self.started = time.monotonic()
@@ -202,11 +203,16 @@ class Tally:
 
     def count(self, piece: Any, options: Options) -> None:
         batches = piece if options["view"] == "batches" else piece.batches
-        self.batches += len(batches)
-        self.bytes += sum(batches.column("size_in_bytes"))
-        self.records += 0 if batches is piece else len(piece)
+        records = sum(filter(None, batches.column("record_count"))) if batches is piece else len(piece)
+        self.add(sum(batches.column("size_in_bytes")), len(batches), records)
         for each in piece.damage:
             self.lose(each)
+
+    def add(self, size: int, batches: int, records: int, damaged: int = 0) -> None:
+        self.bytes += size
+        self.batches += batches
+        self.records += records
+        self.damaged += damaged
 
     def lose(self, damage: Any) -> None:
         self.damaged += 1
@@ -219,8 +225,8 @@ class Tally:
         seconds = time.monotonic() - self.started
         first = next(iter(self.paths), "nothing")
         logger.info(
-            "kafkarec read files=%d bytes=%d batches=%d records=%d damaged=%d seconds=%.3f first=%s",
-            len(self.paths), self.bytes, self.batches, self.records, self.damaged, seconds, first,
+            "kafkarec %s files=%d bytes=%d batches=%d records=%d damaged=%d seconds=%.3f first=%s",
+            self.what, len(self.paths), self.bytes, self.batches, self.records, self.damaged, seconds, first,
         )  # fmt: skip
 
 

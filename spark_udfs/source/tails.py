@@ -290,7 +290,7 @@ def _is_there(opened: Any, place: Place) -> bool:
 
 
 def _part(opened: Any, segment: SegmentPath, begin: int, end: int) -> Any:
-    part = opened.between(begin, end)
+    part = opened.between(min(begin, end), end)
     part.followed = segment.followed
     return part
 
