@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .compaction import Compacted, compact
     from .conversion import Converted, LossError, convert
     from .rescue import SalvageReport, salvage
+    from .studying import Study, study
     from .validation import ValidatedRecords, validate
     from .writing import RecordBatchBuilder, encode, estimate_size, stamp
 
@@ -57,6 +58,7 @@ __all__ = [
     "SalvageReport",
     "Segment",
     "SegmentWriter",
+    "Study",
     "TimestampType",
     "UnsupportedCompressionError",
     "UnsupportedMagicError",
@@ -78,6 +80,7 @@ __all__ = [
     "scan_each",
     "stamp",
     "stream",
+    "study",
     "validate",
     "verify",
 ]

@@ -12,6 +12,7 @@ _BY_PACKAGE = {
     "compaction": ("Compacted", "compact"),
     "conversion": ("Converted", "LossError", "convert"),
     "rescue": ("SalvageReport", "salvage"),
+    "studying": ("Study", "study"),
     "validation": ("ValidatedRecords", "validate"),
     "writing": ("RecordBatchBuilder", "encode", "estimate_size", "stamp"),
 }

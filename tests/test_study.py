@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import golden
 import pytest
 
 import kafkarec
-from kafkarec.studying import CODECS, Candidate, NothingToTry, codec_and_level, study
+from kafkarec import study
+from kafkarec.studying import CODECS, Candidate, NothingToTry, codec_and_level
 from kafkarec.studying.sampling import PIECES, pieces
 
 FOLDERS = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0")
@@ -165,3 +168,13 @@ def test_message_sets_whose_offsets_fall_are_not_put_together(tmp_path: Path) ->
     data = b"".join(kafkarec.encode([(offset, 1, None, b"v", [])], magic=1) for offset in (5, 3))
     found = study(folder_of(tmp_path / "t-0", data), codecs=["none"], batch_sizes=[1 << 20]).outcomes[0]
     assert found.batches == 2 and found.size == len(kafkarec.convert(data, compression="none", batch_size=1 << 20))
+
+
+def test_what_is_studied() -> None:
+    folder = golden.VECTORS / "segments"
+    wishes: dict[str, Any] = {"codecs": ["none"], "batch_sizes": [None]}
+    by_path = study(folder / "all-codecs-0", **wishes)
+    assert by_path.size == study(kafkarec.open(folder / "all-codecs-0"), **wishes).size == 50319
+    assert study(io.BytesIO((folder / "all-codecs-0" / f"{0:020}.log").read_bytes()), **wishes).size == 50319
+    with pytest.raises(TypeError, match="several partitions; study one at a time"):
+        study(folder)

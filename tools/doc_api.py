@@ -26,7 +26,11 @@ SECTIONS = {
     "Bytes": ("decode", "stream", "scan", "batches", "decode_each", "scan_each"),
     "Files": ("open", "Segment", "Log", "LogDir"),
     "Check and repair": ("verify", "salvage", "diff", "explain", "transactions", "reindex"),
-    "What they say": ("Report", "SalvageReport", "Damage"),
+    "Write": (
+        "encode", "SegmentWriter", "RecordBatchBuilder", "convert", "compact", "validate", "stamp", "estimate_size",
+    ),
+    "Weigh": ("study",),
+    "What they say": ("Report", "SalvageReport", "Damage", "Converted", "Compacted", "ValidatedRecords", "Study"),
     "What they give": ("RecordColumns", "BatchTable", "Record", "RecordBatch", "RecordLists"),
     "Vocabulary": ("Compression", "Isolation", "TimestampType", "ControlRecordType"),
     "Errors": (
@@ -40,6 +44,7 @@ PACKAGES: dict[str, set[str]] = {
     "explain": {"tiles"},
     "checks": {"KINDS"},
     "rescue": set(),
+    "studying": {"BATCH_SIZES", "CODECS", "Study", "codec_and_level", "study"},
     "transactions": {"Hidden", "Input", "hidden", "listing", "ended", "Span"},
 }
 # methods that our own modules call on each other

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .. import storage
 from ..conversion import convert
 from ..reader import decode
 from ..storage import Log, Segment
@@ -14,7 +15,6 @@ from .sampling import PIECE_BYTES, PIECES, pieces
 from .trying import read_seconds, tried
 
 SAMPLE = PIECES * PIECE_BYTES
-_DECOMPRESSED = 128 << 20
 
 
 class NothingToTry(ValueError):
@@ -22,17 +22,17 @@ class NothingToTry(ValueError):
 
 
 def study(
-    log: Log | Segment,
+    log: Any,
     *,
     codecs: Iterable[str] = CODECS,
     batch_sizes: Iterable[int | None] = BATCH_SIZES,
     sample: int | None = SAMPLE,
-    max_decompressed_bytes: int = _DECOMPRESSED,
+    max_decompressed_bytes: int = 128 << 20,
     done: Callable[[float], Any] = lambda share: None,
 ) -> Study:
     """What the log would be with other codecs, levels and batch sizes: tried on pieces of it, nothing is written.
 
-    log: a Segment or a Log, from kafkarec.open
+    log: a Segment or a Log, or what kafkarec.open makes one of
     codecs: names, or names with a level: "zstd", "zstd:9"
     batch_sizes: bytes before compression, as `convert` has them; None: batches as they are cut
     sample: bytes to look at, in pieces spread over the log; None: all of it
@@ -40,11 +40,11 @@ def study(
     done: called now and then with the share of the work that is done, 0 to 1
 
     Sizes are those of `convert` to magic 2: a log of magic 0 and 1 is converted up. What is damaged is left out.
-    ValueError: an unknown codec or level. NothingToTry, one of those: no good batch in the pieces.
+    TypeError: a folder of several partitions. ValueError: an unknown codec or level. NothingToTry, one of those: no good batch in the pieces.
     """
     wanted = candidates(codecs, batch_sizes)
     tallies = [Tally(candidate) for candidate in wanted]
-    segments = [log] if isinstance(log, Segment) else list(log.segments)
+    segments = _segments(log)
     size = sum(segment.size for segment in segments)
     whole = sample is None or size <= sample
     makeup, seconds, looked, damage, count = Makeup(), 0.0, 0, 0, 0
@@ -69,3 +69,10 @@ def study(
     mark_best(outcomes)
     sampled = size if whole else looked
     return Study(size, len(segments), count, sampled, makeup, rate(makeup.plain, seconds), damage, outcomes)
+
+
+def _segments(log: Any) -> list[Segment]:
+    opened = log if isinstance(log, Log | Segment) else storage.open(log)
+    if not isinstance(opened, Log | Segment):
+        raise TypeError("several partitions; study one at a time: [study(log) for log in kafkarec.open(...)]")
+    return [opened] if isinstance(opened, Segment) else list(opened.segments)
