@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 
 import files
 import pyarrow as pa
+import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import InputPartition
@@ -44,6 +45,7 @@ from spark_udfs.source import KafkarecDataSource, batch
 CORES = len(os.sched_getaffinity(0))
 RECORDS = 100
 WORKERS_SEEN_EVERY = 0.02
+WARM_UPS = 3  # rounds until the JVM has compiled what runs
 
 
 def one_batch() -> bytes:
@@ -160,10 +162,10 @@ def processor_seconds() -> float:
 
 
 def throughput(spark: SparkSession, segment: Path, values: int, rounds: int) -> None:
-    print(f"\n{CORES} cores, best of {rounds} rounds. Ceiling / kafkarec: of the bests, the rounds' median, processor time")
+    print(f"\n{CORES} cores, {rounds} rounds. Ceiling / kafkarec: of the best times, the rounds' median, processor time")
     print(f"{'':12} {'M records/s':>17} {'best':>6} {'median':>7} {'processor':>10} {'MB/s':>6}")
     for name, (ceiling, ours, count) in pairs(spark, segment, values).items():
-        taken = [(seconds(ceiling), seconds(ours)) for _ in range(rounds + 1)][1:]  # the first one warms up
+        taken = [(seconds(ceiling), seconds(ours)) for _ in range(rounds + WARM_UPS)][WARM_UPS:]
         least = [min(each) for each in zip(*[(through.wall, decoded.wall) for through, decoded in taken], strict=True)]
         middle = statistics.median(through.wall / decoded.wall for through, decoded in taken)
         processor = statistics.median(through.processor / decoded.processor for through, decoded in taken)
@@ -255,7 +257,8 @@ def main() -> None:
         segment = Path(folder) / "bench-0" / f"{0:020}.log"
         segment.parent.mkdir()
         files.write_repeated(segment, [one_batch()], RECORDS, int(chosen.gib * files.GIB))
-        print(f"kafkarec {kafkarec.__version__}, pyarrow {pa.__version__}, Python {sys.version.split()[0]}; load {os.getloadavg()[0]:.1f}")
+        versions = f"kafkarec {kafkarec.__version__}, pyspark {pyspark.__version__}, pyarrow {pa.__version__}"
+        print(f"{versions}, Python {sys.version.split()[0]}; load {os.getloadavg()[0]:.1f}")
         with session(CORES) as spark:
             throughput(spark, segment, chosen.values, chosen.rounds)
         memory(segment)

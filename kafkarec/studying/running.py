@@ -40,7 +40,8 @@ def study(
     done: called now and then with the share of the work that is done, 0 to 1
 
     Sizes are those of `convert` to magic 2: a log of magic 0 and 1 is converted up. What is damaged is left out.
-    TypeError: a folder of several partitions. ValueError: an unknown codec or level. NothingToTry, one of those: no good batch in the pieces.
+    TypeError: a folder of several partitions. ValueError: an unknown codec or level. NothingToTry, one of those: no
+    good batch in the pieces.
     """
     wanted = candidates(codecs, batch_sizes)
     tallies = [Tally(candidate) for candidate in wanted]
