@@ -212,7 +212,8 @@ def kafka_internal(topic: Column | str, key: Column | str, value: Column | str) 
 
     topic: its name; the result is null where that is no internal topic. A plain string names a column: for a constant
            say F.lit("__consumer_offsets")
-    key, value: as Spark's Kafka source has them
+    key, value: as Spark's Kafka source has them; it shows internal topics only where
+           spark.sql.streaming.kafka.useDeprecatedOffsetFetching is true, otherwise no rows, without a word
     problem: why key or value could not be read; then they are null. Bad bytes never fail the query
 
     >>> told = source.select("offset", kafka_internal("topic", "key", "value").alias("r"))
@@ -238,6 +239,7 @@ def kafka_internal_rows(
     key, value: the binary columns of the records
     keep: columns of `df` to repeat in front, such as offset and timestamp
     Behind them: version and is_tombstone, the fields, and `problem`, which says why fields are null that should not be.
+    From Spark's Kafka source: see kafka_internal, and read with kafka.isolation.level=read_committed.
 
     >>> commits = kafka_internal_rows(source, "__consumer_offsets", "OffsetCommit", keep=["offset"])
     >>> commits.select("offset", "key_group", "key_topic", "value_offset").first()
