@@ -29,11 +29,11 @@ GROUPS = (
     ("cut", "txn:0=150"),
 )
 _PLAIN = "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' --conf spark.ui.showConsoleProgress=false"
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "spark")]
 
 
 def missing() -> str | None:
     """Why there is no broker here."""
+    _find_tests()
     from jvm_oracle import missing as without
     from kafka_session import CONNECTOR
 
@@ -44,9 +44,17 @@ def missing() -> str | None:
     return without()
 
 
+def _find_tests() -> None:
+    """Broker and jars are those of the tests."""
+    for folder in (ROOT / "tests" / "spark", ROOT / "tests"):
+        if str(folder) not in sys.path:
+            sys.path.append(str(folder))
+
+
 @contextlib.contextmanager
 def broker(page: Path) -> Iterator[str]:
     """Its address. page: the folder that the page runs in; gets `jars`, the connector's."""
+    _find_tests()
     from broker import Broker
     from jvm_oracle import Oracle
     from kafka_session import CONNECTOR, SETTINGS, Groups

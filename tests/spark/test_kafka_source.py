@@ -71,6 +71,15 @@ def odd_records(folder: Path) -> None:
     path.write_bytes(data)
 
 
+def old_records(folder: Path) -> None:
+    """Magic 0, which has no timestamps, 1 and 2 with records that have none."""
+    with kafkarec.SegmentWriter(folder) as writer:
+        for magic, codec in ((0, "none"), (0, "gzip"), (1, "none"), (1, "lz4"), (2, "zstd")):
+            stamps = [-1 if magic == 0 or each % 5 == 0 else NOW + each for each in range(5)]
+            records = [(each, stamp, b"k", b"%d" % magic, []) for each, stamp in enumerate(stamps)]
+            writer.write(records, magic=magic, compression=codec)
+
+
 def plain_folder(name: str, here: Path) -> Path:
     shutil.copytree(SEGMENTS / name, here / name, ignore=shutil.ignore_patterns("*.json", "*.txt"))
     return here / name
@@ -121,7 +130,10 @@ def groups_at_work(ask: Groups) -> None:
 def ran(kafka: Oracle, fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     jars, folder = connector(), tmp_path_factory.mktemp("kafka")
     jars.append(interceptor(folder))
-    served = {name: plain_folder(f"{name}-0", folder / "served") for name in ("txn", "all-codecs", "logappend")}
+    real = ("txn", "all-codecs", "logappend", "compacted")
+    served = {name: plain_folder(f"{name}-0", folder / "served") for name in real}
+    served["old"] = folder / "served" / "old-0"
+    old_records(served["old"])
     shutil.copytree(served["txn"], folder / "backup" / "cut-0")
     odd_records(folder / "damaged" / "rescued-0")
     (folder / "none").mkdir()
@@ -259,12 +271,19 @@ def test_both_sources_have_one_schema(ran: Ran) -> None:
 
 @pytest.mark.parametrize("isolation", ISOLATION)
 def test_the_brokers_folders_and_its_topics_hold_the_same(ran: Ran, isolation: str) -> None:
-    for topic in ("txn", "all-codecs", "logappend"):
+    counts = {}
+    for topic in ("txn", "all-codecs", "logappend", "compacted", "old"):
         with kafkarec.open(ran.broker.data / f"{topic}-0") as log:
-            count = len(log.read(isolation=isolation))
-        assert ran.told[f"{topic} {isolation}"] == [count, 0, 0], topic
-    sizes = [ran.told[f"txn {isolation}"][0] for isolation in ISOLATION]
+            counts[topic] = len(log.read(isolation=isolation))
+    assert ran.told[f"counts {isolation}"] == counts
+    assert ran.told[f"same {isolation}"] == [sum(counts.values()), 0, 0]
+    sizes = [ran.told[f"counts {isolation}"]["txn"] for isolation in ISOLATION]
     assert sizes[0] < sizes[1]
+
+
+def test_where_a_record_has_no_timestamp_the_sources_differ(ran: Ran) -> None:
+    """1969-12-31 23:59:59.999 in Spark's Kafka source, null here: docs/howto/spark-and-kafka.md says so."""
+    assert ran.told["untimed read_uncommitted"] == [13, 13]
 
 
 @pytest.mark.parametrize("isolation", ISOLATION)

@@ -20,10 +20,14 @@ from spark_udfs import functions as K
 OUT, BROKER, DATA, FOLDER, VALUES, BACKUP, DAMAGED = sys.argv[1:]
 KAFKA = {"kafka.bootstrap.servers": BROKER}
 RECORD = ["offset", "unix_micros(timestamp)", "timestampType", "key", "value", "headers"]
+TOPICS = "txn,all-codecs,logappend,compacted,old"
+NONE = "timestamp_millis(-1)"  # what Spark's Kafka source gives where a record has no timestamp; null here
+UNTIMED = f"nullif(timestamp, {NONE})"
 STAMP = "struct('record-timestamp' AS key, binary(string(unix_millis(timestamp))) AS value)"
 PARTS = json.loads(Path(VALUES).read_text())[1:]
 DECODED = ["part", "message", *RECORD, "_corrupt_record"]
-WHERE = [F.col("partition").alias("part"), F.col("offset").alias("message")]
+WHERE = ["part", "message"]
+MESSAGES = ["partition AS part", "offset AS message", "value"]
 # As in docs/howto/spark-and-kafka.md.
 LAG = """
     SELECT c.grp, topic, partition, c.committed, e.end, e.end - c.committed AS lag
@@ -54,6 +58,7 @@ def rows(frame):
 
 def difference(one, other):
     """(rows, only in the one, only in the other)"""
+    one, other = one.cache(), other.cache()
     return [one.count(), one.exceptAll(other).count(), other.exceptAll(one).count()]
 
 
@@ -67,9 +72,11 @@ def archive():
                    (topic, partition, offset, timestamp, timestampType, key, value, headers, _corrupt_record)
             FROM archive)""")
     )
-    column = source.select(*WHERE, K.kafka_decode("value", "PERMISSIVE").alias("r"))
-    told["column"] = rows(column.select("part", "message", F.inline_outer("r")).selectExpr(*DECODED))
-    told["explode"] = rows(K.kafka_explode(source, "value", "PERMISSIVE", keep=WHERE, outer=True).selectExpr(*DECODED))
+    messages = source.selectExpr(*MESSAGES)
+    column = messages.select(*WHERE, K.kafka_decode("value", "PERMISSIVE").alias("r"))
+    told["column"] = rows(column.select(*WHERE, F.inline_outer("r")).selectExpr(*DECODED))
+    explode = K.kafka_explode(messages, "value", "PERMISSIVE", keep=WHERE, outer=True)
+    told["explode"] = rows(explode.selectExpr(*DECODED))
 
 
 def failing(batches):
@@ -84,7 +91,7 @@ def commits():
 
 def rejected():
     """The stream beside it: every row, damage too, into parquet."""
-    arriving = kafka_archive.arriving(spark, KAFKA)
+    arriving = kafka_archive.arriving(spark, KAFKA).selectExpr(*MESSAGES)
     exploded = K.kafka_explode(arriving, "value", "PERMISSIVE", keep=WHERE, outer=True)
     writer = exploded.writeStream.format("parquet").option("checkpointLocation", f"{FOLDER}/checkpoint-parquet")
     writer.trigger(availableNow=True).start(f"{FOLDER}/parquet").awaitTermination()
@@ -159,8 +166,11 @@ def together():
     }
     for isolation in ("read_committed", "read_uncommitted"):
         wanted = {"kafka.isolation.level": isolation, "includeHeaders": "true"}
-        for topic in ("txn", "all-codecs", "logappend"):
-            told[f"{topic} {isolation}"] = difference(kafka(topic, **wanted), folders(DATA, subscribe=topic, **wanted))
+        topics, ours = kafka(TOPICS, **wanted), folders(DATA, subscribe=TOPICS, **wanted)
+        told[f"counts {isolation}"] = dict(rows(ours.groupBy("topic").count()))
+        untimed = topics.where(f"timestamp = {NONE}"), ours.where("timestamp IS NULL")
+        told[f"untimed {isolation}"] = [each.count() for each in untimed]
+        told[f"same {isolation}"] = difference(topics.withColumn("timestamp", F.expr(UNTIMED)), ours)
         live = kafka("cut", **wanted)
         starts = live.groupBy("topic", "partition").agg(F.min("offset").alias("at")).collect()
         until = {}
