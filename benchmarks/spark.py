@@ -162,7 +162,7 @@ def processor_seconds() -> float:
 
 
 def throughput(spark: SparkSession, segment: Path, values: int, rounds: int) -> None:
-    print(f"\n{CORES} cores, {rounds} rounds. Ceiling / kafkarec: of the best times, the rounds' median, processor time")
+    print(f"\n{CORES} cores, {rounds} rounds. Ceiling / kafkarec: of the best times, rounds' median, processor time")
     print(f"{'':12} {'M records/s':>17} {'best':>6} {'median':>7} {'processor':>10} {'MB/s':>6}")
     for name, (ceiling, ours, count) in pairs(spark, segment, values).items():
         taken = [(seconds(ceiling), seconds(ours)) for _ in range(rounds + WARM_UPS)][WARM_UPS:]
