@@ -63,6 +63,9 @@ class Server:
     def put(self, key: str, body: bytes) -> None:
         _client(self.url).put_object(Bucket=BUCKET, Key=key, Body=body)
 
+    def remove(self, key: str) -> None:
+        _client(self.url).delete_object(Bucket=BUCKET, Key=key)
+
     def put_folder(self, folder: Path, key: str, suffixes: tuple[str, ...]) -> None:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and (path.name.endswith(suffixes) or "." not in path.name):
