@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from long_run import MINUTES
-from submitting import Application
+from submitting import Application, lines_of_tasks
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, MINUTES]
 
@@ -19,7 +19,7 @@ def told(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactory) 
     names = ("data", "checkpoint", "killed")
     result = Application("following.py", fat, bare_python, folder, *(str(folder / name) for name in names)).result()
     assert sorted(path.name for path in (folder / "killed").iterdir()) == ["executor", "worker"]
-    return result
+    return result | {"lines": lines_of_tasks(bare_python, "read", folder / "data")}
 
 
 def test_every_record_once_in_order_whoever_is_killed(told: dict[str, Any]) -> None:
@@ -32,3 +32,8 @@ def test_every_record_once_in_order_whoever_is_killed(told: dict[str, Any]) -> N
 
 def test_a_batch_that_comes_again_is_the_same(told: dict[str, Any]) -> None:
     assert all(runs == runs[:1] * len(runs) for runs in told["batches"].values())
+
+
+def test_one_line_per_task_in_the_executors_log(told: dict[str, Any]) -> None:
+    with_rows = sum(1 for runs in told["batches"].values() if runs[-1])
+    assert with_rows and len(told["lines"]) >= with_rows

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from long_run import MINUTES
 from source_rows import SEGMENTS, log_folder, spoil
-from submitting import Application
+from submitting import Application, lines_of_tasks
 
 import kafkarec
 
@@ -25,7 +25,8 @@ def told(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactory) 
     for partition in range(4):
         log_folder(folder / "data" / f"orders-{partition}", (0, spoil(data, partition) if partition else data))
     found = Application("verbs.py", fat, bare_python, folder, BATCHES.hex(), str(folder / "data")).result()
-    return found | {"folder": folder / "data"}
+    lines = lines_of_tasks(bare_python, "damage_report", folder / "data")
+    return found | {"folder": folder / "data", "lines": lines}
 
 
 def test_encode_and_back(told: dict[str, Any]) -> None:
@@ -49,3 +50,4 @@ def test_damage_is_that_of_the_local_api(told: dict[str, Any]) -> None:
     assert len(wanted) >= 3 and told["frame"] == len(wanted)
     assert [each["bytes"] for each in found["files"]] == [path.stat().st_size for path in paths]
     assert found["text"].startswith("3 of 4 files damaged: ")
+    assert told["lines"] and all(" files=" in line and " damaged=" in line for line in told["lines"])
