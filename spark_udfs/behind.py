@@ -38,7 +38,9 @@ class Lag:
     def __str__(self) -> str:
         worst = sorted(self.partitions.items(), key=lambda each: -each[1])[:3]
         told = ", ".join(f"{name} {behind}" for name, behind in worst if behind)
-        return f"{self.total} offsets behind in {len(self.partitions)} partitions" + (f" ({told})" if told else "")
+        count = len(self.partitions)
+        where = "1 partition" if count == 1 else f"{count} partitions"
+        return f"{self.total} offsets behind in {where}" + (f" ({told})" if told else "")
 
 
 def lag(of: Any) -> Lag | None:
