@@ -182,36 +182,44 @@ def together():
         told[f"starts {isolation}"] = until["cut"]["0"]
 
 
-def follow(name, source, topic, isolation):
+def followed(topic, source, isolation):
+    """A stream of the topic into parquet, not yet started."""
     reader = spark.readStream.format(source).option("kafka.isolation.level", isolation).option("subscribe", topic)
     given = {**KAFKA, "startingOffsets": "earliest"} if source == "kafka" else {"path": DATA}
     frame = reader.option("includeHeaders", "true").options(**given).load()
-    writer = frame.writeStream.format("parquet").option("checkpointLocation", f"{FOLDER}/follow-{name}")
-    writer.trigger(availableNow=True).start(f"{FOLDER}/followed-{name}").awaitTermination()
+    writer = frame.writeStream.format("parquet").option("path", f"{FOLDER}/followed-{topic}-{source}")
+    return writer.option("checkpointLocation", f"{FOLDER}/follow-{topic}-{source}")
 
 
-def followed():
-    """Folders of the running broker as streams, beside the Kafka source, while a producer writes on."""
-    for turn in range(2):
-        more = spark.range(turn * 300, turn * 300 + 300).selectExpr(
-            "binary(string(id)) AS key", "binary(repeat(string(id), 20)) AS value", "int(id % 2) AS partition",
-            "IF(id % 3 = 0, array(struct('h' AS key, binary(string(id)) AS value)), NULL) AS headers",
-        )  # fmt: skip
-        codec = ("lz4", "zstd")[turn]
-        more.write.format("kafka").options(**KAFKA, topic="followed", **{"kafka.compression.type": codec}).save()
-        for source in ("kafka", "kafkarec"):
-            follow(source, source, "followed", "read_uncommitted")
-    for source in ("kafka", "kafkarec"):
-        follow(f"txn-{source}", source, "txn", "read_committed")
-    for topic in ("", "txn-"):
-        frames = [spark.read.parquet(f"{FOLDER}/followed-{topic}{source}") for source in ("kafka", "kafkarec")]
-        told[f"followed {topic}"] = difference(*frames)
-        told[f"followed rows {topic}"] = rows(frames[1].orderBy("partition", "offset").selectExpr("partition", *RECORD))
+def produce(turn):
+    more = spark.range(turn * 300, turn * 300 + 300).selectExpr(
+        "binary(string(id)) AS key", "binary(repeat(string(id), 20)) AS value", "int(id % 2) AS partition",
+        "IF(id % 3 = 0, array(struct('h' AS key, binary(string(id)) AS value)), NULL) AS headers",
+    )  # fmt: skip
+    codec = {"kafka.compression.type": ("lz4", "zstd", "none", "gzip")[turn], "kafka.batch.size": "2000"}
+    more.write.format("kafka").options(**KAFKA, **codec, topic="followed").save()
+
+
+def following():
+    """Folders of the running broker as streams, while a producer writes on, and after a restart."""
+    produce(0)
+    query = followed("followed", "kafkarec", "read_uncommitted").trigger(processingTime="0 seconds").start()
+    produce(1)
+    produce(2)
+    query.processAllAvailable()
+    query.stop()
+    produce(3)
+    for topic, isolation in (("followed", "read_uncommitted"), ("txn", "read_committed")):
+        for source in ("kafkarec", "kafka"):
+            followed(topic, source, isolation).trigger(availableNow=True).start().awaitTermination()
+        ours, sparks = [spark.read.parquet(f"{FOLDER}/followed-{topic}-{source}") for source in ("kafkarec", "kafka")]
+        told[f"following {topic}"] = difference(ours, sparks)
+        told[f"rows of {topic}"] = rows(ours.orderBy("partition", "offset").selectExpr("partition", *RECORD))
 
 
 spark = SparkSession.builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "50").getOrCreate()
 spark_udfs.register(spark)
-for check in (stream, archive, lag, rescued, together, followed):
+for check in (stream, archive, lag, rescued, together, following):
     begun = time.monotonic()
     check()
     print(f"{check.__name__} in {time.monotonic() - begun:.1f} s", flush=True)
