@@ -12,6 +12,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import warnings
 import zipfile
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +20,7 @@ from typing import Any
 
 from . import bootstrap, cluster, functions, udtf
 from .bootstrap import wheels
+from .source import NAME
 
 FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 # Sessions that have our functions: registering again would only make Spark warn about replacing them.
@@ -32,12 +34,13 @@ class Registered:
     version: str
     shipped: str
     rows: tuple[tuple[str, str], ...]
+    problem: str | None = None  # what does not work, and what to do
 
     def __str__(self) -> str:
         width = max(len(call) for call, _ in self.rows)
         lines = [f"kafkarec {self.version} in this Spark session; executors get it from {self.shipped}"]
         lines += [f"  {call:<{width}}  {meaning}" for call, meaning in self.rows]
-        return "\n".join(lines)
+        return "\n".join(lines + ([f"but {self.problem}"] if self.problem else []))
 
     __repr__ = __str__
 
@@ -46,11 +49,13 @@ def register(spark: Any) -> Registered:
     """See `spark_udfs.register`."""
     shipped = ship(spark)
     session = _session_id(spark)
+    problem = _problem(spark)
     for name in functions.SQL_FUNCTIONS:
         if session not in _registered or not spark.catalog.functionExists(name):
             spark.udf.register(name, functions.sql_function(name))
     if session not in _registered:
-        _register_source(spark)
+        if problem is None or not _is_found_by_spark(spark):
+            _register_source(spark)
         spark.udtf.register(udtf.NAME, udtf.table_function())
     _registered.add(session)
     rows = [(f"SQL  {call}", meaning) for _, _, call, meaning in functions.SQL_FUNCTIONS.values()]
@@ -64,13 +69,33 @@ def register(spark: Any) -> Registered:
         ("spark_udfs.damage_report(spark, path)", "which bytes of which files are damaged"),
         ("spark_udfs.doctor(spark)", "what each executor has"),
     ]
-    return Registered(_version(), shipped, tuple(rows))
+    return Registered(_version(), shipped, tuple(rows), problem)
 
 
 def _register_source(spark: Any) -> None:
     from .source import KafkarecDataSource
 
     spark.dataSource.register(KafkarecDataSource)
+
+
+def _problem(spark: Any) -> str | None:
+    """With --archives and PYSPARK_PYTHON=./environment/bin/python only the executors have that."""
+    if cluster.is_connect(spark) or shutil.which(spark.sparkContext.pythonExec):
+        return None
+    python = spark.sparkContext.pythonExec
+    folder = os.path.dirname(os.path.dirname(python)) or "."
+    problem = (
+        f"the driver has no {python}, and Spark runs it there to plan LATERAL kafka_explode and, where the driver's "
+        f'Python has no spark_udfs installed, format("kafkarec"). Unpack the archive there too, in {os.getcwd()}: '
+        f"mkdir -p {folder} && tar -xzf ARCHIVE -C {folder}"
+    )
+    warnings.warn(problem, stacklevel=4)
+    return problem
+
+
+def _is_found_by_spark(spark: Any) -> bool:
+    """By the package pyspark_kafkarec; with the driver's Python and not with the one that only executors have."""
+    return bool(spark._jsparkSession.sessionState().dataSourceManager().dataSourceExists(NAME))
 
 
 def _version() -> str:

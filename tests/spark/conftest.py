@@ -48,7 +48,7 @@ def fat() -> Path:
     built = ROOT / "wheelhouse" / f"spark_udfs-{wheelhouse.version()}-py3-none-any.whl"
     sources = [
         path
-        for room in ("kafkarec", "spark_udfs")
+        for room in ("kafkarec", "spark_udfs", "pyspark_kafkarec")
         for path in (ROOT / room).rglob("*.p*")
         if "__pycache__" not in path.parts
     ]

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +19,27 @@ PLAIN_CONF |= {f"spark.{side}.extraJavaOptions": QUICK_JVM for side in ("driver"
 
 
 class Application:
-    """One spark-submit, started at once; `result()` waits and gives what the application wrote. jars: as of --jars"""
+    """One spark-submit, started at once; `result()` waits and gives what the application wrote. jars: as of --jars;
+    environ: beside PYSPARK_PYTHON and the like; fat: None where it is installed."""
 
     def __init__(
-        self, name: str, fat: Path, python: str, folder: Path, *arguments: str, jars: Sequence[Path] = (), **conf: str
-    ) -> None:
+        self, name: str, fat: Path | None, python: str, folder: Path, *arguments: str,
+        jars: Sequence[Path] = (), environ: Mapping[str, str] | None = None, **conf: str,
+    ) -> None:  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
         self.out = folder / "result.json"
-        command = [str(Path(python).parent / "spark-submit"), "--master", MASTER, "--py-files", str(fat)]
+        command = [str(Path(python).parent / "spark-submit"), "--master", MASTER]
+        command += [] if fat is None else ["--py-files", str(fat)]
         if jars:
             command += ["--jars", ",".join(map(str, jars))]
         for key, value in (PLAIN_CONF | conf).items():
             command += ["--conf", f"{key}={value}"]
         command += [str(HERE / "apps" / name), str(self.out), *arguments]
         keep = {"PATH", "JAVA_HOME", "LANG", "TMPDIR"}
-        environ = {name: value for name, value in os.environ.items() if name in keep}
-        environ |= {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "HOME": str(folder)}
+        env = {name: value for name, value in os.environ.items() if name in keep}
+        env |= {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "HOME": str(folder), **(environ or {})}
         self.log = (folder / "log.txt").open("w+")
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT, cwd=folder, env=environ)
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT, cwd=folder, env=env)
 
     def killed(self) -> str:
         """Waits for one that takes its driver's life; what it logged."""
