@@ -41,12 +41,9 @@ _POSITION = {"records": "batch_position", "batches": "position"}
 def read_splits(splits: Iterable[Split], options: Options, columns: tuple[Column, ...]) -> Iterator[pa.RecordBatch]:
     """What a task does: loads kafkarec, reads each split, logs one line at its end."""
     kafkarec = bootstrap.load()
-    tally = Tally()
-    try:
+    with closing(Tally()) as tally:  # not `finally`, which tracebacks would show in place of what went wrong
         for split in splits:
             yield from read_split(kafkarec, split, options, columns, tally)
-    finally:
-        tally.log()
 
 
 def read_split(
@@ -72,6 +69,7 @@ def read_split(
         if error.reason == "out_of_memory":
             raise  # the bytes are good
         if options["mode"] == "FAILFAST":
+            tally.add(0, 0, 0, damaged=1)
             error.add_note("mode PERMISSIVE keeps everything else; with columnNameOfCorruptRecord it tells the reason")
             raise
         lost = _lost(kafkarec, split, error)  # what is no segment at all, such as an encrypted object
@@ -220,6 +218,9 @@ class Tally:
         if self.damaged <= 100:  # a wholly damaged disk must not fill the log's
             told = {"path": damage.file} | {name: getattr(damage, name) for name in decoding.REASON_FIELDS}
             logger.warning("damaged: %s", json.dumps(told))
+
+    def close(self) -> None:
+        self.log()
 
     def log(self) -> None:
         seconds = time.monotonic() - self.started
