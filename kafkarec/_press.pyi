@@ -9,6 +9,40 @@ def record_size(
 ) -> int: ...
 
 @final
+class OpenBatch:
+    is_open: bool
+    ratio: float
+    last_offset: int | None
+    def __new__(
+        cls,
+        magic: int,
+        codec: int,
+        *,
+        base_offset: int,
+        base_timestamp: int | None,
+        log_append_time: int | None,
+        limit: int,
+        header_size: int,
+        most_records: int,
+        most_bytes: int,
+    ) -> OpenBatch: ...
+    def __len__(self) -> int: ...
+    def append(self, timestamp: Any, key: Any, value: Any, headers: Any, offset: Any) -> int | None: ...
+    def has_room(self, timestamp: Any, key: Any, value: Any, headers: Any) -> bool | None: ...
+    def write(self, header: Any) -> bytes: ...
+    def clear(self) -> None: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def size_so_far(self) -> int: ...
+    @property
+    def first_offset(self) -> int: ...
+    @property
+    def base_timestamp(self) -> int | None: ...
+    @property
+    def max_timestamp(self) -> tuple[int, int]: ...
+
+@final
 class Sheet:
     rows: int
     names: set[str]
@@ -20,6 +54,7 @@ class Sheet:
         array: object = None,
         rows: tuple[Any, ...] | None = None,
         ways: Any = None,
+        batch: OpenBatch | None = None,
         left_out: set[str] | frozenset[str] = ...,
     ) -> Sheet: ...
     def __len__(self) -> int: ...

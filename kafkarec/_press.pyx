@@ -7,11 +7,10 @@ cimport cython
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from cpython.pycapsule cimport PyCapsule_GetPointer
+from cpython.ref cimport PyObject
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 
-from kafkarec._c.arrow cimport ArrowArray, ArrowArrayStream, ArrowSchema
 from kafkarec._c.batch cimport ABSENT
 from kafkarec._c.checksum cimport checksums_install, checksums_prepare
 from kafkarec._c.columns cimport buffer_reserve
@@ -24,12 +23,14 @@ from kafkarec._c.press01 cimport message_size
 from kafkarec._c.sealing cimport (
     BATCH_TOO_LARGE, Encoder, INPUT_CHANGED, batch_of_none, batch_sealed,
 )
-from kafkarec._c.sheet cimport LARGE_RECORD, Leaf, MOST_RESERVED, NO_NUMBERS, leaf_bytes, number
+from kafkarec._c.sheet cimport LARGE_RECORD, MOST_RESERVED, NO_NUMBERS, RECORD_FIELDS, leaf_bytes, number
 from kafkarec._c.squeeze cimport LZ4_HEAD, ZSTD_PARAMETERS, squeeze_install_lz4, squeeze_install_zstd, wringer_give
 from kafkarec._c cimport status as st
 from kafkarec._desk.cutlist cimport CutList, buffer_of, cuts_fill, cuts_last_offset
-from kafkarec._desk.leaves cimport bind_leaf, column_names, fill_facts
-from kafkarec._desk.rowtable cimport RowTable, table_bind, table_fill, table_give
+from kafkarec._desk.growing cimport Growing, LOOK_AGAIN, YES, add_record, has_room, size_so_far
+from kafkarec._desk.intake cimport Intake, intake_array, intake_give, intake_rows, intake_stream, intake_table
+from kafkarec._desk.leaves cimport fill_facts
+from kafkarec._desk.rowtable cimport RowTable, has_offsets, table_fill, table_give
 
 from kafkarec import _checksum
 
@@ -82,43 +83,150 @@ def record_size(int magic, int64_t offset_delta, int64_t timestamp_delta, key, v
 
 
 @cython.final
+cdef class OpenBatch:
+    """The records of a batch in the making, what they take and say of it: see `_desk/growing.pxd`, writing/builder.py.
+
+    Where an answer is None nothing has changed, and the caller is to look at the fields himself.
+    """
+    cdef Growing g
+    cdef int lent
+    cdef public bint is_open
+
+    def __cinit__(self, int magic, int codec, *, base_offset, base_timestamp, log_append_time, int64_t limit,
+                  int64_t header_size, int64_t most_records, int64_t most_bytes):
+        self.g.magic, self.g.packed, self.g.base_offset = <signed char>magic, codec != 0, base_offset
+        self.g.stamps = log_append_time is not None
+        if self.g.stamps:
+            self.g.log_append_time = log_append_time
+        self.g.has_base_timestamp = base_timestamp is not None
+        if self.g.has_base_timestamp:
+            self.g.base_timestamp = base_timestamp
+        self.g.max_timestamp = self.g.offset_of_max_timestamp = ABSENT
+        self.g.limit, self.g.header_size = limit, header_size
+        self.g.most_records, self.g.most_bytes = most_records, most_bytes - header_size
+        self.is_open = True
+
+    def __dealloc__(self):
+        table_give(&self.g.rows)
+
+    def __len__(self):
+        return self.g.rows.count
+
+    @cython.critical_section
+    def append(self, timestamp, key, value, headers, offset):
+        """The record's offset, or None."""
+        if not self.is_open or self.lent or add_record(
+            &self.g, <PyObject*>timestamp, <PyObject*>key, <PyObject*>value, <PyObject*>headers, <PyObject*>offset
+        ) == LOOK_AGAIN:
+            return None
+        return self.g.last_offset
+
+    @cython.critical_section
+    def has_room(self, timestamp, key, value, headers):
+        """True, False or None."""
+        cdef int answer
+        if not self.is_open:
+            return False
+        if self.lent:
+            return None
+        answer = has_room(&self.g, <PyObject*>timestamp, <PyObject*>key, <PyObject*>value, <PyObject*>headers)
+        return None if answer == LOOK_AGAIN else answer == YES
+
+    def write(self, header):
+        """The batch. Nothing can be added meanwhile."""
+        with cython.critical_section(self):
+            self.lent += 1
+        try:
+            return Sheet(batch=self).write(header)
+        finally:
+            with cython.critical_section(self):
+                self.lent -= 1
+
+    @cython.critical_section
+    def clear(self):
+        """Lets go of the records; what they took stays known."""
+        self.is_open = False
+        if not self.lent:
+            table_give(&self.g.rows)
+
+    @property
+    def size(self):
+        """Bytes of the records, uncompressed."""
+        return self.g.size
+
+    @property
+    def size_so_far(self):
+        """With the header; where compressed a guess."""
+        guess = int(size_so_far(&self.g))
+        return self.g.header_size + guess if self.g.packed else guess
+
+    @property
+    def ratio(self):
+        return self.g.ratio
+
+    @ratio.setter
+    def ratio(self, ratio):
+        self.g.ratio = ratio
+
+    @property
+    def first_offset(self):
+        return self.g.rows.offsets[0] if self.g.rows.count > 0 else ABSENT
+
+    @property
+    def last_offset(self):
+        return self.g.last_offset if self.g.has_last else None
+
+    @last_offset.setter
+    def last_offset(self, offset):
+        self.g.last_offset, self.g.has_last = offset, True
+
+    @property
+    def base_timestamp(self):
+        return self.g.base_timestamp if self.g.has_base_timestamp else None
+
+    @property
+    def max_timestamp(self):
+        """And the offset of the first record that has it."""
+        return self.g.max_timestamp, self.g.offset_of_max_timestamp
+
+
+@cython.final
 cdef class Sheet:
     """Rows that can be written: Arrow arrays, held by reference, or a table of pointers into Python's bytes.
 
     stream, array      what __arrow_c_stream__ or __arrow_c_array__ gave
     rows, ways         a tuple of records, and how they become rows: see writing/rows.py
+    batch              an OpenBatch, to which nothing is added as long as the sheet is in use
     left_out           names of columns that are not looked at
     """
-    cdef Leaf* leaves
-    cdef ArrowArray* arrays
-    cdef int64_t leaf_count
+    cdef Intake input
     cdef readonly int64_t rows
     cdef readonly set names
     cdef RowTable table
-    cdef list held
+    cdef object held
+    cdef int64_t promised             # bytes of a table's rows
     cdef bint wide
     cdef readonly bint has_offsets
 
-    def __cinit__(self, *, stream=None, array=None, tuple rows=None, ways=None, object left_out=frozenset()):
+    def __cinit__(self, *, stream=None, array=None, tuple rows=None, ways=None, OpenBatch batch=None,
+                  object left_out=frozenset()):
         cdef int64_t leaf
-        self.names = set()
         if rows is not None:
-            self.take_rows(rows, ways)
+            table_fill(&self.table, rows, ways)
+            self.take_table(&self.table, rows)
+        elif batch is not None:
+            self.take_table(&batch.g.rows, batch)
         elif array is not None:
-            self.take_array(array, left_out)
+            self.names = intake_array(&self.input, array, _FACTS, left_out)
         else:
-            self.take_stream(stream, left_out)
+            self.names = intake_stream(&self.input, stream, _FACTS, left_out)
+        self.rows = intake_rows(&self.input)
         self.wide = not self.names.isdisjoint(_FACTS) or "compression" in self.names
-        for leaf in range(self.leaf_count):
-            self.has_offsets = self.has_offsets or self.leaves[leaf].offset.kind != NO_NUMBERS
+        for leaf in range(self.input.count):
+            self.has_offsets = self.has_offsets or self.input.leaves[leaf].offset.kind != NO_NUMBERS
 
     def __dealloc__(self):
-        cdef int64_t i
-        for i in range(self.leaf_count):
-            if self.arrays != NULL and self.arrays[i].release != NULL:
-                self.arrays[i].release(self.arrays + i)
-        free(self.arrays)
-        free(self.leaves)
+        intake_give(&self.input)
         table_give(&self.table)
 
     def __len__(self):
@@ -126,76 +234,17 @@ cdef class Sheet:
 
     cdef int64_t expected(self) noexcept:
         """Bytes that all rows may take, roughly: what the columns hold, and some for each record's own fields."""
-        cdef int64_t i, total = 4096
-        for i in range(self.leaf_count):
-            total += leaf_bytes(self.leaves + i)
+        cdef int64_t i, total = 4096 + self.promised
+        if self.held is None:
+            for i in range(self.input.count):
+                total += leaf_bytes(self.input.leaves + i)
         return total if total < MOST_RESERVED else MOST_RESERVED
 
-    cdef int room(self, int64_t leaves) except -1:
-        cdef void* more = realloc(self.leaves, <size_t>leaves * sizeof(Leaf))
-        if more != NULL:
-            self.leaves = <Leaf*>more
-            more = realloc(self.arrays, <size_t>leaves * sizeof(ArrowArray))
-        if more == NULL:
-            raise MemoryError
-        self.arrays = <ArrowArray*>more
-        return 0
-
-    cdef int bind(self, const ArrowSchema* schema, object left_out) except -1:
-        """The array behind the last leaf becomes one."""
-        self.leaf_count += 1
-        self.names |= bind_leaf(
-            self.leaves + self.leaf_count - 1, schema, self.arrays + self.leaf_count - 1, _FACTS, left_out
-        ) - left_out
-        self.rows += self.leaves[self.leaf_count - 1].rows
-        return 0
-
-    cdef int take_array(self, tuple capsules, object left_out) except -1:
-        if len(capsules) != 2:
-            raise TypeError(f"__arrow_c_array__ gave {len(capsules)} capsules, not a schema and an array")
-        cdef ArrowSchema* schema = <ArrowSchema*>PyCapsule_GetPointer(capsules[0], b"arrow_schema")
-        cdef ArrowArray* array = <ArrowArray*>PyCapsule_GetPointer(capsules[1], b"arrow_array")
-        if schema.release == NULL or array.release == NULL:
-            raise ValueError("the Arrow array was consumed before")
-        self.room(1)
-        self.arrays[0] = array[0]
-        array.release = NULL                      # moved: it is ours to release
-        self.bind(schema, left_out)
-        return 0
-
-    cdef int take_stream(self, object capsule, object left_out) except -1:
-        cdef ArrowArrayStream* stream = <ArrowArrayStream*>PyCapsule_GetPointer(capsule, b"arrow_array_stream")
-        cdef ArrowSchema schema
-        cdef ArrowArray array
-        cdef const char* why
-        if stream.release == NULL:
-            raise ValueError("the Arrow stream was consumed before")
-        if stream.get_schema(stream, &schema) != 0:
-            raise ValueError("the Arrow stream has no schema")
-        try:
-            while True:
-                if stream.get_next(stream, &array) != 0:
-                    why = stream.get_last_error(stream)
-                    told = b"" if why == NULL else <bytes>why
-                    raise ValueError("the Arrow stream failed: " + told.decode(errors="replace").partition("\n")[0])
-                if array.release == NULL:
-                    break
-                self.room(self.leaf_count + 1)
-                self.arrays[self.leaf_count] = array
-                self.bind(&schema, left_out)
-            self.names |= {name.decode(errors="replace") for name in column_names(&schema)} - left_out
-        finally:
-            schema.release(&schema)
-        return 0
-
-    cdef int take_rows(self, tuple rows, ways) except -1:
-        self.room(1)
-        self.arrays[0].release = NULL
-        self.leaf_count = 1
-        self.held = table_fill(&self.table, rows, ways)
-        table_bind(&self.table, self.leaves)
-        self.rows = len(rows)
-        self.names = {"timestamp", "key", "value", "headers"} | ({"offset"} if self.table.has_offsets else set())
+    cdef int take_table(self, const RowTable* table, object held) except -1:
+        intake_table(&self.input, table)
+        self.held = held
+        self.promised = table.bytes + 2 * table.pair_count + RECORD_FIELDS * table.count
+        self.names = {"timestamp", "key", "value", "headers"} | ({"offset"} if has_offsets(table) else set())
         return 0
 
     def write(self, header, int64_t start=0, stop=None, keep=None):
@@ -240,9 +289,9 @@ cdef class Sheet:
         cdef int64_t i, found = 0
         if cuts.count > 0 and cuts.cuts[0].whole:
             return cuts.cuts[0].batch.base_offset
-        for i in range(self.leaf_count):
-            if self.leaves[i].rows > 0:
-                number(&self.leaves[i].offset, 0, &found)
+        for i in range(self.input.count):
+            if self.input.leaves[i].rows > 0:
+                number(&self.input.leaves[i].offset, 0, &found)
                 break
         return found
 
@@ -280,7 +329,7 @@ cdef class Job:
 
     cdef int rewind(self, int64_t first_offset, int64_t start) except -1:
         """To row `start`, with room for what the input's sizes promise."""
-        self.e.leaves, self.e.leaf_count = self.sheet.leaves, self.sheet.leaf_count
+        self.e.leaves, self.e.leaf_count = self.sheet.input.leaves, self.sheet.input.count
         self.e.leaf = self.e.rows_before = self.e.cut = self.e.cut_row = 0
         while self.e.leaf < self.e.leaf_count and start - self.e.rows_before >= self.e.leaves[self.e.leaf].rows:
             self.e.rows_before += self.e.leaves[self.e.leaf].rows

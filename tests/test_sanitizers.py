@@ -143,6 +143,16 @@ for seed in range(400):
     for records in (made.rows, made.table(), made.table().slice(chance.randrange(9))):
         written += write(records, **made.options)
     write([*made.rows, (2**62, "now", None, None, [])])
+    names = ("offset", "timestamp", "key", "value", "headers")
+    written += write([dict(zip(names, row)) for row in made.rows], **made.options)
+    built = kafkarec.RecordBatchBuilder(compression=chance.choice(CODECS[:5]))
+    for row in made.rows * 3:
+        try:
+            built.has_room_for(*row[1:])
+            built.append(*row[1:])
+        except (ValueError, TypeError):
+            pass
+    written += len(built.build())
 assert written > 1_000_000
 print("read", written)
 """

@@ -40,6 +40,11 @@ cdef inline bint fact(const Numbers* column, int64_t row, int64_t* out) noexcept
     return column.kind != 0 and number(column, row, out)
 
 
+cdef inline int64_t fact_or(const Numbers* column, int64_t row, int64_t absent) noexcept nogil:
+    fact(column, row, &absent)
+    return absent
+
+
 cdef inline int codec_named(Span name) noexcept nogil:
     """The codec's id, -1 for no codec's name; null is none."""
     cdef const char** names = [b"none", b"gzip", b"snappy", b"lz4", b"zstd"]
@@ -54,35 +59,20 @@ cdef inline int codec_named(Span name) noexcept nogil:
 
 cdef inline int facts_of_row(const Encoder* e, const Leaf* leaf, int64_t row, Facts* f, int64_t* border) noexcept nogil:
     """The wide columns; what a row leaves null is absent."""
-    cdef int64_t n
+    cdef int64_t n = ABSENT
     cdef int codec
-    n = ABSENT
     border[0] = ABSENT
     if e.keep_cuts and fact(leaf.facts + FACT_BASE_OFFSET, row, &n):
         border[0] = wrapping_add(n, e.shift)
-    n = f.partition_leader_epoch
-    fact(leaf.facts + FACT_LEADER_EPOCH, row, &n)
-    f.partition_leader_epoch = <int32_t>n
-    n = f.timestamp_type
-    fact(leaf.facts + FACT_TIMESTAMP_TYPE, row, &n)
-    f.timestamp_type = <int8_t>n
+    f.partition_leader_epoch = <int32_t>fact_or(leaf.facts + FACT_LEADER_EPOCH, row, f.partition_leader_epoch)
+    f.timestamp_type = <int8_t>fact_or(leaf.facts + FACT_TIMESTAMP_TYPE, row, f.timestamp_type)
     if leaf.facts[<int>FACT_PRODUCER_ID].kind != 0:
-        n = ABSENT
-        fact(leaf.facts + FACT_PRODUCER_ID, row, &n)
-        f.producer_id = n
-    n = f.producer_epoch
-    fact(leaf.facts + FACT_PRODUCER_EPOCH, row, &n)
-    f.producer_epoch = <int16_t>n
+        f.producer_id = fact_or(leaf.facts + FACT_PRODUCER_ID, row, ABSENT)
+    f.producer_epoch = <int16_t>fact_or(leaf.facts + FACT_PRODUCER_EPOCH, row, f.producer_epoch)
     if leaf.facts[<int>FACT_SEQUENCE].kind != 0:
-        n = ABSENT
-        fact(leaf.facts + FACT_SEQUENCE, row, &n)
-        f.base_sequence = <int32_t>n
-    n = f.is_transactional
-    fact(leaf.facts + FACT_TRANSACTIONAL, row, &n)
-    f.is_transactional = n != 0
-    n = f.is_control
-    fact(leaf.facts + FACT_CONTROL, row, &n)
-    f.is_control = n != 0
+        f.base_sequence = <int32_t>fact_or(leaf.facts + FACT_SEQUENCE, row, ABSENT)
+    f.is_transactional = fact_or(leaf.facts + FACT_TRANSACTIONAL, row, f.is_transactional) != 0
+    f.is_control = fact_or(leaf.facts + FACT_CONTROL, row, f.is_control) != 0
     if e.keep_magic and fact(leaf.facts + FACT_MAGIC, row, &n):
         f.magic = <int8_t>n
     if e.keep_codec and leaf.codec.kind != 0:

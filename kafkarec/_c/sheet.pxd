@@ -119,6 +119,8 @@ cdef inline Span cell(const Cells* c, int64_t row) noexcept nogil:
     """The bytes of one row."""
     cdef Span found
     cdef const int32_t* ends
+    if c.kind == SPANS:
+        return (<const Span*>c.index)[row * c.width + c.first]
     if not c.plain:
         return any_cell(c, row)
     ends = <const int32_t*>c.index + row + c.first
@@ -137,8 +139,6 @@ cdef inline Span any_cell(const Cells* c, int64_t row) noexcept nogil:
     if c.kind == OFFSETS_32:
         short_ = <const int32_t*>c.index + i
         found.data, found.length = c.data + short_[0], short_[1] - short_[0]
-    elif c.kind == SPANS:
-        found = (<const Span*>c.index)[row * c.width + c.first]
     elif c.kind == OFFSETS_64:
         long_ = <const int64_t*>c.index + i
         found.data, found.length = c.data + long_[0], long_[1] - long_[0]

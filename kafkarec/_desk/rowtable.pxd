@@ -1,31 +1,34 @@
 """Rows of Python as a table of pointers into their bytes, which is a leaf (see `_c/sheet.pxd`).
 
-    numbers   offsets | timestamps | starts of headers and one more         int64, a row each
-    spans     keys | values                                                 address and length, a row each
-    pairs     header key, header value, header key ...                      by turns, of all rows
+    offsets, timestamps    int64 each
+    starts                 int64 each and one more: where a row's headers begin in pairs; filled from the first pair on
+    keys, values           address and length each
+    pairs                  header key, header value, header key ... of all rows
+    kept                   references to what is pointed into, where nothing else keeps it alive
 
-A row is an exact tuple of exact types, so that nobody can change what is pointed into; any other is made one first
-(writing/rows.py). Functions over Python objects, for the desk alone.
+A row is what an exact tuple, dict or Record has of exact types, so that nobody can change what is pointed into; any
+other is made a tuple of such first (writing/rows.py). No object is made for a row that is one: the collector, which
+counts them, stays asleep. Functions over Python objects, for the desk alone.
 """
 from cpython.ref cimport PyObject
-from libc.stdint cimport int64_t, uint8_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.string cimport memset
 
 from kafkarec._c.batch cimport ABSENT
+from kafkarec._c.columns cimport Buffer, buffer_reserve
+from kafkarec._c.pages cimport pages_give
 from kafkarec._c.sheet cimport INT_64, LISTS_64, Leaf, NO_NUMBERS, SPANS, Span
+from kafkarec._c.status cimport OK
 
 cdef extern from *:
     """
     /* A number or None; 0 where it is neither, or too large. */
     static inline int kr_row_number(PyObject *o, int64_t *out) {
-        long long n;
+        int overflow = 0;
         if (o == Py_None) return 1;
         if (!PyLong_CheckExact(o)) return 0;
-        n = PyLong_AsLongLong(o);
-        if (n == -1 && PyErr_Occurred()) { PyErr_Clear(); return 0; }
-        *out = n;
-        return 1;
+        *out = PyLong_AsLongLongAndOverflow(o, &overflow);
+        return overflow == 0;
     }
 
     /* Bytes or None; 0 where it is neither. */
@@ -47,142 +50,359 @@ cdef extern from *:
         if (*data == NULL) { PyErr_Clear(); return 0; }
         return 1;
     }
+
+    /* How many a list has: without a call where nobody can change it meanwhile. */
+    static inline Py_ssize_t kr_list_size(PyObject *list) {
+    #ifdef Py_GIL_DISABLED
+        return PyList_Size(list);
+    #else
+        return Py_SIZE(list);
+    #endif
+    }
+
+    /* One of a list, held; NULL without an error where the list has become shorter. */
+    static inline PyObject *kr_row_listed(PyObject *list, Py_ssize_t i) {
+    #ifdef Py_GIL_DISABLED
+        PyObject *o = PyList_GetItemRef(list, i);
+        if (o == NULL) PyErr_Clear();
+    #else
+        PyObject *o = i < kr_list_size(list) ? PyList_GetItem(list, i) : NULL;
+        Py_XINCREF(o);
+    #endif
+        return o;
+    }
+
+    /* One of a dict, held; NULL where it is not there, or with an error. */
+    static inline PyObject *kr_row_named(PyObject *dict, PyObject *name) {
+    #ifdef Py_GIL_DISABLED
+        PyObject *o = NULL;
+        (void)PyDict_GetItemRef(dict, name, &o);
+    #else
+        PyObject *o = PyDict_GetItemWithError(dict, name);
+        Py_XINCREF(o);
+    #endif
+        return o;
+    }
+
+    /* What a slot's descriptor gets of its object, held: PyObject_GetAttr without looking for the descriptor. */
+    static inline PyObject *kr_row_slot(PyObject *slot, PyObject *o) {
+        descrgetfunc get = (descrgetfunc)PyType_GetSlot(Py_TYPE(slot), Py_tp_descr_get);
+        return get(slot, o, (PyObject *)Py_TYPE(o));
+    }
+
+    #define kr_is_tuple(o, n) (PyTuple_CheckExact(o) && Py_SIZE(o) == (n))
+    #define kr_is_a(o, type) ((PyObject *)Py_TYPE(o) == (type))
     """
     bint kr_row_number(PyObject* number, int64_t* out)
     bint kr_row_bytes(PyObject* bytes_, const uint8_t** data, int64_t* length)
     bint kr_row_text(PyObject* text, const uint8_t** data, int64_t* length)
+    Py_ssize_t kr_list_size(PyObject* list_)
+    PyObject* kr_row_listed(PyObject* list_, Py_ssize_t i)
+    PyObject* kr_row_named(PyObject* dict_, PyObject* name)
+    PyObject* kr_row_slot(PyObject* slot, PyObject* o)
+    bint kr_is_tuple(PyObject* o, Py_ssize_t n)
+    bint kr_is_a(PyObject* o, PyObject* type_)
 
 cdef extern from "Python.h":
-    PyObject* PyTuple_GetItem(object row, Py_ssize_t i)      # borrowed
+    void Py_INCREF(PyObject* o)
+    void Py_DECREF(PyObject* o)
+    PyObject* Py_None
+    PyObject* Py_False
+    PyObject* PyErr_Occurred()                               # borrowed
+    PyObject* PyTuple_GetItem(PyObject* row, Py_ssize_t i)   # borrowed
+    bint PyDict_CheckExact(PyObject* o)
+    bint PyList_CheckExact(PyObject* o)
+    bint PyTuple_CheckExact(PyObject* o)
+    Py_ssize_t PyTuple_Size(PyObject* o)
+    Py_ssize_t PyDict_Size(PyObject* o)
+    int PyDict_Contains(PyObject* o, PyObject* name)
+
+cdef enum:
+    FIELDS = 5                   # offset, timestamp, key, value, headers
+    SLOTS = 6                    # and is_control
+    PARTS = 7
 
 cdef struct RowTable:
     int64_t count
     int64_t missing              # offsets
-    bint has_offsets
-    int64_t* numbers
-    Span* spans
+    bint lacks_offset            # the row that is being taken
+    int64_t bytes                # of keys, values and headers
+    int64_t room                 # of rows
+    int64_t* offsets
+    int64_t* timestamps
+    int64_t* starts
+    Span* keys
+    Span* values
     Span* pairs
-    int64_t room                 # of pairs, in headers
+    int64_t pair_count
+    int64_t pair_room
+    PyObject** kept
+    int64_t kept_count
+    int64_t kept_room
+    int64_t[4] marks             # where table_undo goes back to
+    Buffer[7] parts              # where these seven lie
 
 
-cdef inline list table_fill(RowTable* t, tuple rows, object ways):
-    """Answers what must live as long as the table: every tuple that it points into. `ways`: see writing/rows.py."""
-    cdef list held = [rows]
-    cdef int64_t i = 0, at = 0
-    cdef tuple row
-    row_of, record_type, fields_of, names = ways
-    t.count = len(rows)
-    t.numbers = <int64_t*>malloc(<size_t>(3 * t.count + 1) * sizeof(int64_t))
-    t.spans = <Span*>malloc(<size_t>(2 * t.count + 1) * sizeof(Span))
-    if t.numbers == NULL or t.spans == NULL:
+# ---- room
+
+cdef inline void* part(Buffer* pages, int64_t used, int64_t needed, size_t size) except NULL:
+    """Room for so many of a size; what is used stays."""
+    if needed > INT64_MAX // 64 or buffer_reserve(pages, <size_t>used * size, <size_t>needed * size) != OK:
         raise MemoryError
-    for record in rows:
-        row = ()
-        if type(record) is tuple:
-            row = record if len(record) == 5 else ()
-        elif type(record) is record_type:
-            row = fields_of(record)
-            held.append(row)
-        elif type(record) is dict:
-            row = row_of_dict(record, names)
-            held.append(row)
-        t.numbers[2 * t.count + i] = at
-        if not take_row(t, i, row, &at, held):
-            at = t.numbers[2 * t.count + i]
-            row = row_of(record, i)
-            held.append(row)
-            take_row(t, i, row, &at, held)
-        i += 1
-    t.numbers[2 * t.count + i] = at
+    return pages.data
+
+
+cdef inline int64_t grown(int64_t room, int64_t needed) noexcept:
+    return needed if needed > 2 * room else 2 * room
+
+
+cdef inline int rows_reserve(RowTable* t, int64_t more) except -1:
+    cdef int64_t room, used = t.count
+    if t.room > 0 and more <= t.room - t.count:
+        return 0
+    room = grown(t.room, t.count + more + 1)
+    t.offsets = <int64_t*>part(t.parts, used, room, sizeof(int64_t))
+    t.timestamps = <int64_t*>part(t.parts + 1, used, room, sizeof(int64_t))
+    t.keys = <Span*>part(t.parts + 2, used, room, sizeof(Span))
+    t.values = <Span*>part(t.parts + 3, used, room, sizeof(Span))
+    t.starts = <int64_t*>part(t.parts + 4, used + 1 if used > 0 else 0, room + 1, sizeof(int64_t))
+    t.room = room
+    return 0
+
+
+cdef inline int pairs_reserve(RowTable* t, int64_t more) except -1:
+    cdef int64_t room
+    if t.pair_room == 0 and more > 0:
+        memset(t.starts, 0, <size_t>(t.count + 1) * sizeof(int64_t))
+    if more > t.pair_room - t.pair_count:
+        room = grown(t.pair_room, t.pair_count + more + 32)
+        t.pairs = <Span*>part(t.parts + 5, t.pair_count, room, 2 * sizeof(Span))
+        t.pair_room = room
+    return 0
+
+
+cdef inline int kept_reserve(RowTable* t, int64_t more) except -1:
+    cdef int64_t room
+    if more > t.kept_room - t.kept_count:
+        room = grown(t.kept_room, t.kept_count + more + 32)
+        t.kept = <PyObject**>part(t.parts + 6, t.kept_count, room, sizeof(PyObject*))
+        t.kept_room = room
+    return 0
+
+
+cdef inline void keep(RowTable* t, PyObject* o) noexcept:
+    """The reference becomes the table's; there must be room."""
+    t.kept[t.kept_count] = o
+    t.kept_count += 1
+
+
+# ---- rows
+
+cdef inline int table_fill(RowTable* t, tuple rows, object ways) except -1:
+    """All rows, which must live as long as the table. `ways`: see writing/rows.py."""
+    cdef PyObject* record
+    cdef int64_t i, count = len(rows)
+    cdef bint taken
+    cdef tuple slots, names
+    row_of, record_type, slots, names = ways
+    rows_reserve(t, count)
+    for i in range(count):
+        record = PyTuple_GetItem(<PyObject*>rows, i)
+        if kr_is_tuple(record, FIELDS):
+            taken = take_tuple(t, record)
+        elif kr_is_a(record, <PyObject*>record_type):
+            taken = take_record(t, record, <PyObject*>slots)
+        elif PyDict_CheckExact(record):
+            taken = take_dict(t, record, <PyObject*>names)
+        else:
+            taken = False
+        if not taken:
+            take_row(t, row_of(<object>record, i))
     if t.missing and t.missing != t.count:
         raise ValueError(f"{t.missing} of {t.count} records have no offset: all or none have one")
-    t.has_offsets = t.missing == 0 and t.count > 0
-    return held
+    return 0
 
 
-cdef inline tuple row_of_dict(dict record, object names):
-    """The five fields, whatever else there is left to others."""
-    cdef tuple row = (
-        record.get("offset"), record.get("timestamp"), record.get("key"), record.get("value"), record.get("headers"),
-    )
-    for name in record:
-        if name not in names:
-            return ()
-    return row
+# Each of these takes the next row, for which there must be room. False where a part of it is of no exact type: the
+# table is then as it was.
 
-
-cdef inline bint take_row(RowTable* t, int64_t i, tuple row, int64_t* at, list held) except -1:
-    """Points at the parts of a row; False where it is not one of exact types. A sixth field says whether it is control.
-    """
-    cdef Span* key = t.spans + i
-    cdef Span* value = t.spans + t.count + i
-    cdef PyObject* headers
-    if len(row) < 5 or len(row) > 6 or (len(row) == 6 and row[5] is not False):
+cdef inline bint take_tuple(RowTable* t, PyObject* row) except -1:
+    """A tuple that lives as long as the table."""
+    if not take_numbers(t, PyTuple_GetItem(row, 0), PyTuple_GetItem(row, 1)):
         return False
-    t.numbers[i] = 0
-    t.numbers[t.count + i] = ABSENT
-    if not (kr_row_number(PyTuple_GetItem(row, 0), t.numbers + i)
-            and kr_row_number(PyTuple_GetItem(row, 1), t.numbers + t.count + i)
-            and kr_row_bytes(PyTuple_GetItem(row, 2), &key.data, &key.length)
-            and kr_row_bytes(PyTuple_GetItem(row, 3), &value.data, &value.length)):
+    return take_bytes(t, PyTuple_GetItem(row, 2), PyTuple_GetItem(row, 3), PyTuple_GetItem(row, 4))
+
+
+cdef inline bint take_row(RowTable* t, tuple row) except -1:
+    kept_reserve(t, 1)
+    Py_INCREF(<PyObject*>row)
+    keep(t, <PyObject*>row)
+    return take_tuple(t, <PyObject*>row)
+
+
+cdef inline bint take_record(RowTable* t, PyObject* record, PyObject* slots) except -1:
+    """By its slots: offset, timestamp, key, value, headers, is_control. Control records are left to others."""
+    cdef PyObject *fields[6]
+    cdef int i
+    kept_reserve(t, SLOTS)
+    for i in range(SLOTS):
+        fields[i] = kr_row_slot(PyTuple_GetItem(slots, i), record)
+        if fields[i] == NULL:
+            give_back(fields, i)
+            return -1
+    Py_DECREF(fields[FIELDS])
+    if fields[FIELDS] != Py_False:
+        give_back(fields, FIELDS)
         return False
-    headers = PyTuple_GetItem(row, 4)
-    if <object>headers and not take_headers(t, <object>headers, at, held):
+    return take_held(t, fields)
+
+
+cdef inline bint take_dict(RowTable* t, PyObject* record, PyObject* names) except -1:
+    """By its names: the five fields, and those that are not looked at. A dict with any other name is left to others."""
+    cdef PyObject *fields[5]
+    cdef Py_ssize_t i, found = 0
+    cdef int present
+    kept_reserve(t, FIELDS)
+    for i in range(FIELDS):
+        fields[i] = kr_row_named(record, PyTuple_GetItem(names, i))
+        if fields[i] != NULL:
+            found += 1
+            continue
+        if PyErr_Occurred() != NULL:
+            give_back(fields, i)
+            return -1
+        Py_INCREF(Py_None)
+        fields[i] = Py_None
+    for i in range(FIELDS, PyTuple_Size(names)):
+        if found == PyDict_Size(record):
+            break
+        present = PyDict_Contains(record, PyTuple_GetItem(names, i))
+        if present < 0:
+            give_back(fields, FIELDS)
+            return -1
+        found += present
+    if found != PyDict_Size(record):
+        give_back(fields, FIELDS)
         return False
-    t.missing += PyTuple_GetItem(row, 0) == <PyObject*>None
+    return take_held(t, fields)
+
+
+cdef inline bint take_held(RowTable* t, PyObject** fields) except -1:
+    """From five references, which become the table's or are given back. There must be room to keep them."""
+    cdef bint taken = take_numbers(t, fields[0], fields[1])
+    cdef int i
+    give_back(fields, 2)
+    for i in range(2, FIELDS):
+        keep(t, fields[i])
+    return taken and take_bytes(t, fields[2], fields[3], fields[4])
+
+
+cdef inline void give_back(PyObject** fields, Py_ssize_t count) noexcept:
+    cdef Py_ssize_t i
+    for i in range(count):
+        Py_DECREF(fields[i])
+
+
+cdef inline bint take_numbers(RowTable* t, PyObject* offset, PyObject* timestamp) noexcept:
+    t.offsets[t.count] = 0
+    t.timestamps[t.count] = ABSENT
+    t.lacks_offset = offset == Py_None
+    return kr_row_number(offset, t.offsets + t.count) and kr_row_number(timestamp, t.timestamps + t.count)
+
+
+cdef inline bint take_bytes(RowTable* t, PyObject* key, PyObject* value, PyObject* headers) except -1:
+    """The rest of the row, whose numbers are there. Whoever calls keeps these three alive."""
+    cdef int64_t pairs = t.pair_count, size = 0
+    cdef Span* keys = t.keys + t.count
+    cdef Span* values = t.values + t.count
+    if not (kr_row_bytes(key, &keys.data, &keys.length) and kr_row_bytes(value, &values.data, &values.length)):
+        return False
+    if headers != Py_None and not take_headers(t, headers, &size):
+        t.pair_count = pairs
+        return False
+    if keys.length > 0:
+        size += keys.length
+    if values.length > 0:
+        size += values.length
+    t.missing += t.lacks_offset
+    t.count += 1
+    if t.pair_room > 0:
+        t.starts[t.count] = t.pair_count
+    t.bytes += size
     return True
 
 
-cdef inline bint take_headers(RowTable* t, object headers, int64_t* at, list held) except -1:
-    """Points at all headers of a row; False where one is not a pair of exact types. A list may be changed by others,
-    so its copy is what is kept."""
-    cdef tuple pairs
+cdef inline bint take_headers(RowTable* t, PyObject* headers, int64_t* size) except -1:
+    """All headers of a row. Others may change a list: its pairs are kept, and a pair cannot change."""
+    cdef bint listed = PyList_CheckExact(headers)
+    cdef int64_t i, count
+    cdef PyObject* pair
     cdef Span* key
-    if type(headers) is not list and type(headers) is not tuple:
+    if not listed and not PyTuple_CheckExact(headers):
         return False
-    pairs = tuple(headers)
-    held.append(pairs)
-    for pair in pairs:
-        if type(pair) is not tuple or len(pair) != 2:
-            return False
-        pairs_reserve(t, at[0])
-        key = t.pairs + 2 * at[0]
-        if not (kr_row_text(PyTuple_GetItem(pair, 0), &key.data, &key.length)
+    count = kr_list_size(headers) if listed else PyTuple_Size(headers)
+    if count == 0:
+        return True
+    pairs_reserve(t, count)
+    if listed:
+        kept_reserve(t, count)
+    for i in range(count):
+        if listed:
+            pair = kr_row_listed(headers, i)
+            if pair == NULL:
+                break
+            keep(t, pair)
+        else:
+            pair = PyTuple_GetItem(headers, i)
+        key = t.pairs + 2 * t.pair_count
+        if not (kr_is_tuple(pair, 2) and kr_row_text(PyTuple_GetItem(pair, 0), &key.data, &key.length)
                 and kr_row_bytes(PyTuple_GetItem(pair, 1), &key[1].data, &key[1].length)):
             return False
-        at[0] += 1
+        size[0] += key.length + (key[1].length if key[1].length > 0 else 0)
+        t.pair_count += 1
     return True
 
 
-cdef inline int pairs_reserve(RowTable* t, int64_t at) except -1:
-    cdef Span* more
-    if at == t.room:
-        t.room = 2 * t.room + 64
-        more = <Span*>realloc(t.pairs, <size_t>(2 * t.room) * sizeof(Span))
-        if more == NULL:
-            raise MemoryError
-        t.pairs = more
-    return 0
+cdef inline void table_mark(RowTable* t) noexcept:
+    t.marks[0], t.marks[1], t.marks[2], t.marks[3] = t.count, t.pair_count, t.kept_count, t.bytes
+
+
+cdef inline void table_undo(RowTable* t) noexcept:
+    """Takes back the rows since the mark, and gives back what was kept for them."""
+    cdef int64_t kept = t.kept_count
+    t.count, t.pair_count, t.kept_count, t.bytes = t.marks[0], t.marks[1], t.marks[2], t.marks[3]
+    while kept > t.marks[2]:
+        kept -= 1
+        Py_DECREF(t.kept[kept])
+
+
+cdef inline bint has_offsets(const RowTable* t) noexcept:
+    return t.missing == 0 and t.count > 0
 
 
 cdef inline void table_bind(const RowTable* t, Leaf* leaf) noexcept:
     memset(leaf, 0, sizeof(Leaf))
     leaf.rows = t.count
-    leaf.offset.kind = INT_64 if t.has_offsets else NO_NUMBERS
+    leaf.offset.kind = INT_64 if has_offsets(t) else NO_NUMBERS
     leaf.timestamp.kind = INT_64
-    leaf.offset.values, leaf.timestamp.values = t.numbers, t.numbers + t.count
-    leaf.offset.plain, leaf.timestamp.plain = t.has_offsets, True
+    leaf.offset.values, leaf.timestamp.values = t.offsets, t.timestamps
+    leaf.offset.plain, leaf.timestamp.plain = has_offsets(t), True
     leaf.key.kind = leaf.value.kind = leaf.headers.key.kind = leaf.headers.value.kind = SPANS
-    leaf.key.index, leaf.value.index = t.spans, t.spans + t.count
+    leaf.key.index, leaf.value.index = t.keys, t.values
     leaf.key.width = leaf.value.width = 1
+    if t.pair_count == 0:
+        return
     leaf.headers.kind = LISTS_64
-    leaf.headers.starts = t.numbers + 2 * t.count
+    leaf.headers.starts = t.starts
     leaf.headers.key.index = leaf.headers.value.index = t.pairs
     leaf.headers.key.width = leaf.headers.value.width = 2        # every other span, from the first and the second
     leaf.headers.value.first = 1
 
 
 cdef inline void table_give(RowTable* t) noexcept:
-    free(t.numbers)
-    free(t.spans)
-    free(t.pairs)
+    cdef int64_t i
+    for i in range(t.kept_count):
+        Py_DECREF(t.kept[i])
+    for i in range(PARTS):
+        pages_give(t.parts[i].data, t.parts[i].capacity)
+    memset(t, 0, sizeof(RowTable))

@@ -9,11 +9,12 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from kafkarec._press import record_size
+from kafkarec._press import OpenBatch, record_size
 from kafkarec.codecs import CODECS, MissingCodec, checked_level, compress
 from kafkarec.enums import Compression, TimestampType
 from kafkarec.errors import MissingCodecError
 from kafkarec.writing.fields import (
+    MAX_SIZE,
     Headers,
     Timestamp,
     checked_magic,
@@ -30,7 +31,6 @@ from kafkarec.writing.sizes import batch_header_size
 
 OPEN, FULL, BUILT, ABORTED = "open", "closed for appends", "built", "aborted"
 
-_GUESS_MARGIN = single(1.05)  # MemoryRecordsBuilder.COMPRESSION_RATE_ESTIMATION_FACTOR
 _ZSTD = 4
 
 Row = tuple[int, int, bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]
@@ -89,23 +89,35 @@ class BatchState:
         self._topic = topic
         self._estimated_ratio = INITIAL_RATIO if topic is None else ESTIMATOR.estimation(topic, self.compression)
         self._ratio = 1.0
-        self._rows: list[Row] = []
         self._header_size = batch_header_size(magic, self._codec)
-        self._records_size = 0
-        self._base_timestamp = self._horizon
-        self._last_offset: int | None = None
-        self._max_timestamp = self._offset_of_max_timestamp = -1
+        most_records, most_bytes = self._most()
+        self._batch = OpenBatch(
+            magic,
+            self._codec,
+            base_offset=self._base_offset,
+            base_timestamp=self._horizon,
+            log_append_time=self._log_append_time if self._appends_time else None,
+            limit=self._limit,
+            header_size=self._header_size,
+            most_records=most_records,
+            most_bytes=most_bytes,
+        )
+        self._batch.ratio = self._estimated_ratio
         self._state = OPEN
         self._built = b""
+
+    @staticmethod
+    def _most() -> tuple[int, int]:
+        """Records, and bytes with the header."""
+        return MAX_SIZE, MAX_SIZE
 
     def has_room_for(
         self, timestamp: Timestamp, key: bytes | None, value: bytes | None, headers: Headers | None = ()
     ) -> bool:
         """Whether the next record, of these fields, still fits `batch_size`, by a careful guess where compressed."""
-        if self.is_full:
-            return False
-        if not self._rows:
-            return True
+        known = self._batch.has_room(timestamp, key, value, headers)
+        if known is not None:
+            return known
         time = timestamp_of(timestamp)
         row = (0, time, content("key", key), content("value", value), self._pairs(headers) if self._magic == 2 else [])
         return self._limit >= self.estimated_bytes_written + self._size_of(self.next_offset - self._base_offset, row)
@@ -113,15 +125,12 @@ class BatchState:
     @property
     def is_full(self) -> bool:
         """No room for any record, or closed for appends. Never while there is no record yet."""
-        return self._state != OPEN or bool(self._rows and self._limit <= self.estimated_bytes_written)
+        return self._state != OPEN or bool(len(self._batch) and self._limit <= self._batch.size_so_far)
 
     @property
     def estimated_bytes_written(self) -> int:
         """Bytes so far with the header: exact without a codec, with one a guess by the expected ratio."""
-        if not self._codec:
-            return self._header_size + self._records_size
-        guess = single(single(single(self._records_size) * self._estimated_ratio) * _GUESS_MARGIN)
-        return self._header_size + int(guess)
+        return self._batch.size_so_far
 
     @property
     def estimated_size(self) -> int:
@@ -135,10 +144,10 @@ class BatchState:
 
     @estimated_compression_ratio.setter
     def estimated_compression_ratio(self, ratio: float) -> None:
-        self._estimated_ratio = single(ratio)
+        self._estimated_ratio = self._batch.ratio = single(ratio)
 
     def _size_of(self, offset_delta: int, row: Row) -> int:
-        base = row[1] if self._base_timestamp is None else self._base_timestamp
+        base = row[1] if self._batch.base_timestamp is None else self._batch.base_timestamp
         return record_size(self._magic, offset_delta, wrapped(row[1] - base, 64), *row[2:])
 
     def _pairs(self, headers: Headers | None) -> list[tuple[bytes, bytes | None]]:
@@ -152,13 +161,14 @@ class BatchState:
     @property
     def info(self) -> RecordsInfo:
         """The max timestamp with the offset that Kafka gives it (MemoryRecordsBuilder.info)."""
-        last = -1 if self._last_offset is None else self._last_offset
+        last = -1 if self.last_offset is None else self.last_offset
         whole = self._codec != 0 or self._magic == 2
         if self._appends_time:
             return RecordsInfo(self._log_append_time, last if whole else self._base_offset)
-        if self._max_timestamp == -1:
+        max_timestamp, its_offset = self._batch.max_timestamp
+        if max_timestamp == -1:
             return RecordsInfo(-1, -1)
-        return RecordsInfo(self._max_timestamp, last if whole else self._offset_of_max_timestamp)
+        return RecordsInfo(max_timestamp, last if whole else its_offset)
 
     @property
     def max_timestamp(self) -> int:
@@ -169,8 +179,8 @@ class BatchState:
     def offset_of_max_timestamp(self) -> int:
         """The offset of the first record that has the max timestamp; -1 without one."""
         if self._appends_time:
-            return self._rows[0][0] if self._rows else -1
-        return self._offset_of_max_timestamp
+            return self._batch.first_offset
+        return self._batch.max_timestamp[1]
 
     @property
     def compression_ratio(self) -> float:
@@ -180,7 +190,7 @@ class BatchState:
     @property
     def uncompressed_bytes_written(self) -> int:
         """Bytes of the header and of the records as they are before compression."""
-        return self._header_size + self._records_size
+        return self._header_size + self._batch.size
 
     @property
     def max_allowed_bytes(self) -> int:
@@ -190,7 +200,8 @@ class BatchState:
     @property
     def next_offset(self) -> int:
         """What a record gets that is appended without an offset."""
-        return self._base_offset if self._last_offset is None else self._last_offset + 1
+        last = self._batch.last_offset
+        return self._base_offset if last is None else last + 1
 
     @property
     def magic(self) -> int:
@@ -207,7 +218,7 @@ class BatchState:
     @property
     def last_offset(self) -> int | None:
         """The last record's, or what `override_last_offset` said; None at first."""
-        return self._last_offset
+        return self._batch.last_offset
 
     @property
     def producer_id(self) -> int:
@@ -240,7 +251,7 @@ class BatchState:
 
     def __len__(self) -> int:
         """How many records it has."""
-        return len(self._rows)
+        return len(self._batch)
 
     def __bool__(self) -> bool:
         return True
@@ -249,7 +260,7 @@ class BatchState:
         name = CODECS[self._codec].name
         about = "about " if self._codec and self._state != BUILT else ""
         return (
-            f"<RecordBatchBuilder magic {self._magic}, {name}, {self._state}: {len(self._rows)} records from offset "
+            f"<RecordBatchBuilder magic {self._magic}, {name}, {self._state}: {len(self)} records from offset "
             f"{self._base_offset}, {about}{self.estimated_size} of {self._limit} bytes>"
         )
 
@@ -279,7 +290,7 @@ class BatchState:
             level=self._level,
             timestamp_type=int(self._appends_time),
             base_offset=self._base_offset,
-            last_offset=self._last_offset,
+            last_offset=self._batch.last_offset,
             partition_leader_epoch=self._leader_epoch,
             log_append_time=self._log_append_time,
             producer_id=self._producer_id,

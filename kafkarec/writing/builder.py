@@ -65,7 +65,8 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         """
         if self._is_control:
             raise ValueError("a control batch takes control records only")
-        return self._append(timestamp, key, value, headers, offset)
+        taken = self._batch.append(timestamp, key, value, headers, offset)
+        return self._append(timestamp, key, value, headers, offset) if taken is None else taken
 
     def append_control_record(
         self,
@@ -106,38 +107,34 @@ class RecordBatchBuilder(ControlAppends, BatchState):
     def _append(
         self, timestamp: Timestamp, key: Any, value: Any, headers: Headers | None, offset: int | None
     ) -> int:
+        """A record that the batch cannot take as it is: as one that it can, or why not."""
         if self._state != OPEN:
             raise ValueError(f"no more records: the builder is {self._state}")
         offset = fitting("offset", self.next_offset if offset is None else offset, 64)
-        if self._last_offset is not None and offset <= self._last_offset:
-            raise ValueError(f"offset {offset} does not follow the last offset {self._last_offset}: they must increase")
+        last = self._batch.last_offset
+        if last is not None and offset <= last:
+            raise ValueError(f"offset {offset} does not follow the last offset {last}: they must increase")
         delta = offset - self._base_offset
         if not -_MAX_DELTA - 1 <= delta <= _MAX_DELTA:
             raise ValueError(f"offset {offset} is too far from the base offset {self._base_offset} for 32 bits")
         time = timestamp_of(timestamp)
         if time < -1:
             raise ValueError(f"timestamp {time} is negative")
-        if len(self._rows) == _MAX_RECORDS:
+        if len(self) == _MAX_RECORDS:
             raise ValueError(f"a batch holds {_MAX_RECORDS} records at most")
-        row = (offset, time, content("key", key), content("value", value), self._pairs(headers))
-        size = self._size_of(delta, row)
-        if self._records_size + size > MAX_SIZE - self._header_size:
+        parts = content("key", key), content("value", value), self._pairs(headers)
+        if self._batch.append(time, *parts, offset) is None:
             raise ValueError(f"the records take more than {MAX_SIZE} bytes")
-        self._rows.append(row)
-        self._records_size += size
-        self._last_offset = offset
-        if self._base_timestamp is None:
-            self._base_timestamp = time
-        if self._appends_time and self._magic < 2:
-            time = self._log_append_time
-        if self._magic > 0 and time > self._max_timestamp:
-            self._max_timestamp, self._offset_of_max_timestamp = time, offset
         return offset
+
+    @staticmethod
+    def _most() -> tuple[int, int]:
+        return _MAX_RECORDS, MAX_SIZE
 
     def close_for_appends(self) -> None:
         """No more records; producer state and last offset may still be set."""
         if self._state == OPEN:
-            self._state = FULL
+            self._state, self._batch.is_open = FULL, False
 
     def build(self) -> bytes:
         """The batch; b"" without records. Closes the builder; again, it gives the same bytes.
@@ -148,10 +145,10 @@ class RecordBatchBuilder(ControlAppends, BatchState):
             raise ValueError("the builder is aborted")
         if self._state != BUILT:
             self._check_producer()
-            self._built = sheet_of(self._rows).write(self._header()) if self._rows else b""
-            self._state = BUILT
-            if self._rows and (self._magic == 2 or self._codec):
-                self._ratio = single(single(len(self._built) - self._header_size) / single(self._records_size))
+            self._built = self._batch.write(self._header()) if len(self) else b""
+            self._state, self._batch.is_open = BUILT, False
+            if len(self) and (self._magic == 2 or self._codec):
+                self._ratio = single(single(len(self._built) - self._header_size) / single(self._batch.size))
             if self._topic is not None and not self._is_control:
                 ESTIMATOR.update_estimation(self._topic, self.compression, self._ratio)
         return self._built
@@ -163,7 +160,8 @@ class RecordBatchBuilder(ControlAppends, BatchState):
     def abort(self) -> None:
         """Drops the records. Nothing can be built then."""
         self._state = ABORTED
-        self._rows, self._built = [], b""
+        self._batch.clear()
+        self._built = b""
 
     def set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
@@ -190,7 +188,7 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         last_offset = fitting("last offset", last_offset, 64)
         if self._magic == 2:
             fitting("distance from the base offset to the last", last_offset - self._base_offset, 32)
-        self._last_offset = last_offset
+        self._batch.last_offset = last_offset
 
     def __enter__(self) -> Self:
         return self

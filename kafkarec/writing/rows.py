@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from operator import attrgetter
 from typing import Any
 
 from kafkarec.records import Record
@@ -17,6 +16,7 @@ from .fields import content, fitting, header_pair, timestamp_of
 NAMES = ("offset", "timestamp", "key", "value", "headers")
 _BESIDE = {"topic", "partition"}
 Row = tuple[int | None, int | None, bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]
+
 
 def row_of(record: Any, number: int) -> Row:
     """Any record as a row; TypeError and ValueError name the record and the field, never their content."""
@@ -53,6 +53,8 @@ def _fields(record: Any, number: int) -> tuple[Any, ...]:
     )
 
 
-WAYS = (row_of, Record, attrgetter(*NAMES, "is_control"), frozenset(NAMES))
-"""What the desk is told of rows: how anything becomes one; what it takes apart itself, a Record by its attributes, a
-dict by its names."""
+_SLOTS = tuple(vars(Record)[name] for name in (*NAMES, "is_control"))
+
+WAYS = (row_of, Record, _SLOTS, (*NAMES, *sorted(_BESIDE)))
+"""What the desk is told of rows: how anything becomes one; what it takes apart itself, a Record by its slots, a dict by
+its names."""

@@ -1,0 +1,237 @@
+"""References that rows of Python lend to the desk: each is held as long as it is pointed into, and given back once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import subprocesses
+
+import kafkarec
+from kafkarec import Record, RecordBatchBuilder
+
+NAMES = ("offset", "timestamp", "key", "value", "headers")
+BIG = 1 << 40  # an int that the interpreter does not keep for everybody
+
+
+def fresh(offset: int = BIG) -> tuple[Any, ...]:
+    """A row of objects that nobody else has."""
+    number = str(offset).encode()
+    pairs = [(f"h{offset}", b"x" + number), (b"k" + number, None)]
+    return offset + 0, BIG + offset, b"key" + number, b"value" + number, pairs
+
+
+def parts(row: tuple[Any, ...]) -> list[Any]:
+    return [*row, *row[4], *(each for pair in row[4] for each in pair if each is not None)]
+
+
+def counts(objects: list[Any]) -> list[int]:
+    return [sys.getrefcount(each) for each in objects]
+
+
+def as_dict(row: tuple[Any, ...]) -> dict[str, Any]:
+    return dict(zip(NAMES, row, strict=True))
+
+
+def as_record(row: tuple[Any, ...]) -> Record:
+    offset, timestamp, key, value, headers = row
+    return Record(offset, timestamp, 0, key, value, headers)
+
+
+SHAPES: dict[str, Callable[[tuple[Any, ...]], Any]] = {
+    "tuple": lambda row: row,
+    "headers in a tuple": lambda row: (*row[:4], tuple(row[4])),
+    "dict": as_dict,
+    "dict with a topic": lambda row: {**as_dict(row), "topic": "t", "partition": 3},
+    "Record": as_record,
+    "made one first": lambda row: (*row[:4], [list(pair) for pair in row[4]]),
+    "of a mapping": lambda row: {**as_dict(row), "headers": dict(row[4])},
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_encode_gives_back_what_it_held(shape: str) -> None:
+    rows = [fresh(BIG + n) for n in range(300)]
+    given = [SHAPES[shape](row) for row in rows]
+    held = [each for row in rows for each in parts(row)] + given
+    before = counts(held)
+    data = kafkarec.encode(given)
+    assert counts(held) == before
+    assert [(r.offset, r.value) for r in kafkarec.decode(data)] == [(row[0], row[3]) for row in rows]
+    with pytest.raises(TypeError, match="record 300"):
+        kafkarec.encode([*given, 5])
+    assert counts(held) == before
+
+
+def test_the_builder_holds_until_it_is_gone() -> None:
+    rows = [fresh(5000 + n) for n in range(100)]
+    held = [each for row in rows for each in parts(row)]
+    before = counts(held)
+    builder = RecordBatchBuilder()
+    for offset, timestamp, key, value, headers in rows:
+        assert builder.has_room_for(timestamp, key, value, headers)
+        builder.append(timestamp, key, value, headers, offset)
+        key = value = headers = None
+    assert counts(held) != before
+    del offset, timestamp
+    assert [r.key for r in kafkarec.decode(builder.build())] == [row[2] for row in rows]
+    del builder
+    assert counts(held) == before
+    builder = RecordBatchBuilder()
+    builder.append(BIG, rows[0][2], rows[0][3], rows[0][4])
+    builder.abort()
+    assert counts(held) == before and len(builder) == 0
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [{"timestamp": -7}, {"timestamp": "now"}, {"key": 5}, {"value": "text"}, {"offset": -1}, {"offset": 2**40},
+     {"headers": [("a", b"b"), ("c", 5)]}, {"headers": [("a", b"b"), (None, b"x")]}, {"headers": 5}],
+    ids=str,
+)  # fmt: skip
+def test_what_is_refused_is_not_held(spoiled: dict[str, Any]) -> None:
+    builder = RecordBatchBuilder(base_offset=10)
+    builder.append(0, b"k", b"v", [("a", b"b")])
+    row = fresh(11)
+    wrong = {**as_dict(row), **spoiled}
+    held = parts(row)
+    before = counts(held)
+    for _ in range(3):
+        with pytest.raises((ValueError, TypeError)):
+            builder.append(**wrong)
+    if "offset" not in spoiled and spoiled != {"timestamp": -7}:
+        with pytest.raises((ValueError, TypeError)):
+            builder.has_room_for(*(wrong[name] for name in NAMES[1:]))
+    assert counts(held) == before and len(builder) == 1
+    builder.append(1, None, None)
+    assert [(r.offset, r.key, r.headers) for r in kafkarec.decode(builder.build())] == [
+        (10, b"k", [("a", b"b")]), (11, None, []),
+    ]  # fmt: skip
+
+
+def test_a_list_of_headers_may_change_once_it_is_appended() -> None:
+    builder = RecordBatchBuilder()
+    wanted = []
+    for n in range(2000):
+        headers = [(f"name {n}", b"%d" % n * 3), (b"other", None)]
+        wanted.append([(f"name {n}", b"%d" % n * 3), ("other", None)])
+        builder.append(n, bytearray(b"k%d" % n), memoryview(b"v%d" % n), headers)
+        headers.clear()
+    assert [r.headers for r in kafkarec.decode(builder.build())] == wanted
+
+
+def test_names_that_run_code() -> None:
+    """A dict may hold a name that equals ours by code of its own; what that does to the dict harms nobody."""
+    subprocesses.run("""
+import kafkarec
+class Name:
+    def __init__(self, like, record): self.like, self.record = like, record
+    def __hash__(self): return hash(self.like)
+    def __eq__(self, other):
+        self.record.clear()
+        [b"z%d" % n * 9 for n in range(5000)]
+        return False
+for name in ("offset", "timestamp", "key", "value", "headers", "topic"):
+    record = {}
+    record[Name(name, record)] = bytes(bytearray(b"fresh key"))
+    record["key"] = bytes(bytearray(b"fresh key"))
+    record["value"] = bytes(bytearray(b"fresh value"))
+    try:
+        data = kafkarec.encode([record] * 3)
+    except (ValueError, TypeError, RuntimeError, KeyError):
+        continue
+    assert {r.key for r in kafkarec.decode(data)} <= {None, b"fresh key"}
+class Loud(str):
+    def __hash__(self): return hash("key")
+    def __eq__(self, other): raise LookupError("loud")
+try:
+    kafkarec.encode([{Loud("x"): 1}])
+except LookupError:
+    pass
+else:
+    raise SystemExit("taken")
+""")
+
+
+def test_a_record_without_its_fields() -> None:
+    with pytest.raises(AttributeError):
+        kafkarec.encode([object.__new__(Record)])
+
+
+def test_a_builder_that_threads_share() -> None:
+    """It belongs to one thread at a time; where that is not kept records may be missing, and nothing worse."""
+    subprocesses.run("""
+import sys, threading, kafkarec
+sys.setswitchinterval(1e-6)
+for _ in range(20):
+    builder = kafkarec.RecordBatchBuilder(batch_size=1 << 30, compression="zstd")
+    builder.append(0, b"k", b"v")
+    stop = threading.Event()
+    def add():
+        n = 0
+        while not stop.is_set():
+            n += 1
+            try:
+                builder.has_room_for(n, b"k%d" % n, b"v" * 50, [("h", b"%d" % n)])
+                builder.append(n, b"k%d" % n, b"v" * 50, [("h", b"%d" % n)])
+            except ValueError:
+                pass
+    threads = [threading.Thread(target=add) for _ in range(3)]
+    for thread in threads: thread.start()
+    stop.wait(0.02)
+    data = builder.build()
+    builder.abort()
+    stop.set()
+    for thread in threads: thread.join()
+    assert all(r.value in (b"v", b"v" * 50) for r in kafkarec.decode(data))
+""")
+
+
+LEAKS = {
+    "dicts": "kafkarec.encode(dicts)",
+    "Records": "kafkarec.encode(records)",
+    "a dict refused": "refused(lambda: kafkarec.encode([*dicts, {'valeu': b'v'}]))",
+    "a builder": "fill().build()",
+    "a builder that refuses": "refused(lambda: fill().append(1, b'k' * 99, b'v' * 99, [('a', b'b' * 99), ('c', 5)]))",
+    "a builder that is left": "fill()",
+}
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_memory_stays_flat(name: str) -> None:
+    """As test_encode_memory's: a leak of a few bytes in each call shows."""
+    code = (
+        subprocesses.PEAK
+        + f"""
+import gc, kafkarec
+rows = [(n, n, b"key", b"value", [("a", b"b" * 9), (b"c", None)]) for n in range(50)]
+dicts = [dict(zip(("offset", "timestamp", "key", "value", "headers"), row)) for row in rows]
+records = list(kafkarec.decode(kafkarec.encode(rows)))
+def refused(call):
+    try:
+        call()
+    except (ValueError, TypeError):
+        return
+    raise SystemExit("taken")
+def fill():
+    builder = kafkarec.RecordBatchBuilder()
+    for offset, timestamp, key, value, headers in rows:
+        if builder.has_room_for(timestamp, key, value, headers):
+            builder.append(timestamp, key + b"%d" % offset, value, [(b"h%d" % offset, b"x" * 30)])
+    return builder
+def loop(times):
+    for _ in range(times):
+        {LEAKS[name]}
+def used():
+    gc.collect()
+    return _status("VmRSS")
+loop(500)
+before = used()
+loop(4000)
+print(used() - before)
+"""
+    )
+    grown = int(subprocesses.run(code))
+    assert grown < 4000 * 60 + (1 << 20), f"{grown} bytes in 4000 calls"
