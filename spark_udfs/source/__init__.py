@@ -7,8 +7,11 @@
 |---|---|
 | options | every option: name, type, default, use |
 | paths | paths, globs, folders and URLs to partitions and their segments |
+| listing | the same while somebody writes there: names that belong together, sizes as they are now |
 | selection | partitions and offsets, by the options of Spark's Kafka source |
 | planning | splits: what each task reads |
+| undecided | read_committed: what is aborted or open, from the segment in which reading begins |
+| moved | in a task: the file that was planned, or where its records are now |
 | reading | in a task: one split to Arrow record batches |
 | columns | a user's schema or list of columns, metadata, the batches view |
 | batch | the reader of `spark.read` |

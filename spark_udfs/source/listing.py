@@ -31,6 +31,8 @@ logger = logging.getLogger("spark_udfs")
 _TRIES = 12
 _LONGEST_PAUSE = 0.25
 _SWAP = ".swap"
+# Tiered layouts have a folder per topic, and below it one per partition.
+_DEEPEST = 2
 
 _Names = dict[str, frozenset[str]]
 
@@ -48,6 +50,7 @@ class Listing:
         self._names: _Names = {}
         self._keys: dict[str, list[Key]] = {}
         self._found: dict[Key, PartitionPaths] = {}
+        self._strict = bool(options["failOnDataLoss"])
         self._given_up: dict[str, frozenset[str]] = {}
 
     def look(self) -> dict[Key, PartitionPaths]:
@@ -57,7 +60,7 @@ class Listing:
             return paths.partitions(self._kafkarec, self._options)
         roots = paths.expanded(self._options)
         for _ in range(_TRIES):
-            names = _names_below(roots)
+            names = _names_below(roots, self._strict)
             if roots != self._roots or names.keys() != self._names.keys() or not self._take_changes(names):
                 self._list_all(roots, names)
             found = self._with_sizes()
@@ -70,7 +73,7 @@ class Listing:
         self._roots, self._names, self._found, self._keys = roots, {}, {}, {}
         for key, partition in found.items():
             self._keys.setdefault(os.path.dirname(partition.segments[0].path), []).append(key)
-        after = _names_below(roots)
+        after = _names_below(roots, self._strict)
         self._found = {key: _looked_at(partition) for key, partition in found.items()}
         for folder, names in after.items():
             if (before.get(folder) != names or _broken_off(names)) and folder in self._keys:
@@ -101,7 +104,7 @@ class Listing:
             except (ValueError, OSError, AnalysisException):
                 found = {}  # gone, or nothing that is known is in it any more
             found = {key: _looked_at(each) for key, each in found.items()}
-            after = _names_in(folder)
+            after = _names_in(folder, self._strict)
             if before <= after and not _broken_off(after):
                 break
             before = after
@@ -178,19 +181,22 @@ def _broken_off(names: frozenset[str]) -> list[str]:
     return sorted(name for name in names if name.endswith(_SWAP) and name.removesuffix(_SWAP) not in names)
 
 
-def _names_below(roots: list[str]) -> _Names:
-    """Folder -> names in it that matter here, of each root and the partition folders below it."""
+def _names_below(roots: list[str], strict: bool) -> _Names:
+    """Folder -> names in it that matter here, of each root and the partition folders below it. OSError for a folder
+    that cannot be listed, if `strict`: a listing of what lies above leaves it out."""
     found: _Names = {}
-    waiting = [root for root in roots if os.path.isdir(root)]
+    waiting = [(root, 0) for root in roots if os.path.isdir(root)]
     while waiting:
-        folder = waiting.pop()
+        folder, depth = waiting.pop()
         if folder not in found:
-            found[folder] = _names_in(folder)
-            waiting += [os.path.join(folder, name[:-1]) for name in found[folder] if name[-1] == "/"]
+            found[folder] = _names_in(folder, strict)
+            if depth < _DEEPEST:
+                below = (name[:-1] for name in found[folder] if name[-1] == "/")
+                waiting += [(os.path.join(folder, name), depth + 1) for name in below]
     return found
 
 
-def _names_in(folder: str) -> frozenset[str]:
+def _names_in(folder: str, strict: bool) -> frozenset[str]:
     """Segments and what replaces them; folders of partitions, with a slash behind them."""
     own = os.path.basename(folder)
     found = []
@@ -203,8 +209,13 @@ def _names_in(folder: str) -> frozenset[str]:
                         found.append(f"{name}/")
                 elif ".log" in name or name.endswith(".checkpoint"):
                     found.append(name)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return frozenset()
+    except OSError as error:
+        if strict:
+            error.add_note("failOnDataLoss=false reads the other folders")
+            raise
+        logger.warning("%s: left out; failOnDataLoss is false", error)
     return frozenset(found)
 
 

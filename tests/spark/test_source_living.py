@@ -82,7 +82,7 @@ def test_a_listing_that_has_a_later_segment_and_misses_one_before(
     entries_then(monkeypatch, lambda found: [each for each in found if each.name != missing])
     seen = [frozenset(each.name for each in broker.log()[:2])]
     real = listing._names_in
-    monkeypatch.setattr(listing, "_names_in", lambda folder: seen.pop() if seen else real(folder))
+    monkeypatch.setattr(listing, "_names_in", lambda *where: seen.pop() if seen else real(*where))
     assert [row["offset"] for row in read(broker.root / "orders-0")] == [row[0] for row in broker.rows["orders", 0]]
 
 
@@ -121,6 +121,26 @@ def test_a_replacement_that_was_broken_off(
     first, behind = int(name[:20]), int(broker.log()[1].stem)
     assert got == [offset for offset, _ in broker.rows["orders", 0] if not first <= offset < behind]
     assert f"{name}.swap" in caplog.text
+
+
+def test_a_folder_that_may_not_be_listed_is_not_left_out_in_silence(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.write(10)
+    broker.write(10, partition=1)
+    real = os.scandir
+    hidden = str(broker.root / "orders-1")
+
+    def scandir(path: str) -> Any:
+        if path == hidden:
+            raise PermissionError(13, "Permission denied", path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(PermissionError, match=f"Permission denied: '{hidden}'"):
+        read(broker.root)
+    assert {row["partition"] for row in read(broker.root, failOnDataLoss="false")} == {0}
+    assert f"Permission denied: '{hidden}': left out; failOnDataLoss is false" in caplog.text
 
 
 # ---- between listing and planning, planning and reading -------------------------------------------------------------
