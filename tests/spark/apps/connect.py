@@ -42,7 +42,8 @@ def same(one, other):
 def finished(writer, path):
     query = writer.trigger(availableNow=True).start(path)
     assert query.awaitTermination(120)
-    return len([each for each in query.recentProgress if each["numInputRows"]])
+    sources = [json.loads(each.json)["sources"][0] for each in query.recentProgress]
+    return len([each for each in sources if each["startOffset"] != each["endOffset"]])
 
 
 told = {}
