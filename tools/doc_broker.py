@@ -1,4 +1,4 @@
-"""The stand-in `kafka` of the documentation's pages: a real broker on loopback, and a Spark session with its connector.
+"""The stand-in `kafka` of the documentation's pages: a real broker on loopback, and the jars of Spark's connector.
 
 Pages say localhost:9092; what is run says the broker's port. The broker serves the partitions below as topics, some
 groups have committed offsets, and the first records of topic `txn` are gone, as retention takes them.
@@ -28,7 +28,6 @@ GROUPS = (
     ("disband", "retired"),
     ("cut", "txn:0=150"),
 )
-_PLAIN = "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' --conf spark.ui.showConsoleProgress=false"
 
 
 def missing() -> str | None:
@@ -79,35 +78,9 @@ def broker(page: Path) -> Iterator[str]:
         yield started.address
 
 
-@contextlib.contextmanager
-def fresh_jvm() -> Iterator[None]:
-    """Only a JVM that is started with the jars has the connector: one that runs already ends, and so does this one."""
+def jars() -> list[Path]:
+    """Of Spark's Kafka source and sink."""
+    _find_tests()
     from kafka_session import CONNECTOR
 
-    _end_jvm()
-    before = os.environ.get("PYSPARK_SUBMIT_ARGS")
-    jars = ",".join(map(str, sorted(CONNECTOR.glob("*.jar"))))
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--jars {jars} {_PLAIN} pyspark-shell"
-    try:
-        yield
-    finally:
-        _end_jvm()
-        if before is None:
-            del os.environ["PYSPARK_SUBMIT_ARGS"]
-        else:
-            os.environ["PYSPARK_SUBMIT_ARGS"] = before
-
-
-def _end_jvm() -> None:
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        active.stop()
-    gateway = SparkContext._gateway
-    if gateway is not None:
-        gateway.shutdown()
-        gateway.proc.stdin.close()  # it ends with its standard input
-        gateway.proc.wait(60)
-        SparkContext._gateway = SparkContext._jvm = None
+    return sorted(CONNECTOR.glob("*.jar"))

@@ -27,6 +27,7 @@ import doc_broker
 
 ROOT = Path(__file__).resolve().parent.parent
 BUCKET = "backup"
+_QUICK_JVM = "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC'"
 
 _PIP = """\
 import re, sys, tomllib
@@ -153,6 +154,7 @@ def _spark(found: StandIns, commands: Path) -> Iterator[None]:
     spark = (
         SparkSession.builder.master("local[1]")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.log.level", "ERROR")
@@ -176,9 +178,41 @@ def _spark(found: StandIns, commands: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _kafka(found: StandIns, commands: Path) -> Iterator[None]:
-    with doc_broker.broker(commands.parent) as address, doc_broker.fresh_jvm(), _spark(found, commands):
+    jars = doc_broker.jars()
+    with doc_broker.broker(commands.parent) as address, _fresh_jvm(jars), _spark(found, commands):
         found.words[doc_broker.ADDRESS] = address
         yield
+
+
+@contextlib.contextmanager
+def _fresh_jvm(jars: Sequence[Path]) -> Iterator[None]:
+    """Only a JVM that is started with the jars has the connector: one that runs already ends, and so does this one."""
+    _end_jvm()
+    before = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--jars {','.join(map(str, jars))} {_QUICK_JVM} pyspark-shell"
+    try:
+        yield
+    finally:
+        _end_jvm()
+        if before is None:
+            del os.environ["PYSPARK_SUBMIT_ARGS"]
+        else:
+            os.environ["PYSPARK_SUBMIT_ARGS"] = before
+
+
+def _end_jvm() -> None:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        active.stop()
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()  # it ends with its standard input
+        gateway.proc.wait(60)
+        SparkContext._gateway = SparkContext._jvm = None
 
 
 @contextlib.contextmanager
