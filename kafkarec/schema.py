@@ -6,7 +6,8 @@ tsm:UTC timestamp in ms). `code` is what the compiled core calls the column.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 # What the core calls its columns, in the order of the C enum Code (`_c/assemble.pxd`).
@@ -44,11 +45,14 @@ class Field(NamedTuple):
 class Schema(tuple[Field, ...]):
     """The fields of a table in order."""
 
-    __slots__ = ()
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Name -> index."""
+        return {field.name: place for place, field in enumerate(self)}
 
     @property
     def names(self) -> list[str]:
-        return [field.name for field in self]
+        return list(self.places)
 
     def __repr__(self) -> str:
         return "\n".join(f"{f.name}: {f.type}{'' if f.nullable else ' not null'}" for f in self)

@@ -126,10 +126,9 @@ class Table:
 
     def column(self, name: str) -> list[Any]:
         """One column as a list of Python values; headers as tuples of pairs, timestamps as stored (see `.schema`)."""
-        names = self.schema.names
-        if name not in names:
-            raise KeyError(f"no column {name!r}; there are: {', '.join(names)}")
-        index = names.index(name)
+        index = self.schema.places.get(name)
+        if index is None:
+            raise KeyError(f"no column {name!r}; there are: {', '.join(self.schema.names)}")
         found: list[Any] = []
         for piece in self._pieces:
             found += self._cells(index, *piece)
