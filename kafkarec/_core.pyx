@@ -332,9 +332,9 @@ cdef class Decoder:
         self.source = data if isinstance(data, Source) else Source(data)
         length = self.source.size if stop is None else stop
         if self.source.reading is None:
-            input_memory(&self.e.input, self.source.data(), length)
+            input_memory(&self.e.input, self.source.data(), length, self.source.size)
         else:
-            input_medium(&self.e.input, &self.source.medium, length)
+            input_medium(&self.e.input, &self.source.medium, length, self.source.size)
         engine_begin_input(&self.e, start)
 
     @property

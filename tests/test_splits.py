@@ -64,3 +64,37 @@ def test_a_part_knows_that_the_file_goes_on(tmp_path: Path) -> None:
         segment.between(5, 1)
     with pytest.raises(ValueError, match="max_bytes 0"):
         segment.splits(0)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_runs_that_are_there_twice(seed: int, tmp_path: Path) -> None:
+    """Bytes of the log copied into it: offsets go back, and what follows damage decides what counts."""
+    chance = random.Random(seed)
+    data = bytearray(LOGS[seed % len(LOGS)].read_bytes())
+    for _ in range(chance.randrange(1, 4)):
+        at, source, size = (chance.randrange(len(data)) for _ in range(3))
+        data[at:at] = data[source : source + size]
+        data[chance.randrange(len(data))] ^= 1
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(data)
+    segment = kafkarec.open(path)
+    assert isinstance(segment, kafkarec.Segment)
+    compare(segment, chance.choice([1, 500, 5000]))
+
+
+def test_damage_ends_where_it_does_in_the_file(tmp_path: Path) -> None:
+    """A batch below the last good offset counts because a good one follows it, which lies in the next part."""
+    bad = bytearray(kafkarec.encode([(110, 1, None, b"bad", [])]))
+    bad[-1] ^= 1
+    batches = [kafkarec.encode([(offset, 1, None, b"good", [])]) for offset in (100, 10, 20, 30)]
+    batches.insert(1, bytes(bad))
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(b"".join(batches))
+    segment = kafkarec.open(path)
+    assert isinstance(segment, kafkarec.Segment)
+    assert [record.offset for record in segment.read(errors="skip")] == [100, 10, 20, 30]
+    ends = list(itertools.accumulate(map(len, batches)))
+    parts = [segment.between(0, ends[2]), segment.between(ends[2], ends[4])]
+    found = [part.read(errors="skip") for part in parts]
+    assert [[record.offset for record in columns] for columns in found] == [[100, 10], [20, 30]]
+    assert [facts(columns.damage) for columns in found] == [[(ends[0], len(bad), "crc_mismatch")], []]

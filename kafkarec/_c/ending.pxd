@@ -6,6 +6,8 @@
     zeros  from a border to the end of a file      preallocated by the broker (log.preallocate): no damage
     unreadable bytes                               never the end
 
+Of a part of a file, what comes behind it is looked at as well, so that its damage ends where it does in the file.
+
 A refusal whose bytes could not be read is `unreadable`, whatever the zeros in their place look like.
 """
 from libc.stdint cimport INT64_MIN, int64_t
@@ -23,7 +25,7 @@ cdef inline void engine_begin_input(Engine* e, int64_t position) noexcept nogil:
     e.good_next = INT64_MIN
     e.first_row = e.row_count
     e.chunks = 0
-    search_begin(&e.search, e.input.length)
+    search_begin(&e.search, e.input.whole)
 
 
 cdef inline void remember_good(Engine* e) noexcept nogil:
@@ -31,6 +33,24 @@ cdef inline void remember_good(Engine* e) noexcept nogil:
     if e.row_count > e.first_row:
         e.good_next = (<BatchRow*>e.rows.data)[e.row_count - 1].next_offset
     e.search.good_next = e.good_next
+
+
+cdef inline int64_t damage_end_of(Engine* e) noexcept nogil:
+    """Where the damage that begins here ends, as in the whole file; within this part of it."""
+    cdef int64_t length = e.input.length, found
+    e.input.length = e.input.whole
+    found = damage_end(&e.input, &e.fault, &e.search)
+    e.input.length = length
+    return found if found < length else length
+
+
+cdef inline bint batch_behind(Engine* e) noexcept nogil:
+    """Whether a batch follows somewhere behind this one's first byte."""
+    cdef int64_t length = e.input.length, found
+    e.input.length = e.input.whole
+    found = search_on(&e.input, e.position + 1, &e.search)
+    e.input.length = length
+    return found < e.input.whole
 
 
 cdef inline bint unreadable_before(Engine* e, int64_t stop) noexcept nogil:
@@ -58,7 +78,7 @@ cdef inline bint engine_ended(Engine* e, int* status) noexcept nogil:
         return True
     remember_good(e)
     status[0] = LENGTH_BEYOND_END
-    if search_on(&e.input, e.position + 1, &e.search) < e.input.length or e.options.followed:
+    if batch_behind(e) or e.options.followed:
         return False
     return not unreadable_before(e, e.input.length)
 
@@ -73,7 +93,7 @@ cdef inline int64_t engine_skip(Engine* e, int* status) noexcept nogil:
     cdef int64_t end = e.fault.next_position
     remember_good(e)
     if not (CRC_MISMATCH < status[0] < UNREADABLE and e.options.check_crc):   # else its CRC vouches for the claim
-        end = damage_end(&e.input, &e.fault, &e.search)
+        end = damage_end_of(e)
     if unreadable_before(e, end):
         status[0] = UNREADABLE
     e.position = end

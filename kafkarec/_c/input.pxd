@@ -1,10 +1,13 @@
 """What is read: bytes in memory, or a window on something that is not.
 
-    0 ........ low ======== window ======== high ........ length
+    0 ........ low ======== window ======== high ........ length ........ whole
                  base + position is the byte at `position`, for low <= position < high
 
 In memory the window is everything, and `reach` is two comparisons. Otherwise bytes come by `fetch` (pread, or a Python
 object) into a recycled buffer: no map, because a bad sector or a file that shrinks under one kills the process.
+
+Reading ends at `length`. Bytes from there to `whole` are another reader's, who reads the same file from there on; only
+who looks for the end of damage looks at them.
 
 Whoever looks at bytes asks first: `reach` for a stretch (the window moves there), `peek` for up to 64 bytes somewhere
 else (the window stays). What a medium cannot give reads as zeros and is noted in `bad`: a batch that
@@ -63,6 +66,7 @@ cdef struct Input:
     int64_t low
     int64_t high
     int64_t length
+    int64_t whole
     Medium* medium               # NULL: in memory
     int64_t step                 # bytes a window takes next
     bint failed                  # out of memory, or the reader refused
@@ -76,12 +80,14 @@ cdef inline int64_t fetch_pread(Medium* medium, int64_t position, uint8_t* to, i
     return kr_pread(medium.descriptor, to, n, position, &medium.why)
 
 
-cdef inline void input_memory(Input* i, const uint8_t* base, int64_t length) noexcept nogil:
-    i.base, i.low, i.high, i.length, i.medium, i.bad_count, i.failed = base, 0, length, length, NULL, 0, False
+cdef inline void input_memory(Input* i, const uint8_t* base, int64_t length, int64_t whole) noexcept nogil:
+    i.base, i.low, i.high, i.length, i.whole = base, 0, whole, length, whole
+    i.medium, i.bad_count, i.failed = NULL, 0, False
 
 
-cdef inline void input_medium(Input* i, Medium* medium, int64_t length) noexcept nogil:
-    i.base, i.low, i.high, i.length, i.medium, i.bad_count, i.failed = i.room.data, 0, 0, length, medium, 0, False
+cdef inline void input_medium(Input* i, Medium* medium, int64_t length, int64_t whole) noexcept nogil:
+    i.base, i.low, i.high, i.length, i.whole = i.room.data, 0, 0, length, whole
+    i.medium, i.bad_count, i.failed = medium, 0, False
     i.step = medium.window
 
 

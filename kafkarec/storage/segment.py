@@ -28,6 +28,9 @@ from .readable import Readable
 from .sources import ByteSource, core_source
 
 
+LOOKED_AHEAD = 4 << 20  # bytes: as far as resynchronisation looks (MOST_LOOKED_AHEAD of _c/resync.pxd)
+
+
 class Segment(Readable):
     """A file of record batches. A context manager: within it the file stays open, otherwise each call opens it.
 
@@ -182,19 +185,23 @@ class Segment(Readable):
         """Bytes [begin, end) of about `max_bytes` each, one behind the other, cut between two batches that are whole
         and whose offsets rise.
 
-        Reads the headers of the file, and the two batches at each cut: nobody then goes on behind damage from one part
-        into the next, so the parts' records and damage are those of the file.
+        Reads the headers of the file, and the two batches at each cut, and cuts nowhere near a place where frames break
+        off or offsets go back: nobody then goes on behind damage from one part into the next, so the parts' records
+        and damage are those of the file.
         """
         if max_bytes < 1:
             raise ValueError(f"max_bytes {max_bytes}: 1 or more")
         borders, before, next_offset = [self.begin], self.begin, 0
+        behind, calm = self.begin, self.begin
         for table in self.headers(request(errors="skip")):
             facts = (table.column(name) for name in ("position", "size_in_bytes", "last_offset", "next_offset"))
             for position, size, last, following in zip(*facts, strict=True):
-                far = position - borders[-1] >= max_bytes and next_offset <= last
+                if position != behind or last < next_offset:
+                    calm = position + LOOKED_AHEAD
+                far = position - borders[-1] >= max_bytes and position >= calm
                 if far and self._whole(before, position, position + size):
                     borders.append(position)
-                before, next_offset = position, following
+                before, behind, next_offset = position, position + size, following
         end = self.size if self.end is None else self.end
         return [*pairwise(borders), (borders[-1], end)]
 
