@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import cluster, registration
-from .source import bucket_publishing, publishing
 from .source.options import StorageOptions
 
 NEEDED = ("topic", "partition", "offset", "value")
@@ -45,6 +44,8 @@ def sweep(path: str, older_than_hours: float, spark: Any, storage: Mapping[str, 
 
 
 def _sweep(path: str, older_than_hours: float, storage: StorageOptions) -> list[str]:
+    from .source import bucket_publishing, publishing
+
     if "://" in path:
         return bucket_publishing.sweep(path, older_than_hours, storage)
     if not os.path.isdir(path):

@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -83,6 +82,8 @@ def _provide_in(folder: str, key: str, open_wheels: Opener) -> str:
 
 @contextmanager
 def locked(path: str) -> Iterator[None]:
+    import fcntl  # a client of Spark Connect may be on a system without it, and gets no further than this
+
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -1,0 +1,31 @@
+"""A client of Spark Connect may be on a system where executors never are: importing must not need what those have."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+for name in ("fcntl", "kafkarec", "resource"):
+    sys.modules[name] = None
+del os.geteuid
+import spark_udfs
+from spark_udfs import cluster, damage, diagnosis, functions, registration, udtf, writelog
+from spark_udfs.source import KafkarecDataSource
+print("imported")
+"""
+
+
+def test_a_client_without_unix_and_without_kafkarec_imports_everything_it_calls() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(ROOT)], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.stdout == "imported\n", done.stderr
