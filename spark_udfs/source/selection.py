@@ -154,4 +154,4 @@ def _checked(offset: int | None, option: str, key: Key, ends: _Ends, options: Op
             f"{option} asks for offset {offset} of {key[0]}-{key[1]}, which has {first} to {last} (exclusive): the "
             f"others were deleted, or never there. failOnDataLoss=false reads what there is"
         )
-    return None
+    return offset  # of what there is nothing outside of the range that was asked for

@@ -102,6 +102,8 @@ def test_offsets_that_retention_has_deleted(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="offset 7 of txn-0, which has 30 to 293"):
         read(folder, **given)
     assert len(read(folder, **given, failOnDataLoss="false")) == 237
+    outside = [{"startingOffsets": '{"txn": {"0": 5000}}'}, {"endingOffsets": '{"txn": {"0": 3}}'}]
+    assert [len(read(folder, **each, failOnDataLoss="false")) for each in outside] == [0, 0]
 
 
 # ---- times ------------------------------------------------------------------------------------------------
