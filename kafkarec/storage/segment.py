@@ -19,6 +19,7 @@ from .._core import Source
 from ..errors import KafkaRecordError
 from ..passes import Part, read_part, read_pieces, scan_pieces
 from ..records import BatchTable, RecordBatch
+from ..remotefaults import shown
 from ..request import Request, request
 from . import names, ranges
 from .folders import Folder
@@ -26,7 +27,6 @@ from .passing import BatchSlice, Stretch, send
 from .ranges import EVERYTHING, Range
 from .readable import Readable
 from .sources import ByteSource, core_source
-
 
 LOOKED_AHEAD = 4 << 20  # bytes: as far as resynchronisation looks (MOST_LOOKED_AHEAD of _c/resync.pxd)
 
@@ -150,7 +150,8 @@ class Segment(Readable):
 
     def named(self, asked: Request) -> Request:
         """A request for this file: errors and columns tell its name, topic and partition."""
-        named = {"file": self.path, "topic": self.topic, "partition": self.partition, "followed": self.followed}
+        file = shown(self.path) if "://" in self.path else self.path  # without a signature in it
+        named = {"file": file, "topic": self.topic, "partition": self.partition, "followed": self.followed}
         return asked._replace(named=named)
 
     def part(self, asked: Request, wanted: Range, threads: int) -> Part:

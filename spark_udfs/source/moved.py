@@ -17,7 +17,7 @@ from typing import Any
 
 from .listing import DataLoss, Listing, logger
 from .options import Options
-from .paths import PartitionPaths
+from .paths import PartitionPaths, shown
 from .planning import Split, file_of
 
 # A file may move once more while its records are looked for.
@@ -62,7 +62,7 @@ def part(kafkarec: Any, options: Options, split: Split) -> Any:
     try:
         _demand_the_same(found, split)
         if end > size:
-            told = f"{split.path} has {size} bytes, and had {end} when the query was planned: it was cut"
+            told = f"{shown(split.path)} has {size} bytes, and had {end} when the query was planned: it was cut"
             _lost(options, split, told)
     except BaseException:
         found.close()

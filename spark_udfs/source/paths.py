@@ -94,8 +94,17 @@ def expanded(options: Options) -> list[str]:
     return list(there)
 
 
+def shown(path: str) -> str:
+    """Of a URL without what may be a password or a signature: as rows, logs and messages name it."""
+    if "://" not in path:
+        return path
+    from kafkarec import remotefaults
+
+    return remotefaults.shown(path)
+
+
 def not_found(path: str, why: str = "") -> AnalysisException:
-    return AnalysisException(f"[PATH_NOT_FOUND] Path does not exist: {path}.{why} SQLSTATE: 42K03")
+    return AnalysisException(f"[PATH_NOT_FOUND] Path does not exist: {shown(path)}.{why} SQLSTATE: 42K03")
 
 
 def _matches(path: str, options: Options) -> Iterator[str]:
@@ -126,7 +135,7 @@ def _globbed(pattern: str) -> Iterator[str]:
 
 def _remote_matches(remote: Any, url: str, storage: dict[str, Any]) -> Iterator[str]:
     """A URL's glob, one listing per folder that its front part matches. Without one the URL as it is."""
-    if not _WILD.search(url):
+    if not _WILD.search(url) or (url.startswith("http") and "?" in url):
         try:
             remote.look(url, storage)
         except FileNotFoundError as error:

@@ -26,6 +26,7 @@ from .. import bootstrap, decoding, schema
 from ..schema import Column
 from . import moved
 from .options import Options
+from .paths import shown
 from .planning import Split, committed
 
 logger = logging.getLogger("spark_udfs")
@@ -116,8 +117,9 @@ class _Rows:
         self.corrupt = options["columnNameOfCorruptRecord"]
         self.place = _POSITION[options["view"]]
         self.tells = options["mode"] == "PERMISSIVE" and self.corrupt in self.schema.names
+        path = shown(split.path)
         self.constants = {
-            "topic": split.topic, "partition": split.partition, "file": split.path, "_file_path": split.path,
+            "topic": split.topic, "partition": split.partition, "file": path, "_file_path": path,
         }  # fmt: skip
         self.repeated: dict[str, pa.Array] = {}
         sources = schema.sources(columns)
@@ -197,7 +199,7 @@ class Tally:
         self.started = time.monotonic()
 
     def begin(self, split: Split) -> None:
-        self.paths[split.path] = None
+        self.paths[shown(split.path)] = None
 
     def count(self, piece: Any, options: Options) -> None:
         batches = piece if options["view"] == "batches" else piece.batches
