@@ -1,12 +1,16 @@
-"""Partition folders by spark-submit, bare executors, one of them killed in every job: each record is there once."""
+"""Partition folders by spark-submit, bare executors, one of them killed in every job: each record is there once. On a
+disk, and in a bucket."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from long_run import MINUTES
+from s3server import BUCKET, Server, running
 from submitting import Application
 
 import kafkarec
@@ -18,10 +22,21 @@ NOW = 1_700_000_000_000
 
 
 @pytest.fixture(scope="module")
-def written(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def bucket() -> Iterator[Server]:
+    for module in ("moto", "flask", "flask_cors"):
+        pytest.importorskip(module, reason=f"{module} is not installed: no S3 server on loopback")
+    with running() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def written(
+    fat: Path, bare_python: str, bucket: Server, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("writing")
-    told = Application("writing.py", fat, bare_python, folder / "app", str(folder / "out")).result()
-    for name in ("log", "assigned", "stream"):
+    arguments = (str(folder / "out"), f"s3a://{BUCKET}/out", json.dumps(bucket.options()))
+    told = Application("writing.py", fat, bare_python, folder / "app", *arguments).result()
+    for name in ("log", "assigned", "stream", "bucket-log", "bucket-more"):
         assert (folder / "out" / f"{name}.killed").exists(), f"{name}: no executor was killed"
     return folder / "out", told
 
@@ -31,13 +46,14 @@ def wanted(number: int) -> tuple[Any, ...]:
     return NOW + number, str(number % 1000).encode(), b"value %d" % number, headers
 
 
-def content(path: Path) -> list[list[Any]]:
-    """The records of each partition; every log verified."""
+def content(path: Path | str, storage: dict[str, Any] | None = None, gaps: str = "") -> list[list[Any]]:
+    """The records of each partition; every log verified. gaps: between the jobs."""
     found = []
     for partition in range(4):
-        report = kafkarec.verify(path / f"t-{partition}")
-        assert report.ok, report
-        with kafkarec.open(path / f"t-{partition}") as log:
+        with kafkarec.open(f"{path}/t-{partition}", storage_options=storage) as log:
+            report = log.verify()
+            errors = {one.kind for one in report.findings if one.severity == "error"}
+            assert errors <= {gaps} and not report.damage, report
             found.append(list(log.read()))
     return found
 
@@ -46,6 +62,13 @@ def test_write_log_keeps_every_offset(written: tuple[Path, dict[str, Any]]) -> N
     for partition, records in enumerate(content(written[0] / "log")):
         found = [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in records]
         assert found == [(number, *wanted(number)) for number in range(partition, COUNT, 4)]
+
+
+def test_a_bucket_keeps_every_offset_of_two_jobs(written: tuple[Path, dict[str, Any]], bucket: Server) -> None:
+    for partition, records in enumerate(content(f"s3://{BUCKET}/out", bucket.options(), "segment_gap")):
+        found = [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in records]
+        assert found == [(number, *wanted(number)) for number in range(partition, COUNT, 4)]
+    assert written[1]["bucket"] == [COUNT, COUNT * (COUNT - 1) // 2, COUNT]
 
 
 @pytest.mark.parametrize("name", ["assigned", "stream"])

@@ -1,6 +1,6 @@
 """Writes partition folders on executors that have never heard of kafkarec, of which one is killed in each job.
 
-Arguments: the result's path, a folder to write to.
+Arguments: the result's path, a folder to write to, a URL to write to and its storageOptions.
 """
 
 import json
@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import spark_udfs
 
-OUT, FOLDER = sys.argv[1:]
+OUT, FOLDER, BUCKET, STORAGE = sys.argv[1:]
 COUNT = 40_000
 RECORDS = (
     "'t' AS topic",
@@ -66,6 +66,14 @@ rows.drop("offset").write.parquet(f"{FOLDER}/source")
 stream = spark.readStream.schema(rows.drop("offset").schema).option("maxFilesPerTrigger", 2).parquet(f"{FOLDER}/source")
 query = deadly(stream, "stream").writeStream.format("kafkarec").option("checkpointLocation", f"{FOLDER}/checkpoint")
 query.trigger(availableNow=True).start(f"{FOLDER}/stream").awaitTermination()
+
+remote = {"storageOptions": STORAGE, "compression": "zstd"}
+for name, frame in (("log", rows.where("offset < 30000")), ("more", rows.where("offset >= 30000"))):
+    ordered = frame.repartition("topic", "partition").sortWithinPartitions("partition", "offset")
+    made = deadly(ordered, f"bucket-{name}").write.format("kafkarec").mode("append").options(**remote)
+    made.save(BUCKET)
+read = spark.read.format("kafkarec").option("storageOptions", STORAGE).option("maxPartitionBytes", "100k").load(BUCKET)
+told["bucket"] = list(read.selectExpr("count(*)", "sum(offset)", "count(DISTINCT offset)").first())
 
 told["read"] = {
     name: spark.read.format("kafkarec").load(f"{FOLDER}/{name}").count() for name in ("log", "assigned", "stream")
