@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from s3server import BUCKET, Server, running
 from source_rows import SEGMENTS, Read, spoil
+from stream_engine import Query
 
 import kafkarec
 from kafkarec import remote
@@ -110,3 +111,29 @@ def test_a_signature_in_a_url_is_not_shown(bucket: Server, caplog: pytest.LogCap
     bad = [row["bad"] for row in rows if row["bad"]]
     assert {json.loads(each)["path"] for each in bad} == {plain} and "Signature" not in "".join(bad)
     assert f"first={plain}" in caplog.text and "Signature" not in caplog.text
+
+
+def test_a_stream_follows_an_object_that_is_uploaded_again_and_longer(bucket: Server, library: str) -> None:
+    """What a backup of a running broker does with the last segment, and with the one behind it."""
+    borders = [batch.position for batch in kafkarec.batches(LOG)]
+    middle, folder = borders[len(borders) // 2], f"growing-{library}/t-0"
+    first = kafkarec.decode(LOG[:middle])
+    bucket.put(f"{folder}/{0:020}.log", LOG[: middle - 10])
+    query = Query(f"s3://{BUCKET}/growing-{library}", storageOptions=told(bucket, "fsspec"))
+    query.run()
+    half = len(query.rows["t", 0])
+    assert 0 < half < len(first)
+    bucket.put(f"{folder}/{0:020}.log", LOG)
+    query.restart()
+    query.run()
+    following = kafkarec.encode([(865, 0, None, b"rolled", [])])
+    bucket.put(f"{folder}/{865:020}.log", following)
+    query.run()
+    assert [offset for offset, _ in query.rows["t", 0]] == list(range(866)) and query.rows["t", 0][-1][1] == b"rolled"
+    bucket.reset()
+    assert query.run() == 0
+    assert bucket.served < 70_000, "an idle trigger looks at the log's end only"
+    bucket.remove(f"{folder}/{865:020}.log")
+    bucket.put(f"{folder}/{0:020}.log", LOG[:middle])
+    with pytest.raises(RuntimeError, match=r"data loss in t-0: .*866"):
+        query.run()
