@@ -267,7 +267,7 @@ def test_every_load_of_a_log_that_is_cleaned_has_what_a_cleaner_keeps(broker: Br
 
     def step() -> None:
         next(steps)
-        time.sleep(0.005)
+        time.sleep(0.02)
 
     loads = 0
     with Going(step):
