@@ -17,7 +17,9 @@
 | batch | the reader of `spark.read` |
 | stream | the reader of `spark.readStream` |
 | writing, dividing, partitioner | the writer of `df.write`: rows to partitions |
+| places | where a job writes: a folder, or one in a bucket |
 | staging, publishing, folders | what tasks stage, and how it is published: all of a job, or nothing |
+| bucket_staging, bucket_publishing, bucket_segments, buckets, turns | the same in a bucket |
 | stream_writing | the writer of `df.writeStream` |
 | findable | what the processes of a stream need to find this package |
 """

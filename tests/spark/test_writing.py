@@ -180,7 +180,7 @@ def test_folders_that_must_not_be_written_are_left_alone(spark_session: Any, tmp
     (tmp_path / "file").write_text("")
     for path, told in (
         (tmp_path / "broker", "a broker's data folder"), (tmp_path / "t-0", "one partition's folder"),
-        (tmp_path / "file", "is a file"), ("s3://bucket/x", "not to a URL"),
+        (tmp_path / "file", "is a file"), ("https://host/x", "does not write to https://"),
     ):  # fmt: skip
         with pytest.raises(Exception, match=told):
             frame.write.format("kafkarec").mode("append").save(str(path))
