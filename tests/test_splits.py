@@ -98,3 +98,17 @@ def test_damage_ends_where_it_does_in_the_file(tmp_path: Path) -> None:
     found = [part.read(errors="skip") for part in parts]
     assert [[record.offset for record in columns] for columns in found] == [[100, 10], [20, 30]]
     assert [facts(columns.damage) for columns in found] == [[(ends[0], len(bad), "crc_mismatch")], []]
+
+
+def test_a_file_that_grows_is_split_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    once = kafkarec.encode([(n, 1, None, b"v" * 50, []) for n in range(50)], batch_size=500)
+    path.write_bytes(once)
+    segment = kafkarec.open(path)
+    assert isinstance(segment, kafkarec.Segment)
+    size = segment.size
+    path.write_bytes(once + kafkarec.encode([(n, 1, None, b"v" * 50, []) for n in range(50, 99)], batch_size=500))
+    splits = segment.splits(600)
+    assert splits[-1][1] == size and len(splits) > 2
+    parts = [segment.between(*ends).read() for ends in splits]
+    assert [record.offset for part in parts for record in part] == list(range(50))

@@ -194,7 +194,8 @@ class Segment(Readable):
             raise ValueError(f"max_bytes {max_bytes}: 1 or more")
         borders, before, next_offset = [self.begin], self.begin, 0
         behind, calm = self.begin, self.begin
-        for table in self.headers(request(errors="skip")):
+        end = self.size if self.end is None else self.end
+        for table in self.between(self.begin, end).headers(request(errors="skip")):  # the file may grow meanwhile
             facts = (table.column(name) for name in ("position", "size_in_bytes", "last_offset", "next_offset"))
             for position, size, last, following in zip(*facts, strict=True):
                 if position != behind or last < next_offset:
@@ -203,7 +204,6 @@ class Segment(Readable):
                 if far and self._whole(before, position, position + size):
                     borders.append(position)
                 before, behind, next_offset = position, position + size, following
-        end = self.size if self.end is None else self.end
         return [*pairwise(borders), (borders[-1], end)]
 
     def _whole(self, *borders: int) -> bool:
