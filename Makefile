@@ -29,7 +29,7 @@ build: ## compile kafkarec in place
 lint: ## ruff, mypy, cython-lint
 	@sh tools/setup lint
 	@$(PYTHON) -m ruff check .
-	@$(PYTHON) -m mypy kafkarec spark_udfs
+	@$(PYTHON) -m mypy kafkarec spark_udfs pyspark_kafkarec
 	@.venv/bin/cython-lint kafkarec
 
 bench: ## the seven workloads, ours beside the peers; writes benchmarks/RESULTS.md

@@ -65,9 +65,14 @@ def register(spark: Any) -> Registered:
         ("spark_udfs.functions.kafka_decode, kafka_scan, kafka_encode", "the same as Column functions"),
         ("spark_udfs.functions.kafka_explode(df, col)", "one row per record, the fastest way"),
         ("spark_udfs.functions.kafka_internal_rows(df, topic, type)", "an internal topic's records, a column a field"),
-        ('spark.read.format("kafkarec").load(path)', "partition folders, data folders, segments"),
+        ('spark.read.format("kafkarec").load(path)', "partition folders, data folders, segments, buckets"),
+        ('spark.readStream.format("kafkarec").load(path)', "the same, followed while they grow"),
+        ('df.write.format("kafkarec").save(path)', "partition folders that a broker serves; also df.writeStream"),
+        ("spark_udfs.write_log(df, path)", "the same, with the offsets that df has"),
         ("spark_udfs.damage_report(spark, path)", "which bytes of which files are damaged"),
+        ("spark_udfs.lag(query)", "how far a stream is behind"),
         ("spark_udfs.doctor(spark)", "what each executor has"),
+        ("spark_udfs.activate()", "from here on `import kafkarec` works in this process"),
     ]
     return Registered(_version(), shipped, tuple(rows), problem)
 

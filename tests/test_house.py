@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ROOMS = ("kafkarec", "spark_udfs", "tests", "tools")
+ROOMS = ("kafkarec", "spark_udfs", "pyspark_kafkarec", "tests", "tools")
 CODE = {".py", ".pyx", ".pxd", ".pyi", ".sh"}
 LONGEST_FILE = 450
 CODEC_LIBRARIES = {"lz4", "zstandard", "snappy", "cramjam", "isal", "gzip", "zlib", "bz2", "lzma"}
@@ -224,7 +224,8 @@ def test_mypy_strict() -> None:
         "mypy",
         "--strict",
         "kafkarec",
-        *(["spark_udfs"] if (ROOT / "spark_udfs" / "__init__.py").exists() else []),
+        "spark_udfs",
+        "pyspark_kafkarec",
     )
 
 

@@ -149,6 +149,7 @@ WHEEL_SOURCES = (
     "LICENSE",
     "kafkarec/**/*.py*",
     "spark_udfs/**/*.py*",
+    "pyspark_kafkarec/*.py*",
     "tools/wheelhouse*.py",
     "requirements/runtime.txt",
 )

@@ -117,10 +117,12 @@ def environment(python: str) -> Iterator[str]:
         if done.returncode:
             pytest.skip(f"no environment of Python {python} can be made: {done.stderr.strip().splitlines()[-1]}")
         (folder / "complete").touch()
-    yield str(folder / "bin" / "python")
     # local-cluster keeps the executors' folders, the wheel's copies in them, below SPARK_HOME
-    for work in folder.glob("lib/python*/site-packages/pyspark/work"):
-        shutil.rmtree(work, ignore_errors=True)
+    applications = "lib/python*/site-packages/pyspark/work/app-*"
+    others = set(folder.glob(applications))
+    yield str(folder / "bin" / "python")
+    for application in set(folder.glob(applications)) - others:
+        shutil.rmtree(application, ignore_errors=True)
 
 
 def version_of(python: Path) -> str:
