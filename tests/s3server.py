@@ -14,7 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 BUCKET = "my-bucket"
+WITH_INDEXES = (".log", ".index", ".timeindex", ".txnindex")
 KEYS = {"AWS_ACCESS_KEY_ID": "an-id", "AWS_SECRET_ACCESS_KEY": "a-secret", "AWS_DEFAULT_REGION": "us-east-1"}
 
 
@@ -97,7 +100,11 @@ def _client(url: str) -> Any:
 
 
 @contextmanager
-def running() -> Iterator[Server]:
+def running(*clients: str) -> Iterator[Server]:
+    """The server, with an empty bucket. Where it, or one of `clients`, is not installed, the test is skipped and says
+    which."""
+    for module in ("moto", "flask", "flask_cors", *clients):
+        pytest.importorskip(module, reason=f"{module} is not installed: no S3 server on loopback")
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import make_server
 

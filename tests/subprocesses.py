@@ -44,6 +44,32 @@ def limit_memory(extra):
 """
 
 
+# What a call keeps: `loop` runs it often enough that pools are full, then how much that grows is told.
+LEAK = """
+import gc
+def refused(call):
+    try:
+        call()
+    except (ValueError, TypeError):
+        return
+    raise SystemExit("taken")
+def grown(call, times, warm_up):
+    for _ in range(warm_up):
+        call()
+    gc.collect()
+    before = _status("VmRSS")
+    for _ in range(times):
+        call()
+    gc.collect()
+    return _status("VmRSS") - before
+"""
+
+
+def grown(prepared: str, call: str, times: int, warm_up: int) -> int:
+    """Bytes that a process grows by in so many calls."""
+    return int(run(f"{PEAK}{LEAK}{prepared}\nprint(grown(lambda: {call}, {times}, {warm_up}))"))
+
+
 def run(code: str, *, timeout: int = 120) -> str:
     """The snippet's standard output. A death by signal or an exception fails with what it wrote."""
     env = dict(os.environ, PYTHONPATH=os.pathsep.join([str(TESTS.parent), str(TESTS)]))

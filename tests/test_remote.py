@@ -30,9 +30,7 @@ CONTENT = (SEGMENTS / SEGMENT).read_bytes()
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[Server]:
-    for module in ("moto", "flask", "flask_cors", "s3fs", "pyarrow"):
-        pytest.importorskip(module)
-    with running() as server:
+    with running("s3fs", "pyarrow") as server:
         server.put_folder(SEGMENTS, "kafka-backup", NAMES)
         server.put("odd/NoSuchKey/403 #1?é.log", CONTENT)
         server.put("odd/", b"")

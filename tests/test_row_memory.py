@@ -202,36 +202,17 @@ LEAKS = {
 @pytest.mark.parametrize("name", LEAKS)
 def test_memory_stays_flat(name: str) -> None:
     """As test_encode_memory's: a leak of a few bytes in each call shows."""
-    code = (
-        subprocesses.PEAK
-        + f"""
-import gc, kafkarec
+    prepared = """
+import kafkarec
 rows = [(n, n, b"key", b"value", [("a", b"b" * 9), (b"c", None)]) for n in range(50)]
 dicts = [dict(zip(("offset", "timestamp", "key", "value", "headers"), row)) for row in rows]
 records = list(kafkarec.decode(kafkarec.encode(rows)))
-def refused(call):
-    try:
-        call()
-    except (ValueError, TypeError):
-        return
-    raise SystemExit("taken")
 def fill():
     builder = kafkarec.RecordBatchBuilder()
     for offset, timestamp, key, value, headers in rows:
         if builder.has_room_for(timestamp, key, value, headers):
             builder.append(timestamp, key + b"%d" % offset, value, [(b"h%d" % offset, b"x" * 30)])
     return builder
-def loop(times):
-    for _ in range(times):
-        {LEAKS[name]}
-def used():
-    gc.collect()
-    return _status("VmRSS")
-loop(500)
-before = used()
-loop(4000)
-print(used() - before)
 """
-    )
-    grown = int(subprocesses.run(code))
+    grown = subprocesses.grown(prepared, LEAKS[name], times=4000, warm_up=500)
     assert grown < 4000 * 60 + (1 << 20), f"{grown} bytes in 4000 calls"

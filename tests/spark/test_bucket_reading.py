@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from s3server import BUCKET, Server, running
+from s3server import BUCKET, WITH_INDEXES, Server, running
 from source_rows import SEGMENTS, Read, spoil
 from stream_engine import Query
 
@@ -27,10 +27,8 @@ WORDS = ("fsspec", "pyarrow")
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[Server]:
-    for module in ("moto", "flask", "flask_cors", "s3fs", "pyarrow"):
-        pytest.importorskip(module, reason=f"{module} is not installed: no S3 server on loopback")
-    with running() as server:
-        server.put_folder(SEGMENTS, "kafka", (".log", ".index", ".timeindex", ".txnindex"))
+    with running("s3fs", "pyarrow") as server:
+        server.put_folder(SEGMENTS, "kafka", WITH_INDEXES)
         server.put(f"damaged/t-0/{0:020}.log", spoil(LOG, 3))
         yield server
 

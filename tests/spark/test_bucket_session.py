@@ -34,9 +34,7 @@ COUNTS = {
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[Server]:
-    for module in ("moto", "flask", "flask_cors", "pyarrow"):
-        pytest.importorskip(module, reason=f"{module} is not installed: no S3 server on loopback")
-    with running() as server:
+    with running("pyarrow") as server:
         server.put_folder(SEGMENTS, "kafka", (".log", ".index", ".timeindex", ".txnindex"))
         server.put(f"tiered/orders-{TOPIC_ID}/7/{0:020}-{SEGMENT_ID}.log", LOG)
         server.put(f"damaged/t-0/{0:020}.log", spoil(LOG, 3))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
-from s3server import BUCKET, Server, running
+from s3server import BUCKET, WITH_INDEXES, Server, running
 from source_rows import SEGMENTS, Read, log_folder, read
 from test_tiered import SEGMENT_ID, TOPIC_ID
 
@@ -144,10 +144,8 @@ def test_tiered_layouts(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[Server]:
-    for module in ("moto", "flask", "flask_cors", "s3fs", "pyarrow"):
-        pytest.importorskip(module, reason=f"{module} is not installed: no S3 server on loopback")
-    with running() as server:
-        server.put_folder(SEGMENTS, "kafka", (".log", ".index", ".timeindex", ".txnindex"))
+    with running("s3fs", "pyarrow") as server:
+        server.put_folder(SEGMENTS, "kafka", WITH_INDEXES)
         server.put("plain/orders-0/00000000000000000000.log", LOG)
         yield server
 
