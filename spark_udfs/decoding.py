@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from . import bootstrap, options, schema
+from . import arguments, bootstrap, options, schema
 from .schema import Column
 
 # `_corrupt_record` has these, in this order, behind `path` where there is a file.
@@ -28,14 +28,14 @@ Batches = Iterator[pa.Array]
 def kafka_decode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The body of `kafka_decode(value[, options])`: per input array one or more arrays, rows in order."""
     kafkarec = bootstrap.load()
-    for values, chosen in _arguments(batches):
+    for values, chosen in _arguments(batches, "kafka_decode"):
         yield from decode_values(kafkarec, values, chosen)
 
 
 def kafka_scan(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The body of `kafka_scan(value[, mode])`: one struct per batch, headers only."""
     kafkarec = bootstrap.load()
-    for values, chosen in _arguments(batches):
+    for values, chosen in _arguments(batches, "kafka_scan"):
         each = partial(kafkarec.scan_each, errors=chosen.errors)
         yield from _pieces(kafkarec, each, values, chosen, schema.BATCH_COLUMNS)
 
@@ -157,24 +157,12 @@ def _size(values: pa.Array, row: int) -> int:
     return int(pc.binary_length(values.slice(row, 1))[0].as_py() or 0)
 
 
-def _arguments(batches: Iterator[pa.Array]) -> Iterator[tuple[pa.Array, options.Options]]:
-    """(values, options) per input batch; the options column must hold one value."""
-    seen: str | None = None
-    chosen = options.Options()
+def _arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, options.Options]]:
+    """(values, options) per input batch."""
+    mode = arguments.Literal(f"the mode of {name}", options.Options(), options.from_literal)
     for batch in batches:
-        values, *rest = batch if isinstance(batch, tuple) else (batch,)
-        if not (pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type)):
-            raise TypeError(f"kafka_decode takes a binary column, not {values.type}")
-        if len(rest) > 1:
-            raise TypeError("kafka_decode takes a column and a mode")
-        if rest and len(values):
-            distinct = pc.unique(rest[0]).to_pylist()
-            if len(distinct) > 1 or (seen is not None and distinct[0] != seen):
-                raise ValueError("the mode of kafka_decode must be a literal, the same in every row")
-            if seen is None:
-                chosen = options.from_literal(distinct[0])
-                seen = distinct[0]
-        yield values, chosen
+        values, *rest = arguments.given(batch, f"{name}(value[, mode])", 1, 2)
+        yield arguments.binary(values, name), mode.of(*rest or [None])
 
 
 def reassemble(piece: Any, columns: tuple[Column, ...]) -> pa.ListArray:

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from . import bootstrap, schema
+from . import arguments, bootstrap, schema
 
 # Of kafkarec.encode, in its words.
 OPTIONS = (
@@ -71,20 +71,10 @@ def from_literal(text: str | None) -> dict[str, Any]:
 def kafka_encode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The body of `kafka_encode(records[, options])`: per input array one or more arrays of binary, rows in order."""
     kafkarec = bootstrap.load()
-    seen: str | None = None
-    chosen: dict[str, Any] = {}
+    chosen: arguments.Literal[dict[str, Any]] = arguments.Literal("the options of kafka_encode", {}, from_literal)
     for batch in batches:
-        lists, *rest = batch if isinstance(batch, tuple) else (batch,)
-        if len(rest) > 1:
-            raise TypeError("kafka_encode takes a column of records and options")
-        if rest and len(lists):
-            distinct = pc.unique(rest[0]).to_pylist()
-            if len(distinct) > 1 or (seen is not None and distinct[0] != seen):
-                raise ValueError("the options of kafka_encode must be a literal, the same in every row")
-            if seen is None:
-                chosen = from_literal(distinct[0])
-                seen = distinct[0]
-        yield from encode_values(kafkarec, lists, chosen)
+        lists, *rest = arguments.given(batch, "kafka_encode(records[, options])", 1, 2)
+        yield from encode_values(kafkarec, lists, chosen.of(*rest or [None]))
 
 
 def encode_values(kafkarec: Any, lists: pa.Array, chosen: dict[str, Any]) -> Iterator[pa.Array]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from . import bootstrap, schema
+from . import arguments, bootstrap, schema
 from .schema import Column
 
 # What kafka_internal returns.
@@ -54,7 +54,10 @@ def kafka_internal(batches: Iterator[tuple[pa.Array, pa.Array, pa.Array]]) -> It
     """The body of `kafka_internal(topic, key, value)`: one struct a row, null where the topic is no internal one."""
     messages = _messages()
     result = schema.arrow_struct(COLUMNS)
-    for topics, keys, values in batches:
+    for batch in batches:
+        topics, keys, values = arguments.given(batch, "kafka_internal(topic, key, value)", 3, 3)
+        keys = arguments.binary(keys, "kafka_internal", "key")
+        values = arguments.binary(values, "kafka_internal", "value")
         rows = zip(topics.to_pylist(), keys.to_pylist(), values.to_pylist(), strict=True)
         yield pa.array([_shown(messages, *row) for row in rows], result)
 

@@ -71,7 +71,7 @@ def read_split(
             raise  # the bytes are good
         if options["mode"] == "FAILFAST":
             tally.add(0, 0, 0, damaged=1)
-            error.add_note("mode PERMISSIVE keeps everything else; with columnNameOfCorruptRecord it tells the reason")
+            error.add_note(_way_on(split, error, tally))
             raise
         lost = _lost(kafkarec, split, error)  # what is no segment at all, such as an encrypted object
         tally.lose(lost)
@@ -106,6 +106,16 @@ def _lost(kafkarec: Any, split: Split, error: Any) -> Any:
     return kafkarec.Damage(
         split.path, split.begin, size, None, None, split.begin + size, error.reason, str(error)
     )  # fmt: skip
+
+
+# What the first bytes of a file say that is no log at all.
+_NO_FRAME = ("size_too_small", "size_overflow", "unsupported_magic", "batch_too_small", "length_beyond_end")
+
+
+def _way_on(split: Split, error: Any, tally: Tally) -> str:
+    if error.reason in _NO_FRAME and error.position == 0 and not tally.batches:
+        return "the file does not begin as a log segment does: is it one? A glob such as dir/*.log leaves others out"
+    return "mode PERMISSIVE keeps everything else; with columnNameOfCorruptRecord it tells the reason"
 
 
 class _Rows:

@@ -277,12 +277,18 @@ def test_option_of_the_wrong_type() -> None:
         (pa.array(["text"]), TypeError, "takes a binary column, not string"),
         ((pa.array([GOOD, GOOD]), pa.array(["FAILFAST", "PERMISSIVE"])), ValueError, "must be a literal"),
         ((pa.array([GOOD]), pa.array([None], pa.string())), ValueError, "the mode of kafka_decode is null"),
-        ((pa.array([GOOD]), pa.array(["a"]), pa.array(["b"])), TypeError, "takes a column and a mode"),
+        ((pa.array([GOOD]), pa.array(["a"]), pa.array(["b"])), TypeError, r"is kafka_decode\(value\[, mode\]\), and 3"),
+        ((), TypeError, r"the call is kafka_decode\(value\[, mode\]\), and 0 arguments were given"),
     ],
 )
 def test_wrong_arguments_of_the_sql_function(arguments: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         list(decoding.kafka_decode(iter([arguments])))
+
+
+def test_a_null_without_a_type_is_null() -> None:
+    (lists,) = decoding.kafka_decode(iter([pa.nulls(2)]))
+    assert lists.to_pylist() == [None, None]
 
 
 def test_explode_repeats_what_is_kept_and_outer_keeps_values_without_records() -> None:

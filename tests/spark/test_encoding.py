@@ -219,7 +219,7 @@ def test_options_reach_the_batches() -> None:
     ("arguments", "error", "words"),
     [
         ((["none", "zstd"],), ValueError, "must be a literal"),
-        ((["zstd"] * 2, ["more"] * 2), TypeError, "takes a column of records and options"),
+        ((["zstd"] * 2, ["more"] * 2), TypeError, r"the call is kafka_encode\(records\[, options\]\), and 3"),
     ],
 )
 def test_wrong_arguments(arguments: tuple[list[str], ...], error: type[Exception], words: str) -> None:

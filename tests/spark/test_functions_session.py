@@ -102,6 +102,26 @@ def test_wrong_arguments_fail_when_the_query_is_planned(spark_session: Any, argu
         spark_session.sql(f"SELECT * FROM kafka_explode({arguments})")
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("kafka_decode()", "the call is kafka_decode"),
+        ("kafka_scan(5)", "kafka_scan takes a binary column, not int32"),
+        ("kafka_encode()", "the call is kafka_encode"),
+        ("kafka_internal('__consumer_offsets')", "the call is kafka_internal"),
+        ("kafka_internal('__consumer_offsets', 1, X'00')", "kafka_internal takes a binary key, not int32"),
+    ],
+)
+def test_wrong_calls_tell_the_right_one(spark_session: Any, call: str, words: str) -> None:
+    with pytest.raises(Exception, match=words):
+        spark_session.sql(f"SELECT {call} FROM range(3)").collect()
+
+
+def test_nulls_without_a_type(spark_session: Any) -> None:
+    row = spark_session.sql("SELECT kafka_decode(NULL) a, kafka_internal('__consumer_offsets', NULL, NULL).problem b").first()
+    assert row.a is None and row.b
+
+
 def test_damage_report_of_a_folder(spark_session: Any, tmp_path: Path) -> None:
     data = (SEGMENTS / "txn-0" / "00000000000000000000.log").read_bytes()
     for partition in range(3):

@@ -144,6 +144,20 @@ def test_who_committed_what_as_a_table(source: Any) -> None:
         K.kafka_internal_rows(source, "__consumer_offsets", "Commit")
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ((), r"the call is kafka_internal\(topic, key, value\), and 0 arguments were given"),
+        (pa.array(["t"]), "and 1 argument was given"),
+        ((pa.array(["t"]), pa.array([1]), pa.array([b""])), "kafka_internal takes a binary key, not int64"),
+        ((pa.array(["t"]), pa.array([b""]), pa.array(["a"])), "kafka_internal takes a binary value, not string"),
+    ],
+)
+def test_wrong_arguments(given: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        list(internal.kafka_internal(iter([given])))
+
+
 @pytest.mark.spark
 def test_a_column_function(source: Any) -> None:
     from pyspark.sql import functions as F

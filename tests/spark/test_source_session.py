@@ -190,3 +190,11 @@ def test_failfast_tells_file_byte_and_offset(load: Callable[..., Any], tmp_path:
     (line,) = [line for line in str(refused.value).splitlines() if "CorruptRecordError: " in line]
     assert str(path) in line and f"at byte {damage.position} (base offset " in line
     assert "mode PERMISSIVE keeps everything else" in str(refused.value)
+
+
+def test_a_file_that_is_no_segment(load: Callable[..., Any], tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    path.write_text("no log, but words\n" * 20)
+    with pytest.raises(Exception, match="is it one\\? A glob such as") as refused:
+        load(path).count()
+    assert f"{path} at byte 0" in str(refused.value)

@@ -1,0 +1,56 @@
+"""How Spark calls a function in SQL: an array for each argument and batch of rows.
+
+    f(a)       an array, or a tuple of one
+    f(a, b)    a tuple of two; a literal is an array that holds it once a row
+    f()        an empty tuple, as many as there are batches
+
+A function without named types has to look at number and types itself; what it finds wrong fails the query by the first
+batch, so the message tells the whole call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+T = TypeVar("T")
+
+
+def given(batch: Any, call: str, least: int, most: int) -> tuple[pa.Array, ...]:
+    """The arrays of one batch; TypeError with `call`, such as kafka_decode(value[, mode]), for another number."""
+    arrays = batch if isinstance(batch, tuple) else (batch,)
+    if not least <= len(arrays) <= most:
+        number = "1 argument was" if len(arrays) == 1 else f"{len(arrays)} arguments were"
+        raise TypeError(f"the call is {call}, and {number} given")
+    return arrays
+
+
+def binary(array: pa.Array, name: str, what: str = "column") -> pa.Array:
+    """The array itself; a NULL without a type as nulls of bytes. TypeError where it holds something else."""
+    kind = array.type
+    if pa.types.is_null(kind):
+        return array.cast(pa.binary())
+    if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+        raise TypeError(f"{name} takes a binary {what}, not {kind}")
+    return array
+
+
+class Literal(Generic[T]):
+    """An optional last argument that holds one value in all rows of a query, parsed once."""
+
+    def __init__(self, what: str, otherwise: T, parse: Callable[[str | None], T]) -> None:
+        self.what, self.chosen, self.parse = what, otherwise, parse
+        self.seen: list[str | None] = []
+
+    def of(self, column: pa.Array | None) -> T:
+        """What was chosen; ValueError where rows differ."""
+        if column is not None and len(column):
+            distinct = pc.unique(column).to_pylist()
+            if len(distinct) > 1 or (self.seen and distinct != self.seen):
+                raise ValueError(f"{self.what} must be a literal, the same in every row")
+            if not self.seen:
+                self.chosen, self.seen = self.parse(distinct[0]), distinct
+        return self.chosen
