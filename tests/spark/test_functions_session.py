@@ -118,7 +118,8 @@ def test_wrong_calls_tell_the_right_one(spark_session: Any, call: str, words: st
 
 
 def test_nulls_without_a_type(spark_session: Any) -> None:
-    row = spark_session.sql("SELECT kafka_decode(NULL) a, kafka_internal('__consumer_offsets', NULL, NULL).problem b").first()
+    query = "SELECT kafka_decode(NULL) a, kafka_internal('__consumer_offsets', NULL, NULL).problem b"
+    row = spark_session.sql(query).first()
     assert row.a is None and row.b
 
 
