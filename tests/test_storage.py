@@ -384,3 +384,11 @@ print(records, damage, peak())
     records, damage, peak = map(int, out.split())
     assert records == (count - 2) * 100 and damage == 2
     assert peak < 48 << 20
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    """Opening one for reading would wait for somebody who writes."""
+    os.mkfifo(tmp_path / f"{0:020}.log")
+    for path in (tmp_path / f"{0:020}.log", tmp_path):
+        with pytest.raises(OSError, match="a pipe, which is read only as standard input"):
+            kafkarec.open(path).scan()

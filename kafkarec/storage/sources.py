@@ -17,6 +17,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import stat
 import threading
 from typing import Any, Protocol
 
@@ -56,8 +57,11 @@ class LocalFile:
     def __init__(self, path: str) -> None:
         self.name = path
         self.fetched = 0
-        self.descriptor: int | None = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # O_NONBLOCK: nobody waits for somebody to write into a pipe
+        self.descriptor: int | None = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
+            if stat.S_ISFIFO(os.fstat(self.descriptor).st_mode):
+                raise OSError(errno.ESPIPE, "a pipe, which is read only as standard input (-)")
             self.size = os.lseek(self.descriptor, 0, os.SEEK_END)  # of a block device, too
             os.pread(self.descriptor, 0, 0)
         except OSError as error:
