@@ -5,7 +5,7 @@
     -                     topic, partition, file: one value repeated, made once per task
     damage                PERMISSIVE: a row of nulls but for place and reason, where the column for it is asked for
 
-One file is open at a time, one piece (2 MiB of payload and the batch being decompressed) in memory, one thread.
+One file is open at a time, one piece (4 MiB of payload and the batch being decompressed) in memory, one thread.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from .planning import Split, committed
 
 logger = logging.getLogger("spark_udfs")
 
-# Spark moves batches of 1 MiB as fast as larger ones, and a worker of 512 MiB has little room when it starts.
-PIECE_BYTES = 2 << 20
+# Larger ones are no faster, and a worker of 512 MiB has little room when it starts.
+PIECE_BYTES = 4 << 20
 LARGEST_BATCH = 64 << 20
 # Asked for where only constants are wanted: something must tell how many rows there are.
 _CHEAPEST = {"records": "offset", "batches": "position"}
@@ -131,7 +131,7 @@ class _Rows:
         self.constants = {
             "topic": split.topic, "partition": split.partition, "file": path, "_file_path": path,
         }  # fmt: skip
-        self.repeated: dict[str, pa.Array] = {}
+        self.repeated: dict[tuple[str, Any], pa.Array] = {}
         sources = schema.sources(columns)
         if (self.tells or "_batch_crc" in self.schema.names) and self.place not in sources:
             sources.append(self.place)
@@ -163,15 +163,22 @@ class _Rows:
 
     def _array(self, column: Column, table: pa.Table, piece: Any, count: int) -> pa.Array:
         wanted = schema.arrow_type(column.type)
+        if column.source == "timestamp_type" and self.place == _POSITION["records"]:
+            kinds = set(piece.batches.column("timestamp_type"))
+            if len(kinds) == 1:  # one value for all, as nearly everywhere
+                kind = kinds.pop()
+                value = schema.NO_TIMESTAMP_TYPE if kind is None else int(kind)
+                return self._repeated(column.name, value, wanted, count)
         if column.source is not None:
             return decoding.convert(_whole(table.column(column.source)), column, wanted)
         if column.name == "_batch_crc":
             return _spread(piece.batches, _whole(table.column(self.place)), wanted)
-        value = self.constants.get(column.name)
-        made = self.repeated.get(column.name)
+        return self._repeated(column.name, self.constants.get(column.name), wanted, count)
+
+    def _repeated(self, name: str, value: Any, wanted: pa.DataType, count: int) -> pa.Array:
+        made = self.repeated.get((name, value))
         if made is None or len(made) < count:
-            made = pa.repeat(pa.scalar(value, wanted), count)
-            self.repeated[column.name] = made
+            made = self.repeated[name, value] = pa.repeat(pa.scalar(value, wanted), count)
         return made.slice(0, count)
 
 
