@@ -142,7 +142,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="encode.py", description="encode beside its peers")
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
+    from run import machine  # which imports this module
+
     lines = section(measure(workloads.make(ROOT / ".work" / "bench"), options.rounds))
+    lines[1:1] = ["", f"* run by itself: {machine()}; best of {options.rounds} rounds"]
     replace(HERE / "RESULTS.md", lines)
     print("\n".join(lines))
 
