@@ -49,8 +49,8 @@ def study(
     size = sum(segment.size for segment in segments)
     whole = sample is None or size <= sample
     makeup, seconds, looked, damage, count = Makeup(), 0.0, 0, 0, 0
+    limits: dict[str, Any] = {"errors": "skip", "max_decompressed_bytes": max_decompressed_bytes}
     for piece in pieces(segments, sample):
-        limits: dict[str, Any] = {"errors": "skip", "max_decompressed_bytes": max_decompressed_bytes}
         columns = decode(piece.data, control=True, header_keys="binary", **limits)
         looked += len(piece.data)
         damage += len(columns.damage)

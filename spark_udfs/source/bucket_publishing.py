@@ -16,7 +16,6 @@ back. Each of these steps may be done twice.
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -28,13 +27,22 @@ from . import bucket_segments as segments
 from . import turns
 from .bucket_staging import BEGUN, BucketStage
 from .buckets import Bucket, Listed
-from .publishing import NO_STORAGE, STREAMS, SUCCESS, Job, as_json, demand_one_task, from_json, warn_undone
+from .publishing import (
+    FOLDER,
+    METADATA,
+    NO_STORAGE,
+    STREAMS,
+    SUCCESS,
+    Job,
+    as_json,
+    demand_one_task,
+    from_json,
+    warn_undone,
+)  # fmt: skip
 from .staging import TEMPORARY, Settings, Staged
 from .turns import COMMITS, Turn
 
 _OWN = os.path.basename(COMMITS)
-_METADATA = "partition.metadata"
-_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>0|[1-9][0-9]{0,9})")
 # Requests at the same time, each for another partition.
 AT_ONCE = 16
 T = TypeVar("T")
@@ -177,9 +185,9 @@ def _prepared(
                 os.unlink(path)
     topic_id = ids.get(parts[0].topic)
     if log is None and topic_id is not None:
-        bucket.put(f"{_staging(job.job)}/new/{name}/{_METADATA}", topic_id)
-        objects = [each for each in objects if each[1] != _METADATA]
-        objects.append([f"{_staging(job.job)}/new/{name}/{_METADATA}", _METADATA, len(topic_id)])
+        bucket.put(f"{_staging(job.job)}/new/{name}/{METADATA}", topic_id)
+        objects = [each for each in objects if each[1] != METADATA]
+        objects.append([f"{_staging(job.job)}/new/{name}/{METADATA}", METADATA, len(topic_id)])
     objects.sort(key=lambda each: segments.order(each[1]))
     old = sorted((one.name for one in before), key=segments.order) if log is None else []
     for each in old:
@@ -196,9 +204,9 @@ def _topic_ids(bucket: Bucket, topics: list[str]) -> dict[str, bytes]:
     """All partitions of a topic have one id: that of the ones that are there."""
     found: dict[str, bytes] = {}
     for name in bucket.folders():
-        match = _FOLDER.fullmatch(name)
+        match = FOLDER.fullmatch(name)
         if match and match["topic"] in topics and match["topic"] not in found:
-            data = bucket.read(f"{name}/{_METADATA}")
+            data = bucket.read(f"{name}/{METADATA}")
             if data is not None:
                 found[match["topic"]] = data
     return found

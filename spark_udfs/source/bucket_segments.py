@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from . import folders
 from .buckets import Bucket, Listed
-from .publishing import Job
+from .publishing import Job, leader_epoch
 from .staging import TEMPORARY, Staged
 
 _SEGMENT = re.compile(r"[0-9]{20}\.(index|timeindex|txnindex|snapshot|log)")
@@ -56,7 +56,8 @@ def log_of(kafkarec: Any, bucket: Bucket, job: Job, name: str, there: Sequence[L
         end = _end(kafkarec, job, f"{bucket.url}/{name}/{one.name}") if one.size else None
         if end is not None:
             break
-    return Log(name, int(logs[-1].name[:20]) if end is None else end, _epoch(kafkarec, bucket, name))
+    epoch = leader_epoch(kafkarec, lambda file: bucket.read(f"{name}/{file}"))
+    return Log(name, int(logs[-1].name[:20]) if end is None else end, epoch)
 
 
 def _end(kafkarec: Any, job: Job, url: str) -> int | None:
@@ -70,13 +71,6 @@ def _end(kafkarec: Any, job: Job, url: str) -> int | None:
         raise ValueError(f"{url} does not end with a whole batch: salvage this log first (kafkarec salvage)")
     found = [table[-1]["next_offset"] for table in tables if len(table)]
     return int(found[-1]) if found else None
-
-
-def _epoch(kafkarec: Any, bucket: Bucket, name: str) -> int:
-    epochs = importlib.import_module(f"{kafkarec.__name__}.indexes.epochs")
-    data = bucket.read(f"{name}/{epochs.NAME}")
-    entries = epochs.read(data) if data else ()
-    return int(entries[-1].epoch) if entries else 0
 
 
 def append(

@@ -44,6 +44,13 @@ def write_file(path: str, data: bytes) -> None:
     sync(os.path.dirname(path))
 
 
+def read_file(folder: str, name: str) -> bytes | None:
+    """None: it is not there."""
+    with suppress(FileNotFoundError), open(os.path.join(folder, name), "rb") as file:
+        return file.read()
+    return None
+
+
 def inode(path: str) -> list[int] | None:
     """By this a folder is known again under another name. None: nothing is there."""
     try:

@@ -15,7 +15,6 @@ from .. import bootstrap
 from . import bucket_publishing, publishing
 from .buckets import SCHEMES, Bucket
 
-_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>0|[1-9][0-9]{0,9})")
 _LOG = re.compile(r"[0-9]{20}\.log")
 
 
@@ -39,7 +38,7 @@ def looked_at(path: str | None, storage: Mapping[str, Any]) -> tuple[str, dict[s
     if any(_LOG.fullmatch(name) for name in names):
         raise ValueError(f"{path} is one partition's folder: name the folder above it")
     found: dict[str, int] = {}
-    for match in filter(None, map(_FOLDER.fullmatch, names)):
+    for match in filter(None, map(publishing.FOLDER.fullmatch, names)):
         found[match["topic"]] = max(found.get(match["topic"], 0), int(match["partition"]) + 1)
     return path, found
 

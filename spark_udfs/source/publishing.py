@@ -19,9 +19,11 @@ import importlib
 import json
 import logging
 import os
+import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from . import folders
@@ -34,7 +36,8 @@ JOURNAL = "commit.json"
 UNDOING = "undo.json"
 _NEW, _OLD, _UNDONE = "new", "old", "undone"
 _DEAD = ".dead"
-_METADATA = "partition.metadata"
+METADATA = "partition.metadata"
+FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>0|[1-9][0-9]{0,9})")
 NO_STORAGE = StorageOptions()
 _log = logging.getLogger("spark_udfs")
 
@@ -176,7 +179,7 @@ def _append(kafkarec: Any, job: Job, name: str, folder: str, parts: list[Staged]
     try:
         with kafkarec.SegmentWriter(
             folder, segment_bytes=segment_bytes, assign_offsets=not parts[0].given,
-            leader_epoch=_leader_epoch(kafkarec, folder), check_all=False,
+            leader_epoch=leader_epoch(kafkarec, partial(folders.read_file, folder)), check_all=False,
         ) as writer:  # fmt: skip
             start = parts[0].first_offset if parts[0].given else writer.next_offset
             for part in parts:
@@ -189,21 +192,21 @@ def _append(kafkarec: Any, job: Job, name: str, folder: str, parts: list[Staged]
         raise ValueError(f"{name}: {error}") from error
 
 
-def _leader_epoch(kafkarec: Any, folder: str) -> int:
+def leader_epoch(kafkarec: Any, read: Callable[[str], bytes | None]) -> int:
+    """Of a log's last leader. read: a file beside the log by its name, None where there is none."""
     epochs = importlib.import_module(f"{kafkarec.__name__}.indexes.epochs")
-    with suppress(FileNotFoundError), open(os.path.join(folder, epochs.NAME), "rb") as file:
-        entries = epochs.read(file.read())
-        return int(entries[-1].epoch) if entries else 0
-    return 0
+    data = read(epochs.NAME)
+    entries = epochs.read(data) if data else ()
+    return int(entries[-1].epoch) if entries else 0
 
 
 def _keep_topic_id(job: Job, part: Staged, made: str) -> None:
     """All partitions of a topic have one id: that of the ones that are there."""
     known = sorted(name for name in os.listdir(job.path) if _topic_of(name) == part.topic)
     for name in [part.name, *known]:
-        path = os.path.join(job.path, name, _METADATA)
+        path = os.path.join(job.path, name, METADATA)
         with suppress(FileNotFoundError, NotADirectoryError), open(path, "rb") as file:
-            folders.write_file(os.path.join(made, _METADATA), file.read())
+            folders.write_file(os.path.join(made, METADATA), file.read())
             return
 
 

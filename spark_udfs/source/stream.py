@@ -29,8 +29,7 @@ from .. import bootstrap
 from ..schema import Column
 from . import columns, findable, options, paths, planning, reading, selection
 from .admission import Limit, admitted
-from .listing import DataLoss as DataLoss
-from .listing import Listing
+from .listing import DataLoss, Listing
 from .offsets import Offsets, Told, parse, tell
 from .paths import Key, PartitionPaths
 from .planning import Split

@@ -68,8 +68,13 @@ class Application:
         return text
 
 
+def said_by_executors(python: str) -> str:
+    """Standard error of all executors of this environment's Spark."""
+    work = Path(python).parents[1].glob("lib/python*/site-packages/pyspark/work/*/*/stderr")
+    return "".join(path.read_text(errors="replace") for path in work)
+
+
 def lines_of_tasks(python: str, what: str, below: Path) -> list[str]:
     """What tasks of this kind ("read", "staged", ...) wrote to their executors' standard error of files in a folder."""
-    work = Path(python).parents[1].glob("lib/python*/site-packages/pyspark/work/*/*/stderr")
-    lines = (line for path in work for line in path.read_text(errors="replace").splitlines())
+    lines = said_by_executors(python).splitlines()
     return [line for line in lines if f": kafkarec {what} " in line and str(below) in line and "seconds=" in line]

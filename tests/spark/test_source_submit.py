@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from source_rows import LOGS, SEGMENTS, log_folder, repeated, spoil
 from spark_rows import record_row
-from submitting import Application
+from submitting import Application, said_by_executors
 
 import kafkarec
 
@@ -35,8 +35,7 @@ def told(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactory) 
     heavy = large(folder / "large-0")
     arguments = [SEGMENTS, folder / "damaged", heavy, folder / "killed"]
     result = Application("source.py", fat, bare_python, folder / "app", *map(str, arguments), **CONF).result()
-    executors = Path(bare_python).parents[1].glob("lib/python*/site-packages/pyspark/work/*/*/stderr")
-    return result | {"folder": folder, "executors": "".join(path.read_text() for path in executors)}
+    return result | {"folder": folder, "executors": said_by_executors(bare_python)}
 
 
 def local(path: Path, **options: Any) -> list[list[Any]]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stream_broker import CODECS, Broker
 from stream_engine import Query
 
-from spark_udfs.source.stream import DataLoss
+from spark_udfs.source.listing import DataLoss
 
 # ---- growth ---------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from stream_broker import Broker
 from stream_engine import Query
 
 import kafkarec
-from spark_udfs.source.stream import DataLoss
+from spark_udfs.source.listing import DataLoss
 
 # ---- what gets lost -------------------------------------------------------------------------------------------------
 
