@@ -7,6 +7,7 @@ from .control import ControlRecordType
 from .enums import Compression, Isolation, TimestampType
 from .errors import (
     CorruptRecordError,
+    InvalidArrowError,
     InvalidRecordError,
     KafkaRecordError,
     LimitExceededError,
@@ -41,6 +42,7 @@ __all__ = [
     "Converted",
     "CorruptRecordError",
     "Damage",
+    "InvalidArrowError",
     "InvalidRecordError",
     "Isolation",
     "KafkaRecordError",

@@ -198,6 +198,7 @@ cdef class Sheet:
     rows, ways         a tuple of records, and how they become rows: see writing/rows.py
     batch              an OpenBatch, to which nothing is added as long as the sheet is in use
     left_out           names of columns that are not looked at
+    own                the stream is one of kafkarec's own: what its buffers hold is not checked again
     """
     cdef Intake input
     cdef readonly int64_t rows
@@ -209,7 +210,7 @@ cdef class Sheet:
     cdef readonly bint has_offsets
 
     def __cinit__(self, *, stream=None, array=None, tuple rows=None, ways=None, OpenBatch batch=None,
-                  object left_out=frozenset()):
+                  object left_out=frozenset(), bint own=False):
         cdef int64_t leaf
         if rows is not None:
             table_fill(&self.table, rows, ways)
@@ -219,7 +220,7 @@ cdef class Sheet:
         elif array is not None:
             self.names = intake_array(&self.input, array, _FACTS, left_out)
         else:
-            self.names = intake_stream(&self.input, stream, _FACTS, left_out)
+            self.names = intake_stream(&self.input, stream, _FACTS, left_out, own)
         self.rows = intake_rows(&self.input)
         self.wide = not self.names.isdisjoint(_FACTS) or "compression" in self.names
         for leaf in range(self.input.count):

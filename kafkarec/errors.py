@@ -7,7 +7,7 @@ people paste them into tickets.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 _FIELDS = (
     "position", "base_offset", "next_position", "reason", "expected", "found", "file", "value_index", "record_errors",
@@ -36,17 +36,18 @@ class KafkaRecordError(ValueError):
     file: str | None
     value_index: int | None
     record_errors: tuple[tuple[int, str], ...] | None
+    _fields: ClassVar[tuple[str, ...]] = _FIELDS
 
     def __init__(self, message: str = "", **fields: Any) -> None:
         super().__init__(message)
-        unknown = set(fields) - set(_FIELDS)
+        unknown = set(fields) - set(self._fields)
         if unknown:
             raise TypeError(f"no such field: {', '.join(sorted(unknown))}")
-        for name in _FIELDS:
+        for name in self._fields:
             setattr(self, name, fields.get(name))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), str(self), {name: getattr(self, name) for name in _FIELDS})
+        return _rebuild, (type(self), str(self), {name: getattr(self, name) for name in self._fields})
 
 
 def _rebuild(cls: type[KafkaRecordError], message: str, fields: dict[str, Any]) -> KafkaRecordError:
@@ -75,6 +76,18 @@ class LimitExceededError(KafkaRecordError):
 
 class MissingCodecError(KafkaRecordError):
     """The library of a codec is not installed; the message holds the pip command."""
+
+
+class InvalidArrowError(KafkaRecordError):
+    """An Arrow array that does not fit its own schema. It is refused before one of its pointers is followed.
+
+    column: str   its name; of headers `headers`, `headers.key` and so on; None: the table or the stream itself
+    row: int      the row, counted over all batches of a stream; in headers the entry; None: the array as a whole
+    """
+
+    column: str | None
+    row: int | None
+    _fields: ClassVar[tuple[str, ...]] = (*_FIELDS, "column", "row")
 
 
 class Reason(NamedTuple):
@@ -161,4 +174,6 @@ REASONS: dict[str, Reason] = {
     "batch_not_rewritable": Reason(_I, "the batch can be read, but no builder writes it", "", "found"),
     # objects of tiered storage (KIP-405): kafkarec.storage.tiered
     "tiered_object": Reason(UnsupportedCompressionError, "a tiered-storage object and no plain log segment"),
+    # what others hand over by Arrow's C data interface: kafkarec/_desk/arrow_check.pxd
+    "arrow_invalid": Reason(InvalidArrowError, "the Arrow array does not fit its schema", "expected", "found"),
 }

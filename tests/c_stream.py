@@ -126,3 +126,55 @@ def stream_addresses(source: Any) -> list[int]:
     stream.release(ctypes.byref(stream))
     assert not stream.release, "a released stream has no release callback"
     return found
+
+
+def array_of(capsule: object) -> ArrowArray:
+    """The struct inside; the capsule must outlive it."""
+    return ArrowArray.from_address(_get_pointer(capsule, b"arrow_array"))
+
+
+def _released(struct: Any) -> None:
+    struct.contents.release = type(struct.contents.release)()
+
+
+# Releases that give nothing back: somebody else does. They outlive whatever array calls them last.
+KEEPS_ARRAY = ReleaseArray(_released)
+KEEPS_SCHEMA = ReleaseSchema(_released)
+
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.restype = ctypes.py_object
+_new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+
+class Stream:
+    """A producer by hand: one schema, and arrays that need not fit it. Counts releases of the stream."""
+
+    def __init__(self, schema: object, arrays: list[object]) -> None:
+        self._kept = (schema, arrays)
+        self._left = list(arrays)
+        self.released = 0
+        self.struct = ArrowArrayStream()
+        for name, function in (("get_schema", self._schema), ("get_next", self._next), ("release", self._release)):
+            setattr(self.struct, name, dict(ArrowArrayStream._fields_)[name](function))
+        self.capsule = _new_capsule(ctypes.addressof(self.struct), b"arrow_array_stream", None)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.capsule
+
+    def _schema(self, _: Any, out: Any) -> int:
+        ctypes.memmove(out, _get_pointer(self._kept[0], b"arrow_schema"), ctypes.sizeof(ArrowSchema))
+        out.contents.release = KEEPS_SCHEMA  # the capsule keeps what is behind it
+        return 0
+
+    def _next(self, _: Any, out: Any) -> int:
+        if not self._left:
+            ctypes.memset(out, 0, ctypes.sizeof(ArrowArray))
+            return 0
+        given = array_of(self._left.pop(0))
+        ctypes.memmove(out, ctypes.addressof(given), ctypes.sizeof(ArrowArray))
+        given.release = ReleaseArray()  # moved
+        return 0
+
+    def _release(self, stream: Any) -> None:
+        self.released += 1
+        stream.contents.release = ReleaseStream()

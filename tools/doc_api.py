@@ -35,7 +35,7 @@ SECTIONS = {
     "Vocabulary": ("Compression", "Isolation", "TimestampType", "ControlRecordType"),
     "Errors": (
         "KafkaRecordError", "CorruptRecordError", "InvalidRecordError", "UnsupportedMagicError",
-        "UnsupportedCompressionError", "LimitExceededError", "MissingCodecError",
+        "UnsupportedCompressionError", "LimitExceededError", "MissingCodecError", "InvalidArrowError",
     ),
 }  # fmt: skip
 # package -> its names that are not for users

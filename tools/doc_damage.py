@@ -83,6 +83,7 @@ _DO = {
         "`validate` says what a broker would: mend what sends it, or change the setting that is named",
     "batch_not_rewritable": "leave that batch out: cut the log around it, or `salvage` it from a replica",
     "magic_unfit": "write it with magic 2, or `convert`, which counts what gets lost",
+    "arrow_invalid": "the program that made the Arrow array is wrong; with pyarrow, `.validate(full=True)` says more",
     "tiered_object": "fetch the segment through the plugin, or let a broker do it; [Layouts](layouts.md)",
 }  # fmt: skip
 

@@ -11,8 +11,8 @@
     Lists     list, large_list, list_view, map of (key, value): the headers of each row
     Leaf      one array: the columns that a record has, each absent or one of the above
 
-Arrow's C data interface. Validity bits and the array's own offset are applied here, so whoever reads row i sees row i.
-Nothing is checked against buffers' ends: an Arrow producer vouches for them, as with every consumer in the process.
+Arrow's C data interface. Validity bits and the array's own offset are applied here, so a reader of row i sees row i.
+What an array states was compared with its schema before it came here: `_c/arrow_check.pxd`.
 """
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy
@@ -237,10 +237,13 @@ cdef enum:
 
 
 cdef inline int64_t cells_bytes(const Cells* c, int64_t rows) noexcept nogil:
-    """Bytes of a column with offsets; others are not looked through for it."""
+    """Bytes of a column with offsets; others are not looked through for it. Of entries that no row has the offsets are
+    not checked, so what comes out of them may be anything: not below 0, as it is a size."""
+    cdef int64_t found
     if c.kind != OFFSETS_32:
         return rows * 8
-    return (<const int32_t*>c.index)[c.first + rows] - (<const int32_t*>c.index)[c.first]
+    found = <int64_t>(<const int32_t*>c.index)[c.first + rows] - (<const int32_t*>c.index)[c.first]
+    return found if found > 0 else 0
 
 
 cdef inline int64_t leaf_bytes(const Leaf* leaf) noexcept nogil:

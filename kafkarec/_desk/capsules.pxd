@@ -15,6 +15,9 @@ from kafkarec._c.arrow cimport (
     export_lists, export_shape, make_stream,
 )
 from kafkarec._c.assemble cimport OUT_HEADERS, wants_of
+from kafkarec._desk.arrow_check cimport (
+    Foreign, capsule_pointer, check_bytes, check_shape, format_of, validity_of,
+)
 
 
 cdef inline void drop_schema(object capsule) noexcept:
@@ -99,18 +102,23 @@ cdef inline Shape* pack_shape(object schema, bint binary_header_keys, int* codes
 
 cdef inline tuple borrow_values(object schema_capsule, object array_capsule):
     """An imported binary array: (((address, bytes) of validity, offsets, data), offset, length, 32 or 64)."""
-    cdef ArrowSchema* schema = <ArrowSchema*>PyCapsule_GetPointer(schema_capsule, b"arrow_schema")
-    cdef ArrowArray* array = <ArrowArray*>PyCapsule_GetPointer(array_capsule, b"arrow_array")
-    cdef bytes format_ = schema.format
-    cdef int64_t width, end = array.offset + array.length, last = 0
-    if format_ not in (b"z", b"Z", b"u", b"U"):
-        raise TypeError(f"a binary column is needed, not one of Arrow format {format_.decode()!r}")
-    width = 4 if format_ in (b"z", b"u") else 8
+    cdef ArrowSchema* schema = <ArrowSchema*>capsule_pointer(schema_capsule, b"arrow_schema")
+    cdef ArrowArray* array = <ArrowArray*>capsule_pointer(array_capsule, b"arrow_array")
+    cdef str format_ = format_of(schema)
+    cdef int64_t width, end, last = 0
+    cdef Foreign foreign
+    if format_ not in ("z", "Z", "u", "U"):
+        raise TypeError(f"a binary column is needed, not one of Arrow format {format_!r}")
+    foreign.own, foreign.before = False, 0
+    check_shape("values", schema, array, 0)
     if array.length == 0:
-        return ((0, 0), (0, 0), (0, 0)), 0, 0, width * 8
+        return ((0, 0), (0, 0), (0, 0)), 0, 0, 32
+    check_bytes("values", format_, array, array.offset, array.length, &foreign)
+    end = array.offset + array.length
+    width = 4 if format_ in ("z", "u") else 8
     last = (<const int32_t*>array.buffers[1])[end] if width == 4 else (<const int64_t*>array.buffers[1])[end]
     return (
-        (0 if array.null_count == 0 else <uintptr_t>array.buffers[0], (end + 7) // 8),
+        (<uintptr_t>validity_of(array), (end + 7) // 8),
         (<uintptr_t>array.buffers[1], (end + 1) * width),
         (<uintptr_t>array.buffers[2], last),
     ), array.offset, array.length, width * 8

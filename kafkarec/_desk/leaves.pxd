@@ -13,11 +13,16 @@ from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.string cimport memset
 
 from kafkarec._c.arrow cimport ArrowArray, ArrowSchema
+from kafkarec._c.arrow_check cimport Range
 from kafkarec._c.batch cimport ABSENT
 from kafkarec._c.press cimport Facts, PIN_BASE_TIMESTAMP, PIN_LAST_OFFSET, PIN_MAX_TIMESTAMP
 from kafkarec._c.sheet cimport (
     BOOL, Cells, FIXED, INT_16, INT_32, INT_64, INT_8, LISTS_32, LISTS_64, LIST_VIEWS_32, LIST_VIEWS_64, Leaf, Lists,
     NO_CELLS, NO_LISTS, NO_NUMBERS, Numbers, OFFSETS_32, OFFSETS_64, UINT_16, UINT_32, UINT_8, VIEWS, number,
+)
+from kafkarec._desk.arrow_check cimport (
+    Foreign, check_bytes, check_lists, check_nulls, check_schema, check_shape, check_values, fixed_width, format_of,
+    validity_of,
 )
 
 
@@ -25,33 +30,31 @@ cdef inline object wrong_type(object name, object format_, object wanted):
     return TypeError(f"column {name!r} has Arrow type {format_!r}; {wanted} is needed")
 
 
-cdef inline const uint8_t* validity_of(const ArrowArray* array) noexcept:
-    if array.null_count == 0 or array.n_buffers == 0:
-        return NULL
-    return <const uint8_t*>array.buffers[0]
+cdef inline dict cell_kinds():
+    return {"n": NO_CELLS, "z": OFFSETS_32, "u": OFFSETS_32, "Z": OFFSETS_64, "U": OFFSETS_64, "vz": VIEWS, "vu": VIEWS}
 
 
 cdef inline int bind_cells(Cells* c, object name, const ArrowSchema* schema, const ArrowArray* array,
-                           int64_t first) except -1:
-    cdef object format_ = schema.format.decode()
+                           int64_t first, int64_t start, int64_t stop, const Foreign* foreign) except -1:
+    """Row i is the array's row first + i; rows [start, stop) will be read."""
+    cdef str format_ = format_of(schema)
+    cdef dict kinds = cell_kinds()
     if schema.dictionary != NULL:
         raise TypeError(f"column {name!r} is dictionary-encoded; cast it to binary first")
-    c.validity = validity_of(array)
-    c.first = first + array.offset
-    if format_ == "n":
-        c.kind = NO_CELLS
-        return 0
-    if format_ in ("z", "u", "Z", "U"):
-        c.kind = OFFSETS_32 if format_ in ("z", "u") else OFFSETS_64
-        c.index, c.data = array.buffers[1], <const uint8_t*>array.buffers[2]
-    elif format_ in ("vz", "vu"):
-        c.kind = VIEWS
-        c.index, c.buffers = array.buffers[1], <const void* const*>(array.buffers + 2)
-    elif format_.startswith("w:"):
-        c.kind = FIXED
-        c.width, c.data = int(format_[2:]), <const uint8_t*>array.buffers[1]
-    else:
+    if format_ not in kinds and not format_.startswith("w:"):
         raise wrong_type(name, format_, "binary or utf8")
+    c.kind = kinds.get(format_, FIXED)
+    check_shape(name, schema, array, first + stop)
+    c.first = first + array.offset
+    if c.kind == NO_CELLS:
+        return 0
+    if c.kind == FIXED:
+        c.width = fixed_width(name, format_)
+    check_bytes(name, format_, array, c.first + start, stop - start, foreign)
+    c.validity = validity_of(array)
+    c.index, c.data = array.buffers[1], <const uint8_t*>array.buffers[1 if c.kind == FIXED else 2]
+    if c.kind == VIEWS:
+        c.buffers = <const void* const*>(array.buffers + 2)
     c.plain = c.kind == OFFSETS_32 and c.validity == NULL
     return 0
 
@@ -82,7 +85,8 @@ cdef inline dict fact_ranges():
     }
 
 
-cdef inline int demand_range(const Numbers* c, object name, int64_t rows, int64_t least, int64_t most) except -1:
+cdef inline int demand_range(const Numbers* c, object name, int64_t rows, int64_t least, int64_t most,
+                             const Foreign* foreign) except -1:
     """Numbers as they are stored, before a unit is applied."""
     cdef Numbers raw = c[0]
     cdef int64_t i, value = 0
@@ -90,13 +94,15 @@ cdef inline int demand_range(const Numbers* c, object name, int64_t rows, int64_
     raw.plain = False
     for i in range(rows):
         if number(&raw, i, &value) and not least <= value <= most:
-            raise ValueError(f"record {i}: column {name!r} holds a number outside of {least} to {most}")
+            raise ValueError(
+                f"record {foreign.before + i}: column {name!r} holds a number outside of {least} to {most}"
+            )
     return 0
 
 
 cdef inline int bind_numbers(Numbers* c, object name, const ArrowSchema* schema, const ArrowArray* array,
-                             int64_t first) except -1:
-    cdef object format_ = schema.format.decode()
+                             int64_t first, int64_t rows, const Foreign* foreign) except -1:
+    cdef str format_ = format_of(schema)
     cdef dict kinds = number_kinds(), units = time_units(), limits = fact_ranges()
     c.times, c.per = units.get(format_[:4], (1, 1)) if name == "timestamp" else (1, 1)
     if schema.dictionary != NULL:
@@ -107,46 +113,63 @@ cdef inline int bind_numbers(Numbers* c, object name, const ArrowSchema* schema,
         c.kind = kinds[format_]
     else:
         raise wrong_type(name, format_, "a timestamp or an integer" if name == "timestamp" else "an integer")
-    c.validity = validity_of(array)
+    check_shape(name, schema, array, first + rows)
     c.first = first + array.offset
-    if c.kind != NO_NUMBERS:
-        c.values = array.buffers[1]
+    if c.kind == NO_NUMBERS:
+        return 0
+    check_values(name, array, rows, foreign)
+    c.validity = validity_of(array)
+    c.values = array.buffers[1]
     c.plain = c.kind == INT_64 and c.validity == NULL and c.times == 1 and c.per == 1
     most = INT64_MAX // c.times
     if format_ == "L" or c.times > 1:
-        demand_range(c, name, array.length, 0 if format_ == "L" else -most, most)
+        demand_range(c, name, rows, 0 if format_ == "L" else -most, most, foreign)
     elif name in limits:
         least, most = limits[name]
-        demand_range(c, name, array.length, least, most)
+        demand_range(c, name, rows, least, most, foreign)
     return 0
 
 
 cdef inline int bind_headers(Lists* c, object name, const ArrowSchema* schema, const ArrowArray* array,
-                             int64_t first) except -1:
-    cdef object format_ = schema.format.decode()
+                             int64_t first, int64_t rows, const Foreign* foreign) except -1:
+    cdef str format_ = format_of(schema)
     cdef const ArrowSchema* entry
     cdef const ArrowArray* entries
     cdef dict kinds = list_kinds()
+    cdef Range used
+    cdef Foreign inner
     if format_ not in kinds:
         raise wrong_type(name, format_, "a list of (key, value)")
     c.kind = kinds[format_]
+    check_shape(name, schema, array, first + rows)
     if c.kind == NO_LISTS:
         return 0
-    c.validity = validity_of(array)
     c.first = first + array.offset
+    entry, entries = schema.children[0], array.children[0]
+    check_schema(f"{name}.entry", entry)
+    if entry.format != b"+s" or entry.n_children != 2:
+        raise wrong_type(name, format_of(entry), "a list of structs of (key, value)")
+    check_lists(name, format_, array, c.first, rows, &used, foreign)
+    check_shape(f"{name}.entry", entry, entries, used.stop)
+    check_nulls(f"{name}.entry", entries, foreign)
+    c.validity = validity_of(array)
     c.starts = array.buffers[1]
     if c.kind in (LIST_VIEWS_32, LIST_VIEWS_64):
         c.lengths = array.buffers[2]
-    entry, entries = schema.children[0], array.children[0]
-    if entry.format != b"+s" or entry.n_children != 2:
-        raise wrong_type(name, entry.format.decode(), "a list of structs of (key, value)")
     c.plain = c.kind == LISTS_32 and c.validity == NULL
     c.entry_validity = validity_of(entries)
     c.entry_first = entries.offset
     key = 1 if column_names(entry) == [b"value", b"key"] else 0
-    bind_cells(&c.key, f"{name}.key", entry.children[<int>key], entries.children[<int>key], 0)
-    bind_cells(&c.value, f"{name}.value", entry.children[1 - <int>key], entries.children[1 - <int>key], 0)
+    inner.own, inner.before = foreign.own, used.start
+    bind_entry(&c.key, f"{name}.key", entry, entries, key, &used, &inner)
+    bind_entry(&c.value, f"{name}.value", entry, entries, 1 - key, &used, &inner)
     return 0
+
+
+cdef inline int bind_entry(Cells* c, object name, const ArrowSchema* entry, const ArrowArray* entries, int child,
+                           const Range* used, const Foreign* foreign) except -1:
+    return bind_cells(c, name, entry.children[child], entries.children[child], 0, entries.offset + used.start,
+                      entries.offset + used.stop, foreign)
 
 
 cdef inline list column_names(const ArrowSchema* schema):
@@ -158,42 +181,48 @@ cdef inline list column_names(const ArrowSchema* schema):
     return names
 
 
-cdef inline set bind_leaf(Leaf* leaf, const ArrowSchema* schema, const ArrowArray* array, dict facts, object left_out):
+cdef inline set bind_leaf(Leaf* leaf, const ArrowSchema* schema, const ArrowArray* array, dict facts, object left_out,
+                          const Foreign* foreign):
     """Every column that has a place in a record; answers all names. The caller looks after those that have none."""
     cdef int64_t i
-    cdef list names = [name.decode(errors="replace") for name in column_names(schema)]
+    cdef list names
     memset(leaf, 0, sizeof(Leaf))
+    check_schema(None, schema)
     if schema.format != b"+s":
-        raise TypeError(f"a table or a struct is needed, not an array of Arrow type {schema.format.decode()!r}")
+        raise TypeError(f"a table or a struct is needed, not an array of Arrow type {format_of(schema)!r}")
+    check_shape(None, schema, array, 0)
+    check_nulls(None, array, foreign)
     if validity_of(array) != NULL and array.null_count != 0:
         raise TypeError("rows that are null as a whole are no records")
+    names = [name.decode(errors="replace") for name in column_names(schema)]
     leaf.rows = array.length
     for i, name in enumerate(names):
         if name in names[:i] and name not in left_out:
             raise ValueError(f"column {name!r} is there twice")
         if name not in left_out:
-            bind_column(leaf, name, schema.children[i], array.children[i], array.offset, facts)
+            bind_column(leaf, name, schema.children[i], array.children[i], array.offset, facts, foreign)
     return set(names)
 
 
 cdef inline int bind_column(Leaf* leaf, object name, const ArrowSchema* column, const ArrowArray* array, int64_t first,
-                            dict facts) except -1:
+                            dict facts, const Foreign* foreign) except -1:
+    cdef int64_t rows = leaf.rows
     if name == "offset":
-        bind_numbers(&leaf.offset, name, column, array, first)
+        bind_numbers(&leaf.offset, name, column, array, first, rows, foreign)
     elif name == "timestamp":
-        bind_numbers(&leaf.timestamp, name, column, array, first)
+        bind_numbers(&leaf.timestamp, name, column, array, first, rows, foreign)
     elif name == "key":
-        bind_cells(&leaf.key, name, column, array, first)
+        bind_cells(&leaf.key, name, column, array, first, 0, rows, foreign)
     elif name == "value":
-        bind_cells(&leaf.value, name, column, array, first)
+        bind_cells(&leaf.value, name, column, array, first, 0, rows, foreign)
     elif name == "headers":
-        bind_headers(&leaf.headers, name, column, array, first)
+        bind_headers(&leaf.headers, name, column, array, first, rows, foreign)
     elif name == "compression":
-        bind_cells(&leaf.codec, name, column, array, first)
+        bind_cells(&leaf.codec, name, column, array, first, 0, rows, foreign)
     elif name in facts:
         if leaf.facts[<int>facts[name]].values != NULL:
             raise ValueError(f"column {name!r} is there twice, by two names")
-        bind_numbers(leaf.facts + <int>facts[name], name, column, array, first)
+        bind_numbers(leaf.facts + <int>facts[name], name, column, array, first, rows, foreign)
     return 0
 
 

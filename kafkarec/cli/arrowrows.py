@@ -15,6 +15,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
+from kafkarec.errors import InvalidArrowError
 from kafkarec.schema import RECORD_FIELDS
 
 from .jsonrows import no_such_column
@@ -35,6 +36,7 @@ def read(
     first = 1
     try:
         for batch in _batches(pa, file, form, columns):
+            _demand_valid(pa, batch, first)
             for start in range(0, batch.num_rows, _ROWS):
                 piece = pa.Table.from_batches([batch.slice(start, _ROWS)])
                 yield from _rows(pa, piece, first, forms, refuse)
@@ -71,6 +73,31 @@ def _batches(pa: Any, file: BinaryIO, form: str, columns: Sequence[str] | None) 
     names = _chosen(source.schema.names, columns)
     for batch in source:
         yield batch.select(names)
+
+
+def _demand_valid(pa: Any, batch: Any, first: int) -> None:
+    """InvalidArrowError, with column and row (the first is 1), where the file's buffers contradict each other: pyarrow
+    takes their offsets as they come, and looks only when it is asked."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if _is_valid(pa, column):
+            continue
+        low, high = 0, len(column)  # the first `low` rows are valid, the first `high` are not
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if _is_valid(pa, column.slice(0, middle)) else (low, middle)
+        row = first + low
+        raise InvalidArrowError(  # pyarrow's own words may hold bytes of a value
+            f"column {name!r}, row {row}: its offsets, validity bits or text contradict its buffers: not valid Arrow",
+            reason="arrow_invalid", column=name, row=row,
+        )  # fmt: skip
+
+
+def _is_valid(pa: Any, column: Any) -> bool:
+    try:
+        column.validate(full=True)
+    except (pa.ArrowInvalid, pa.ArrowIndexError):
+        return False
+    return True
 
 
 def _chosen(names: Sequence[str], columns: Sequence[str] | None) -> list[str]:

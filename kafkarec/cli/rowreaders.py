@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO, cast
 
+from kafkarec.errors import InvalidArrowError
+
 from . import arrowrows, csvrows, jsonrows
 from .options import CouldNot, WrongUse
 from .rows import Refuse, Rows
@@ -77,6 +79,9 @@ def rows(
             yield from arrowrows.read(source, "arrow", forms, columns, refuse)
     except WrongUse as error:
         raise WrongUse(f"{name}, {error}") from error
+    except InvalidArrowError as error:
+        place = {"file": name, "column": error.column, "row": error.row}
+        raise InvalidArrowError(f"{name}, {error}", reason=error.reason, **place) from error
     except OSError as error:
         raise CouldNot(f"{name}: {(error.strerror or str(error)).lower()}") from error
 

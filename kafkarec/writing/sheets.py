@@ -33,11 +33,13 @@ def sheet_of(records: Any, *, plain: bool = False) -> Sheet:
     or Arrow timestamps of any unit, rounded down to ms; None is -1. Header keys are str or bytes; see rows.py.
     `plain`: columns that say something of the batches are not looked at.
 
-    TypeError and ValueError name the column or the record.
+    Arrays are checked before they are read: InvalidArrowError where one does not fit its schema. RecordColumns are our
+    own and are not looked through again. TypeError and ValueError name the column or the record.
     """
     left_out = set(FACTS) if plain else set()
     if hasattr(records, "__arrow_c_stream__"):
-        return _known(Sheet(stream=records.__arrow_c_stream__(), left_out=left_out))
+        own = type(records) is RecordColumns
+        return _known(Sheet(stream=records.__arrow_c_stream__(), left_out=left_out, own=own))
     if hasattr(records, "__arrow_c_array__"):
         return _known(Sheet(array=records.__arrow_c_array__(), left_out=left_out))
     if isinstance(records, str | bytes | bytearray | memoryview | Mapping) or not isinstance(records, Iterable):

@@ -1,0 +1,134 @@
+"""What the buffers of an Arrow array say of each other, looked at before a pointer into them is followed.
+
+    offsets     int32 or int64[rows + 1]: the first is not negative, none is below the one before
+    views       16 bytes a row: length >= 0; above 12 bytes: a buffer that exists, and a range inside of its size
+    list views  start[rows] and size[rows]: not negative, and inside of the entries
+    validity    a bit a row, 0 for null: as many zeros as null_count says
+
+A buffer's own size is not part of Arrow's C data interface, so it cannot be checked here; those of views' data are,
+because the array states them. Each function takes buffers at the first row that counts and gives True when all rows
+fit; otherwise the Misfit says which row does not.
+"""
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
+
+from kafkarec._c.sheet cimport is_set
+
+cdef enum:
+    STEP = 2048                  # rows that are compared before anybody asks how it went: the loop has no branch
+
+cdef struct Misfit:
+    int64_t row
+    int64_t expected             # the least or the largest that fits
+    int64_t found
+
+cdef struct Range:               # the entries of all rows
+    int64_t start
+    int64_t stop
+
+ctypedef fused Offset:
+    int32_t
+    int64_t
+
+
+cdef inline bint misfit(Misfit* m, int64_t row, int64_t expected, int64_t found) noexcept nogil:
+    m.row, m.expected, m.found = row, expected, found
+    return False
+
+
+cdef inline bint offsets_rise(const Offset* offsets, int64_t rows, Misfit* m) noexcept nogil:
+    cdef int64_t start = 0, stop, i
+    cdef int falls
+    if offsets[0] < 0:
+        return misfit(m, 0, 0, offsets[0])
+    while start < rows:
+        stop = rows if rows - start < STEP else start + STEP
+        falls = 0
+        for i in range(start, stop):
+            falls |= offsets[i + 1] < offsets[i]
+        if falls:
+            break
+        start = stop
+    for i in range(start, rows):
+        if offsets[i + 1] < offsets[i]:
+            return misfit(m, i, offsets[i], offsets[i + 1])
+    return True
+
+
+cdef inline bint lengths_fit(const int64_t* offsets, int64_t rows, Misfit* m) noexcept nogil:
+    """No row is longer than a field of a record can be; 32-bit offsets cannot say so much."""
+    cdef int64_t i
+    for i in range(rows):
+        if offsets[i + 1] - offsets[i] > INT32_MAX:
+            return misfit(m, i, INT32_MAX, offsets[i + 1] - offsets[i])
+    return True
+
+
+cdef enum ViewProblem:
+    VIEW_FITS = 0
+    VIEW_LENGTH                  # negative
+    VIEW_BUFFER                  # no such buffer
+    VIEW_RANGE                   # goes beyond its buffer
+
+
+cdef inline int views_fit(const uint8_t* views, const uint8_t* validity, int64_t first, int64_t rows,
+                          const void* const* buffers, const int64_t* sizes, int64_t count, Misfit* m) noexcept nogil:
+    """A null row's view is not looked at: its bytes mean nothing."""
+    cdef int64_t i, size
+    cdef int32_t[4] words
+    for i in range(rows):
+        memcpy(words, views + (first + i) * 16, 16)
+        if 0 <= words[0] <= 12 or not is_set(validity, first + i):
+            continue
+        if words[0] < 0:
+            misfit(m, i, 0, words[0])
+            return VIEW_LENGTH
+        if words[2] < 0 or words[2] >= count or buffers[words[2]] == NULL:
+            misfit(m, i, count, words[2])
+            return VIEW_BUFFER
+        size = sizes[words[2]]
+        if words[3] < 0 or words[0] > size - words[3]:
+            misfit(m, i, size, <int64_t>words[0] + words[3])
+            return VIEW_RANGE
+    return VIEW_FITS
+
+
+cdef inline bint list_views_fit(const Offset* starts, const Offset* lengths, const uint8_t* validity, int64_t first,
+                                int64_t rows, int64_t entries, Range* used, Misfit* m) noexcept nogil:
+    """`used`: the smallest range that holds the entries of every row; a null row has none."""
+    cdef int64_t i, start, length
+    used.start, used.stop = entries, 0
+    for i in range(rows):
+        if not is_set(validity, first + i):
+            continue
+        start, length = starts[first + i], lengths[first + i]
+        if start < 0 or length < 0:
+            return misfit(m, i, 0, start if start < 0 else length)
+        if start > entries or length > entries - start:
+            return misfit(m, i, entries, start if start > entries else start + length)
+        if start < used.start:
+            used.start = start
+        if start + length > used.stop:
+            used.stop = start + length
+    if used.stop <= used.start:
+        used.start = used.stop = 0
+    return True
+
+
+cdef inline int64_t nulls_counted(const uint8_t* validity, int64_t first, int64_t rows) noexcept nogil:
+    """Zero bits of rows [first, first + rows)."""
+    cdef int64_t i = first, stop = first + rows, zeros = 0
+    while i < stop and i & 7:
+        zeros += not is_set(validity, i)
+        i += 1
+    while stop - i >= 8:
+        zeros += 8 - bits_set(validity[i >> 3])
+        i += 8
+    while i < stop:
+        zeros += not is_set(validity, i)
+        i += 1
+    return zeros
+
+
+cdef extern from *:
+    int bits_set "__builtin_popcount"(unsigned int) noexcept nogil
