@@ -19,6 +19,7 @@ from kafkarec._c.columns cimport (
 from kafkarec._c.decode cimport Engine, engine_begin_chunk, engine_limit, engine_payload, engine_run
 from kafkarec._c.ending cimport engine_begin_input, engine_ended, engine_skip, refused_status, remember_good
 from kafkarec._c.input cimport Medium, input_give, input_medium, input_memory
+from kafkarec._c.mapped cimport map_free, map_guard, map_lost
 from kafkarec._c.native cimport install_lz4, install_zstd, workbench_give
 from kafkarec._c.pages cimport pages_give, pages_release
 from kafkarec._c cimport status as st
@@ -67,29 +68,41 @@ def checksums_of(data):
 
 @cython.final
 cdef class Source:
-    """A buffer of the caller's, or a file (see `_desk/media.pxd`), held as long as this object lives."""
+    """A buffer of the caller's, a file (see `_desk/media.pxd`), or a file's map, held as long as this object lives.
+
+    mapped    the file behind `data`, a map of it: asked by `demand_whole` whether it is as long as it was
+    """
     cdef Py_buffer view
     cdef Medium medium
     cdef readonly int64_t size
     cdef list reading                    # a file, and why it gives no more bytes
+    cdef object mapped
+    cdef int guarded                     # the map's place in `_c/mapped.pxd`, or -1
 
-    def __cinit__(self, data=None, *, file=None):
+    def __cinit__(self, data=None, *, file=None, mapped=None):
+        self.guarded, self.mapped = -1, mapped
         if file is None:
             PyObject_GetBuffer(data, &self.view, PyBUF_SIMPLE)
             self.size = self.view.len
+            if mapped is not None:
+                self.guarded = map_guard(self.data(), <size_t>self.size)
             return
         self.reading, self.size = [file, None], file.size
         open_medium(&self.medium, self.reading)
 
     def __dealloc__(self):
+        map_free(self.guarded)
         PyBuffer_Release(&self.view)
 
     cdef const uint8_t* data(self) noexcept:
         return <const uint8_t*>self.view.buf
 
     cdef int still_reads(self) except -1:
+        """Raises why there are no more bytes, or that those of a map were not the file's."""
         if self.reading is not None and self.reading[1] is not None:
             raise self.reading[1]
+        if self.mapped is not None:
+            self.mapped.demand_whole(map_lost(self.guarded))
         return 0
 
 
@@ -356,6 +369,7 @@ cdef class Decoder:
             with nogil:
                 status = engine_run(&self.e)
             if status == st.CHUNK_FULL:
+                self.source.still_reads()
                 return True
             detail = ""
             if status == st.NEEDS_CODEC:

@@ -34,15 +34,32 @@ def read(
     """The rows of a file; `form`: arrow (a stream, or a file where the magic says so) or parquet."""
     pa = _pyarrow(form)
     first = 1
-    try:
-        for batch in _batches(pa, file, form, columns):
-            _demand_valid(pa, batch, first)
-            for start in range(0, batch.num_rows, _ROWS):
-                piece = pa.Table.from_batches([batch.slice(start, _ROWS)])
+    batches = _batches(pa, file, form, columns)
+    while (batch := _next(batches, form, first)) is not None:
+        _demand_valid(pa, batch, first)
+        for start in range(0, batch.num_rows, _ROWS):
+            piece = pa.Table.from_batches([batch.slice(start, _ROWS)])
+            try:
                 yield from _rows(pa, piece, first, forms, refuse)
-                first += piece.num_rows
-    except pa.ArrowInvalid as error:
-        raise WrongUse(f"row {first} or behind: not {form}: {str(error).splitlines()[0][:200]}") from error
+            except pa.ArrowInvalid as error:
+                raise _not(form, first, error) from error
+            first += piece.num_rows
+
+
+def _next(batches: Iterator[Any], form: str, first: int) -> Any:
+    """The next record batch, None at the end. Of spoiled metadata pyarrow may raise anything: ArrowInvalid,
+    ArrowNotImplementedError, UnicodeDecodeError for a name, TypeError."""
+    try:
+        return next(batches, None)
+    except (WrongUse, OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise _not(form, first, error) from error
+
+
+def _not(form: str, first: int, error: Exception) -> WrongUse:
+    told = (str(error).splitlines() or [type(error).__name__])[0][:200]
+    return WrongUse(f"row {first} or behind: not {form}: {told}")
 
 
 def _pyarrow(form: str) -> Any:
@@ -200,7 +217,7 @@ def _headers(pa: Any, column: Any) -> Any:
         loose = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
         column = column.cast(loose)
         for row, cell in enumerate(column.to_pylist() if _has_null_key(pa, column) else ()):
-            if any(pair["key"] is None for pair in cell or ()):
+            if any(pair is None or pair["key"] is None for pair in cell or ()):
                 raise BadCell(row, "headers", "a header's key is null, and text is expected")
         return column.cast(_header_type(pa))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):

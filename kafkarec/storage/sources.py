@@ -86,6 +86,13 @@ class LocalFile:
     def is_damage(self, error: OSError) -> bool:
         return True
 
+    def demand_whole(self, lost: bool) -> None:
+        """OSError where a map of this file held zeros instead of its bytes: a page was `lost`, or it is shorter now."""
+        left = self.size if self.descriptor is None else os.fstat(self.descriptor).st_size
+        if lost or left < self.size:
+            why = f"it has {left} bytes, and had {self.size}" if left < self.size else "its disk fails"
+            raise OSError(errno.EIO, f"{why}, while it was read through a map; mmap=False reads what is left", self.name)
+
     def close(self) -> None:
         if self.descriptor is not None:
             os.close(self.descriptor)
@@ -142,8 +149,9 @@ class FileObject:
 
 
 def core_source(source: ByteSource, mapped: bool = False) -> Source:
-    """What a Decoder is fed with. `mapped`: through a memory map, the fastest way to scan headers, at the price that a
-    bad sector or a file that shrinks ends the process."""
-    if mapped and source.descriptor is not None:
-        return Source(mmap.mmap(source.descriptor, 0, access=mmap.ACCESS_READ) if source.size else b"")
+    """What a Decoder is fed with. `mapped`: through a memory map, the fastest way to scan headers; where the file
+    shrinks or its disk fails meanwhile, reading ends with an OSError (see `_c/mapped.pxd`)."""
+    if mapped and isinstance(source, LocalFile) and source.descriptor is not None and source.size:
+        if os.fstat(source.descriptor).st_size >= source.size:  # neither a block device nor shorter already
+            return Source(mmap.mmap(source.descriptor, source.size, access=mmap.ACCESS_READ), mapped=source)
     return Source(file=source)

@@ -1,0 +1,151 @@
+"""`build` of Arrow and Parquet files that somebody changed: one line and an exit status, never bytes of this process."""
+
+from __future__ import annotations
+
+import io
+import random
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from kafkarec import cli
+
+PAIR = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
+FORMS = ("file", "stream")
+
+
+def written(table: pa.Table, form: str) -> bytes:
+    out = io.BytesIO()
+    if form == "parquet":
+        pa.parquet.write_table(table, out, compression="none")
+    else:
+        with (pa.ipc.new_file if form == "file" else pa.ipc.new_stream)(out, table.schema) as writer:
+            writer.write_table(table)
+    return out.getvalue()
+
+
+def swapped(data: bytes, old: list[int], new: list[int], code: str = "i") -> bytes:
+    """The one place where these numbers stand in a row, with others in it."""
+    before, after = struct.pack(f"<{len(old)}{code}", *old), struct.pack(f"<{len(new)}{code}", *new)
+    assert data.count(before) == 1
+    return data.replace(before, after)
+
+
+def refused(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """Its one line; nothing was made."""
+    out = path.with_name("out.log")
+    assert cli.main(["build", str(path), "-o", str(out)]) == 1
+    told = capsys.readouterr()
+    assert not out.exists() and told.out == "" and told.err.count("\n") == 1
+    return told.err
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("new", "row"),
+    [
+        ([0, 13298, 13300, 20], 1),  # two numbers changed: these gave records of this process's memory
+        ([0, 5, 3, 20], 2),
+        ([0, -5, 9, 20], 1),
+        ([0, 5, 9, 2**31 - 1], 3),
+    ],
+)
+def test_offsets_that_lead_elsewhere(
+    form: str, new: list[int], row: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pa.table({"key": [b"k", b"kk", b"kkk"], "value": [b"v" * 5, b"w" * 4, b"x" * 11]})
+    path = tmp_path / "rows.arrow"
+    path.write_bytes(swapped(written(table, form), [0, 5, 9, 20], new))
+    told = refused(path, capsys)
+    assert str(path) in told and "column 'value', row " in told and "not valid Arrow" in told
+    assert f"row {row}:" in told
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_headers_and_views_that_lead_elsewhere(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pairs = [[("a", b"1")], [("b", b"2")] * 7, [("c", b"3")] * 5]
+    table = pa.table({"value": [b"x", b"y", b"z"], "headers": pa.array(pairs, pa.list_(PAIR))})
+    path = tmp_path / "rows.arrow"
+    path.write_bytes(swapped(written(table, form), [0, 1, 8, 13], [0, 9, 8, 13]))
+    assert "column 'headers', row 2:" in refused(path, capsys)
+    table = pa.table({"value": pa.array([b"x" * 77, b"y" * 78, b"secret" * 20], pa.binary_view())})
+    path.write_bytes(swapped(written(table, form), [78], [900]))
+    told = refused(path, capsys)
+    assert "column 'value', row 2:" in told and "secret" not in told
+
+
+def test_the_row_is_counted_over_the_whole_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = io.BytesIO()
+    first = pa.table({"value": [b"first"] * 10})
+    last = pa.table({"value": [b"v" * 5, b"w" * 4, b"x" * 11]})
+    with pa.ipc.new_stream(out, first.schema) as writer:
+        writer.write_table(first)
+        writer.write_table(last)
+    path = tmp_path / "rows.arrow"
+    path.write_bytes(swapped(out.getvalue(), [0, 5, 9, 20], [0, 5, 3, 20]))
+    assert "column 'value', row 12:" in refused(path, capsys)
+
+
+CHANGED = """
+import contextlib, io, os, pathlib, random, struct, sys
+from test_cli_build_arrow import random_table, spoiled, written
+from kafkarec import cli
+folder, statuses = pathlib.Path(sys.argv[1]), set()
+for seed in range(int(sys.argv[2])):
+    chance = random.Random(seed)
+    form = chance.choice(["file", "stream", "parquet"])
+    data = spoiled(written(random_table(chance), form), chance)
+    path, out, said = folder / f"{form}.{'parquet' if form == 'parquet' else 'arrow'}", folder / "out.log", io.StringIO()
+    path.write_bytes(data)
+    print(seed, flush=True)
+    with contextlib.redirect_stderr(said):
+        status = cli.main(["build", str(path), "-o", str(out)])
+    assert status in (0, 1, 2, 3) and "internal error" not in said.getvalue(), said.getvalue()
+    assert out.exists() == (status == 0)
+    if out.exists():
+        assert out.stat().st_size < len(data) + 4000, (out.stat().st_size, len(data))
+        out.unlink()
+    statuses.add(status)
+assert statuses == {0, 1, 2, 3}, statuses
+"""
+
+
+def random_table(chance: random.Random) -> pa.Table:
+    rows = 20
+    kinds = [pa.binary(), pa.large_binary(), pa.binary_view()]
+    lists = [pa.list_(PAIR), pa.large_list(PAIR), pa.map_(pa.string(), pa.binary())]
+    columns: dict[str, Any] = {
+        "offset": range(rows),
+        "timestamp": [1_700_000_000_000 + i for i in range(rows)],
+        "key": pa.array([None if i % 5 == 0 else b"k%d" % i for i in range(rows)], chance.choice([*kinds, pa.string()])),
+        "value": pa.array([b"v" * i * 3 for i in range(rows)], chance.choice(kinds)),
+        "headers": pa.array([[("a", b"1")] * (i % 3) for i in range(rows)], chance.choice(lists)),
+    }
+    return pa.table(columns)
+
+
+def spoiled(data: bytes, chance: random.Random) -> bytes:
+    """Some bytes or int32 changed, at places that hold int32."""
+    room = bytearray(data)
+    for _ in range(chance.choice([1, 2, 2, 4])):
+        at = chance.randrange(8, len(room) - 12) // 4 * 4
+        (old,) = struct.unpack_from("<i", room, at)
+        bit = old ^ 1 << chance.randrange(31)
+        struct.pack_into("<i", room, at, chance.choice([old ^ 1, 0, -1, 13298, chance.randrange(-(2**31), 2**31), bit]))
+    return bytes(room)
+
+
+def test_files_changed_at_random(tmp_path: Path) -> None:
+    """In a process of its own, which prints the seed that it is at: a signal would end it."""
+    done = subprocess.run(
+        [sys.executable, "-c", CHANGED, str(tmp_path), "300"],
+        cwd=Path(__file__).parent, capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": f"{Path(__file__).parent}:{Path(__file__).parent.parent}"},
+    )  # fmt: skip
+    assert done.returncode == 0, (done.returncode, done.stdout[-20:], done.stderr[-2000:])
