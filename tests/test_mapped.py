@@ -70,9 +70,8 @@ def test_a_file_that_shrinks_under_its_map(log: bytes, tmp_path: Path, cut: int 
     size = {"a page": len(log) - 4096, "a byte": len(log) - 1}.get(str(cut), cut)
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(log)
-    done = subprocess.run(
-        [sys.executable, "-c", READ, path, str(size), when, how], capture_output=True, text=True, timeout=60, check=False
-    )
+    command = [sys.executable, "-c", READ, path, str(size), when, how]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
     assert done.stdout.startswith("ended: ") and f"it has {size} bytes, and had {len(log)}" in done.stdout, done.stdout
 
@@ -100,7 +99,7 @@ def test_a_fault_in_a_map_of_somebody_else_is_theirs(log: bytes, tmp_path: Path)
 def test_a_map_reads_what_pread_reads_and_many_maps_may_be_open(log: bytes, tmp_path: Path) -> None:
     """64 maps are guarded at a time; more are read all the same."""
     wanted = kafkarec.decode(log)[-1]
-    paths = [tmp_path / f"{i:020}.log" for i in range(0, 70)]
+    paths = [tmp_path / f"{i:020}.log" for i in range(70)]
     segments = []
     for path in paths:
         path.write_bytes(log)

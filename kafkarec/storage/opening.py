@@ -34,8 +34,8 @@ def open(  # the name that users call: kafkarec.open
           an open binary file, anything with read and seek, or a storage.sources.ByteSource: a Segment
           a list of these: one Log where they are segments of one partition, else a LogDir
     topic, partition: what names and folders do not tell; they hold before what those tell
-    mmap: map local files instead of reading them by pread. Scanning headers is then fastest, but a file that shrinks or
-          a bad sector ends the process
+    mmap: map local files instead of reading them by pread. Scanning headers is then fastest; where a file shrinks or
+          its disk fails meanwhile, reading ends with an OSError, and what pread would still give is not read
     storage_options: passed to fsspec or pyarrow.fs for a URL
 
     FileNotFoundError, PermissionError and other OSErrors as the system gives them; ValueError for a file that holds no

@@ -91,7 +91,7 @@ class LocalFile:
         left = self.size if self.descriptor is None else os.fstat(self.descriptor).st_size
         if lost or left < self.size:
             why = f"it has {left} bytes, and had {self.size}" if left < self.size else "its disk fails"
-            raise OSError(errno.EIO, f"{why}, while it was read through a map; mmap=False reads what is left", self.name)
+            raise OSError(errno.EIO, f"{why}, while a map of it was read; mmap=False reads what is left", self.name)
 
     def close(self) -> None:
         if self.descriptor is not None:
@@ -151,7 +151,8 @@ class FileObject:
 def core_source(source: ByteSource, mapped: bool = False) -> Source:
     """What a Decoder is fed with. `mapped`: through a memory map, the fastest way to scan headers; where the file
     shrinks or its disk fails meanwhile, reading ends with an OSError (see `_c/mapped.pxd`)."""
-    if mapped and isinstance(source, LocalFile) and source.descriptor is not None and source.size:
-        if os.fstat(source.descriptor).st_size >= source.size:  # neither a block device nor shorter already
-            return Source(mmap.mmap(source.descriptor, source.size, access=mmap.ACCESS_READ), mapped=source)
-    return Source(file=source)
+    if not (mapped and isinstance(source, LocalFile) and source.descriptor is not None and source.size):
+        return Source(file=source)
+    if os.fstat(source.descriptor).st_size < source.size:  # a block device, or shorter already
+        return Source(file=source)
+    return Source(mmap.mmap(source.descriptor, source.size, access=mmap.ACCESS_READ), mapped=source)
