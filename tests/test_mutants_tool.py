@@ -1,4 +1,4 @@
-"""tools/mutants_rewrite.py: what it takes for a mutant, and the code that holds them. That the rewritten core compiles
+"""tools/mutants_rewrite.py and mutants_c.py: what they take for a mutant, and the code that holds them. That the rewritten core compiles
 is shown by every run of `make mutants`."""
 
 from __future__ import annotations
@@ -13,14 +13,23 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("mutants_rewrite", ROOT / "tools" / "mutants_rewrite.py")
+def loaded(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    return loaded("mutants_rewrite")
+
+
+@pytest.fixture(scope="module")
+def c_tool(tool: ModuleType) -> ModuleType:
+    return loaded("mutants_c")
 
 
 def body(*lines: str) -> str:
@@ -128,3 +137,51 @@ def test_the_core_has_mutants_of_every_file(tool: ModuleType) -> None:
     counts = {name: len(tool.mutants_of(name, text, limits)) for name, text in texts.items()}
     assert len(with_functions) > 20
     assert {name for name, count in counts.items() if count} >= with_functions
+
+
+# ---- C
+
+
+def block(*lines: str) -> str:
+    body = "".join(f"        {line}\n" for line in lines)
+    return f'cdef extern from * nogil:\n    """\n    static int f(int n) {{\n{body}    }}\n    """\n    int f(int n)\n'
+
+
+def c_mutated(c_tool: ModuleType, *lines: str) -> list[str]:
+    return [mutant.mutated for mutant in c_tool.mutants_of("a.pxd", block(*lines))]
+
+
+def test_c_statements_and_values(c_tool: ModuleType) -> None:
+    assert c_mutated(c_tool, "n += 8;") == [";", "n += 9", "n += 7"]
+    assert c_mutated(c_tool, "int k = n - 1;") == ["int k = n + 1", "int k = n", "int k = n - 2"]
+    assert c_mutated(c_tool, "int k;", "/* n + 1 */", "#define N 5") == []
+    assert c_mutated(c_tool, "free(p);") == [";"]
+
+
+def test_c_casts_and_signs_are_no_operators(c_tool: ModuleType) -> None:
+    assert c_mutated(c_tool, "return (int64_t)*p;") == []
+    assert c_mutated(c_tool, "return (uint32_t)p[0] << n;") == [
+        "return (uint32_t)p[1] << n", "return (uint32_t)p[0] >> n",
+    ]  # fmt: skip
+    assert c_mutated(c_tool, "return -1;") == ["return -2", "return -0"]
+
+
+def test_c_conditions(c_tool: ModuleType) -> None:
+    assert c_mutated(c_tool, "if (n < k && p) return;") == [
+        "if (1)", "if (0)", "if (n <= k && p)", "if (n < k || p)",
+    ]  # fmt: skip
+    assert c_mutated(c_tool, "for (k = 0; k < n; k++)", "    g(k);") == [
+        "for (k = 0; 0; k++)", "for (k = 0; k <= n; k++)", ";",
+    ]  # fmt: skip
+
+
+def test_c_as_it_is_written(c_tool: ModuleType) -> None:
+    text = block("if (n >= 8) n -= 8;", "else g(n);")
+    code = c_tool.rewritten(text, {2: 11, 5: 12})
+    assert [line.strip() for line in code.splitlines()[2:6]] == [
+        '#include "kr_mutants.h"',
+        "static int f(int n) {",
+        "if ((kr_m(11) ? (n > 8) : (n >= 8))) { if (!kr_m(12)) n -= 8; }",
+        "else g(n);",
+    ]
+    assert c_tool.rewritten(text, {}) == text

@@ -22,6 +22,7 @@ import tomllib
 from collections import Counter
 from pathlib import Path
 
+import mutants_c
 from mutants_rewrite import Mutant, limits_of, mutants_of, rewritten
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,6 +30,7 @@ BUILD = ROOT / ".work" / "mutants"
 EXPLAINED = ROOT / "tests" / "mutants_explained.toml"
 COPIED = ("kafkarec", "tests", "docs", "tools", "setup.py", "pyproject.toml", "README.md", "CHANGELOG.md")
 WANTED = 95.0
+UNNOTICED = ("survived", "unreached")
 Places = dict[str, list[tuple[int, list[int]]]]      # file -> (line of the rewritten one, which mutants stand in it)
 HEADER = """
 extern int kr_mutant_now;
@@ -70,7 +72,11 @@ def sources() -> dict[str, str]:
 def candidates(texts: dict[str, str]) -> list[Mutant]:
     """All of them, numbered from 1 in the order of files and lines."""
     limits = limits_of(list(texts.values()))
-    found = [mutant for name, text in texts.items() for mutant in mutants_of(name, text, limits)]
+    found = [
+        mutant
+        for name, text in texts.items()
+        for mutant in mutants_of(name, text, limits) + mutants_c.mutants_of(name, text)
+    ]
     return [Mutant(m.file, m.function, m.line, m.original, m.mutated, m.place, i) for i, m in enumerate(found, 1)]
 
 
@@ -119,17 +125,24 @@ def write_mutants(texts: dict[str, str], found: list[Mutant], wanted: set[int]) 
     limits = limits_of(list(texts.values()))
     places = {}
     for name, text in texts.items():
-        own = [mutant for mutant in found if mutant.file == name]
-        numbers = {i: mutant.number for i, mutant in enumerate(own) if mutant.number in wanted}
-        code, places[name] = rewritten(text, limits, numbers) if numbers else (text, [])
+        own = [mutant.number for mutant in found if mutant.file == name]
+        split = len(mutants_of(name, text, limits))            # those of its C come last
+        of_c = {i: number for i, number in enumerate(own[split:]) if number in wanted}
+        others = {i: number for i, number in enumerate(own[:split]) if number in wanted}
+        code, places[name] = mutants_c.rewritten(text, of_c), []
+        if others:
+            code, places[name] = rewritten(code, limits, others)
         written(BUILD / "kafkarec" / "_c" / name, code)
     written(BUILD / "kafkarec" / "_c" / "mutants.pxd", DECLARATION)
     return places
 
 
-def no_cython(log: str, places: Places) -> set[int]:
-    """Mutants in lines that Cython refuses: two pointers added up, for one."""
+def refused_by_compilers(log: str, places: Places) -> set[int]:
+    """Mutants in lines that Cython or the C compiler refuses: two pointers added up, for one."""
     refused: set[int] = set()
+    for name, row in re.findall(r"^(kafkarec/_\w+\.c):(\d+):\d+: error: ", log, re.MULTILINE):
+        code = (BUILD / name).read_text(encoding="utf-8").splitlines()[int(row) - 1]
+        refused.update(int(number) for number in re.findall(r"\bkr_m\((\d+)\)", code))
     for name, row in re.findall(r"^kafkarec/_c/(\w+\.pxd):(\d+):\d+: ", log, re.MULTILINE):
         for line, numbers in places[name]:
             if line == int(row):
@@ -156,18 +169,20 @@ def build(texts: dict[str, str], found: list[Mutant], wanted: set[int]) -> set[i
     while True:
         places = write_mutants(texts, found, wanted)
         done = subprocess.run([sys.executable, "setup.py", "-q", "build_ext", "-i", "-j2"], env=env, **tell)
+        log = done.stdout + done.stderr
         if done.returncode == 0:
             return wanted
-        refused = no_cython(done.stdout + done.stderr, places) & wanted
+        refused = refused_by_compilers(log, places) & wanted
         if not refused:
-            raise SystemExit(f"mutants: the build fails\n{(done.stdout + done.stderr)[-5000:]}")
-        print(f"mutants: {len(refused)} are no Cython and left out", flush=True)
+            raise SystemExit(f"mutants: the build fails\n{log[-5000:]}")
+        print(f"mutants: {len(refused)} do not compile and are left out", flush=True)
         wanted = wanted - refused
 
 
 # ---- the run
 
 def run(wanted: list[int], side_by_side: int) -> list[dict[str, object]]:
+    """What became of each mutant: see mutants_run.py."""
     tests = [
         str(path.relative_to(BUILD))
         for path in sorted((BUILD / "tests").glob("test_*.py"))
@@ -189,7 +204,16 @@ def run(wanted: list[int], side_by_side: int) -> list[dict[str, object]]:
     shutil.rmtree(BUILD / "tmp", ignore_errors=True)
     if done.returncode != 0:
         raise SystemExit("mutants: the run of the tests failed")
-    return [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
+    answers = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
+    for answer in answers:
+        if answer["verdict"] in UNNOTICED and answer["at_import"]:
+            # what ran when the modules were imported ran without the mutant: a process of its own, then
+            alone = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "core", "-p", "no:cacheprovider", *tests]
+            one = subprocess.run(
+                alone, cwd=BUILD, env=env | {"KAFKAREC_MUTANT": str(answer["number"])}, capture_output=True, check=False
+            )
+            answer["verdict"] = "failed" if one.returncode else "survived"
+    return answers
 
 
 def explained(found: list[Mutant]) -> set[tuple[str, str, str, str]]:
@@ -209,7 +233,7 @@ def report(found: list[Mutant], answers: list[dict[str, object]], known: set[tup
     survivors = []
     for answer in sorted(answers, key=lambda answer: answer["number"]):
         mutant = by_number[answer["number"]]
-        if answer["verdict"] in ("survived", "unreached") and mutant.key not in known:
+        if answer["verdict"] in UNNOTICED and mutant.key not in known:
             survivors.append(f"{answer['verdict']:9} {mutant}")
     counted = [a for a in answers if by_number[a["number"]].key not in known]
     print("\n".join(survivors))

@@ -37,7 +37,7 @@ SWAPPED = {
 AUGMENTED = {
     "+=": "-=", "-=": "+=", "*=": "//=", "//=": "*=", "|=": "&=", "&=": "|=", "^=": "|=", "<<=": ">>=", ">>=": "<<=",
 }  # fmt: skip
-DROPPED = {"+", "-", "&", "<<", ">>", "+=", "-="}
+DROPPED = {"+", "-", "&", "<<", ">>"}
 # an operator that binds its left operand before the one in front of that: `x + 1 * y`
 TIGHTER = {"*", "//", "/", "%", "**", ".", "(", "["}
 TIGHTER_THAN_AND = TIGHTER | {"+", "-", "<<", ">>"}
@@ -202,7 +202,8 @@ def changes(line: Line, start: int, stop: int, limits: set[str]) -> Iterator[tup
         if line.numbers[i] and word[0].isdigit() and "." not in word:
             if before == "[" and word == "0" and line.words[i + 1] == "]":
                 continue                         # Cython's way to write *p
-            yield from number_changes(i, word, before)
+            dropped = before in DROPPED and i - 1 > start and ends_operand(line.words[i - 2])
+            yield from number_changes(i, word, dropped or before in AUGMENTED)
         elif word in limits and before != ".":
             yield i, i + 1, f"({word} + 1)"
             yield i, i + 1, f"({word} - 1)"
@@ -220,11 +221,11 @@ def changes(line: Line, start: int, stop: int, limits: set[str]) -> Iterator[tup
                 yield from drops(line, i, stop, limits)
 
 
-def number_changes(i: int, word: str, before: str) -> Iterator[tuple[int, int, str]]:
+def number_changes(i: int, word: str, added: bool) -> Iterator[tuple[int, int, str]]:
     value = int(word, 0)
     form: Callable[[int], str] = hex if word[:2].lower() == "0x" else str
     yield i, i + 1, form(value + 1)
-    if value > 1 or (value == 1 and before not in DROPPED):          # `+ 0` is what drops() makes
+    if value > 1 or (value == 1 and not added):          # `x + 0` is what drops() makes
         yield i, i + 1, form(value - 1)
 
 

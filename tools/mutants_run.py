@@ -70,6 +70,7 @@ class Runner:
             raise pytest.UsageError("a test file cannot be imported")
         session.config._tmp_path_factory.getbasetemp()
         self.items = session.items
+        self.at_import = {number for number in self.job.numbers if self.reached[number]}
         started = time.monotonic()
         failed = self.first_run()
         if failed:
@@ -130,7 +131,8 @@ class Runner:
             killed_group(pid)
             last = len(os.read(read_end, 65536)) - 1
             os.close(read_end)
-            answer = {"number": number, "seconds": round(time.monotonic() - begun, 2), "tests": len(order)}
+            seconds = round(time.monotonic() - begun, 2)
+            answer = {"number": number, "seconds": seconds, "tests": len(order), "at_import": number in self.at_import}
             if status == PASSED:
                 answer["verdict"] = "survived" if order else "unreached"
             else:
