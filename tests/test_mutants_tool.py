@@ -1,5 +1,6 @@
-"""tools/mutants_rewrite.py and mutants_c.py: what they take for a mutant, and the code that holds them. That the rewritten core compiles
-is shown by every run of `make mutants`."""
+"""tools/mutants_rewrite.py and mutants_c.py: what they take for a mutant, and the code that holds them.
+
+That the rewritten core compiles is shown by every run of `make mutants`."""
 
 from __future__ import annotations
 
