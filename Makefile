@@ -1,13 +1,13 @@
 # `make` alone lists the targets. `make demo` and `make test` do all set-up on a fresh machine themselves.
 .DEFAULT_GOAL := help
-.PHONY: help demo test wheelhouse build lint bench fuzz lock docs clean
+.PHONY: help demo test test-core mutants wheelhouse build lint bench fuzz lock docs clean
 
 ENV    := . ./.work/env.sh &&
 PYTHON := .venv/bin/python
 
 help: ## this list
 	@echo "kafkarec: Kafka's record batches in columns, without a broker"
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 	@echo "  DATA=/your/kafka-logs make demo    the demo on your own segments"
 	@echo "  NO_INSTALL=1 make demo             stop where something is missing, install nothing"
 
@@ -18,6 +18,14 @@ demo: ## set everything up, build the wheelhouse, run the Spark job on real segm
 test: ## set everything up and run every test (ARGS='-k name' to choose)
 	@sh tools/setup test
 	@$(ENV) $(PYTHON) -m pytest $(ARGS)
+
+test-core: ## the fast tests of the C core: under a minute, no Java (ARGS='-k name' to choose)
+	@sh tools/setup build
+	@KAFKAREC_CORE=1 $(PYTHON) -m pytest -m core $$(grep -lE '^(pytestmark = |@)pytest\.mark\.core' tests/test_*.py) $(ARGS)
+
+mutants: ## small changes to the C core, one at a time: how many does test-core notice? (ARGS='--seed 2')
+	@sh tools/setup build
+	@$(PYTHON) tools/mutants.py $(ARGS)
 
 wheelhouse: ## fill wheelhouse/: kafkarec, its dependencies, the one fat spark_udfs wheel
 	@sh tools/setup wheelhouse

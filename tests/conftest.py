@@ -1,6 +1,7 @@
 """Settings of the suite. Helpers have modules of their own: golden, builders, oracle, reading, subprocesses.
 
 KAFKAREC_LONG=1   the long run: many more examples, fresh random seeds (the default run is derandomized)
+KAFKAREC_CORE=1   fewer examples, for `make test-core` and `make mutants`
 CI=1              a skipped test fails the run
 """
 
@@ -12,13 +13,14 @@ from collections.abc import Iterator
 import hypothesis
 import jvm_oracle
 import pytest
-from long_run import LONG
+from long_run import CORE, LONG
 
 hypothesis.settings.register_profile(
     "suite", max_examples=150, deadline=None, derandomize=True, database=None, print_blob=True
 )
 hypothesis.settings.register_profile("long", max_examples=20_000, deadline=None, print_blob=True)
-hypothesis.settings.load_profile("long" if LONG else "suite")
+hypothesis.settings.register_profile("core", hypothesis.settings.get_profile("suite"), max_examples=30)
+hypothesis.settings.load_profile("long" if LONG else "core" if CORE else "suite")
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -15,6 +15,8 @@ import reading
 
 import kafkarec
 
+pytestmark = pytest.mark.core
+
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 DEFAULT_TYPES = {
     "offset": (pa.int64(), False),

@@ -9,12 +9,15 @@ import golden
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_run import fewer
 
 import kafkarec
 from kafkarec.codecs import decompress
 from kafkarec.codecs.failure import MissingCodec
 from kafkarec.writing import batch_state, builder
 from kafkarec.writing.builder import RecordBatchBuilder, write_empty_header
+
+pytestmark = pytest.mark.core
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 TRANSACTION = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 0, "is_transactional": True}
@@ -113,7 +116,7 @@ records = st.tuples(
 
 
 @given(st.lists(records, max_size=20), st.sampled_from((0, 1, 2)), st.sampled_from(CODECS))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=fewer(300, 40), deadline=None)
 def test_what_is_built_is_read(rows: list[Any], magic: int, codec: str) -> None:
     made = RecordBatchBuilder(magic=magic, compression=codec if magic == 2 or codec != "zstd" else "lz4")
     offset, expected = -1, []

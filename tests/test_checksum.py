@@ -11,6 +11,8 @@ import subprocesses
 
 from kafkarec import _core
 
+pytestmark = pytest.mark.core
+
 EVERY_WAY = """
 import random, zlib, crc32c
 from kafkarec import _core

@@ -13,6 +13,8 @@ import pytest
 
 from kafkarec import codecs
 
+pytestmark = pytest.mark.core
+
 LIMIT = 4 << 20
 GUESSES = (0, 1, 100, 70_000, 5 << 20)
 

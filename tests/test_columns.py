@@ -15,6 +15,8 @@ import reading
 
 import kafkarec
 
+pytestmark = pytest.mark.core
+
 DATA = golden.vector("v2-multi-batch").bytes
 HEADERS = golden.vector("v2-headers-unicode").bytes
 

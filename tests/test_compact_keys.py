@@ -15,6 +15,8 @@ import kafkarec
 from kafkarec._keymap import LastOffsets
 from kafkarec.compaction import compact
 
+pytestmark = pytest.mark.core
+
 Columns = tuple[tuple[bytes | None, bytes, bytes | None], bytes, int]
 
 

@@ -12,10 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_run import fewer
 
 from kafkarec import control
 from kafkarec.control import ControlRecordType
 from kafkarec.errors import InvalidRecordError, KafkaRecordError, LimitExceededError
+
+pytestmark = pytest.mark.core
 
 GOLDEN = Path(__file__).parent / "vectors"
 GOLDEN_FILES = sorted(
@@ -286,7 +289,7 @@ def test_records_are_frozen_and_hashable() -> None:
         record.version = 3  # type: ignore[misc]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=fewer(400, 60), deadline=None)
 @given(key=st.none() | st.binary(max_size=8), value=st.none() | st.binary(max_size=60))
 def test_any_bytes_give_a_record_or_our_error(key: bytes | None, value: bytes | None) -> None:
     try:
@@ -296,7 +299,7 @@ def test_any_bytes_give_a_record_or_our_error(key: bytes | None, value: bytes | 
     json.dumps(control.as_json(record))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=fewer(400, 60), deadline=None)
 @given(data=st.data(), kind=st.sampled_from(KINDS))
 def test_spoiled_messages_give_a_record_or_our_error(data: st.DataObject, kind: ControlRecordType) -> None:
     value = bytearray(voter_set(b"host", uvarint(1) + uvarint(1) + uvarint(2) + b"ab"))

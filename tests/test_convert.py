@@ -19,6 +19,8 @@ from kafkarec import codecs
 from kafkarec.conversion import LOSSES, LossError, convert, converted
 from kafkarec.writing import BatchHeader, sheet_of
 
+pytestmark = pytest.mark.core
+
 ALL_CODECS = (*CODECS, "zstd")
 
 

@@ -19,6 +19,8 @@ import subprocesses
 import kafkarec
 from kafkarec.writing import BatchHeader, sheet_of
 
+pytestmark = pytest.mark.core
+
 NOW = builders.NOW
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 

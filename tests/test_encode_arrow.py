@@ -17,6 +17,8 @@ import pytest
 
 import kafkarec
 
+pytestmark = pytest.mark.core
+
 VALUES = [b"", b"x", None, b"y" * 12, b"z" * 13, b"w" * 300, None, b"\xc3\xa9"]
 TIMES = [0, 1_999, None, 1_700_000_000_123_456_789, 5, -1_000_000, 7, 8]
 PAIR = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])

@@ -11,6 +11,8 @@ from test_vectors import assert_reads_as
 import kafkarec
 from kafkarec import errors
 
+pytestmark = pytest.mark.core
+
 CASES = golden.invalid()
 
 

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 import kafkarec
 
+pytestmark = pytest.mark.core
+
 GOOD = [case.bytes for case in golden.vectors() if case.bin_path.stat().st_size < 3000]
 BAD = golden.invalid_case("v2-crc-flipped").bytes
 SEQUENCES = {

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 import kafkarec
 
+pytestmark = pytest.mark.core
+
 INT64 = st.integers(-(2**63), 2**63 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT16 = st.integers(-(2**15), 2**15 - 1)

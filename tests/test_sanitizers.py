@@ -1,14 +1,17 @@
-"""With AddressSanitizer: every golden file and thousands of spoiled ones are read (P1, P5), and written again."""
+"""With AddressSanitizer and UndefinedBehaviorSanitizer: every golden file and thousands of spoiled ones are read (P1,
+P5), and written again; in CI all tests of the C core."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from long_run import LONG
 
 ROOT = Path(__file__).parent.parent
 READ = """
@@ -61,7 +64,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def sanitized(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """(folder with a kafkarec built with -fsanitize=address, the library to preload)"""
+    """(folder with a kafkarec built with -fsanitize=address,undefined, the libraries to preload)"""
     compiler = os.environ.get("CC", "gcc")
     if shutil.which(compiler) is None:
         pytest.skip(f"no compiler {compiler} here")
@@ -76,13 +79,32 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     shutil.copytree(
         ROOT / "kafkarec", folder / "kafkarec", ignore=shutil.ignore_patterns("__pycache__", "*.so", "_*.c")
     )
-    env = dict(os.environ, KAFKAREC_SANITIZE="address")
+    env = dict(os.environ, KAFKAREC_SANITIZE="address,undefined")
     built = subprocess.run(
         [sys.executable, "setup.py", "-q", "build_ext", "-i"],
         cwd=folder, env=env, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert built.returncode == 0, built.stderr[-3000:]
-    return folder, asked
+    stdcxx = subprocess.run(
+        [compiler, "-print-file-name=libstdc++.so.6"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    return folder, f"{asked}:{stdcxx}" if Path(stdcxx).is_absolute() else asked
+
+
+def environment(folder: Path, libraries: str) -> dict[str, str]:
+    """For a process that runs the folder's kafkarec. What a sanitizer reports goes to files report.*."""
+    return dict(
+        os.environ,
+        LD_PRELOAD=libraries,
+        ASAN_OPTIONS=f"detect_leaks=0:allocator_may_return_null=1:log_path={folder}/report",
+        UBSAN_OPTIONS=f"halt_on_error=1:print_stacktrace=1:log_path={folder}/report",
+        PYTHONMALLOC="malloc",
+        PYTHONPATH=os.pathsep.join([str(folder), str(Path(__file__).parent)]),
+    )
+
+
+def reports(folder: Path) -> str:
+    return "\n".join(path.read_text(errors="replace")[:6000] for path in sorted(folder.glob("report.*")))
 
 
 LIVE = """
@@ -163,20 +185,36 @@ print("read", written)
 )
 def test_no_address_is_misused(snippet: str, sanitized: tuple[Path, str]) -> None:
     """The second: the GIL is released, so a bytearray or a live mmap may change under the engine's eyes."""
-    folder, library = sanitized
-    stdcxx = subprocess.run(
-        [os.environ.get("CC", "gcc"), "-print-file-name=libstdc++.so.6"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    env = dict(
-        os.environ,
-        LD_PRELOAD=f"{library}:{stdcxx}" if Path(stdcxx).is_absolute() else library,
-        ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1",
-        PYTHONMALLOC="malloc",
-        PYTHONPATH=os.pathsep.join([str(folder), str(Path(__file__).parent)]),
-    )
+    folder, libraries = sanitized
+    env = environment(folder, libraries)
     done = subprocess.run(
         [sys.executable, "-c", snippet], cwd=folder, env=env, capture_output=True, text=True, check=False
     )
-    assert "AddressSanitizer" not in done.stderr, done.stderr[-6000:]
+    assert reports(folder) == ""
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.startswith("read ")
+
+
+@pytest.mark.skipif(
+    not (LONG or os.environ.get("CI")),
+    reason="minutes, so that `make test` stays short; CI=1 or KAFKAREC_LONG=1 runs it",
+)
+def test_the_tests_of_the_core_run_without_a_report(sanitized: tuple[Path, str]) -> None:
+    """Without those that measure memory: a sanitizer has its own."""
+    folder, libraries = sanitized
+    shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__", "spark"))
+    shutil.copytree(ROOT / "docs", folder / "docs")
+    files = [
+        str(path.relative_to(folder))
+        for path in sorted((folder / "tests").glob("test_*.py"))
+        if re.search(r"^(pytestmark = |@)pytest\.mark\.core\b", path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert len(files) > 20
+    env = environment(folder, libraries) | {"KAFKAREC_CORE": "1", "PYTHONPATH": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-m", "core", "-k", "not memory", "-p", "no:cacheprovider", *files],
+        cwd=folder, env=env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert reports(folder) == ""
+    assert done.returncode == 0, done.stdout[-5000:]
+    assert " passed" in done.stdout

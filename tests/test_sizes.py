@@ -11,6 +11,8 @@ from kafkarec.writing.builder import RecordBatchBuilder
 from kafkarec.writing.ratio import ESTIMATOR, CompressionRatioEstimator
 from kafkarec.writing.sizes import MAX_RECORD_OVERHEAD, estimate_size, estimate_size_upper_bound
 
+pytestmark = pytest.mark.core
+
 
 def test_the_estimator_learns_per_topic_and_codec() -> None:
     ESTIMATOR.reset_estimation()

@@ -15,6 +15,8 @@ from long_run import LONG
 
 import kafkarec
 
+pytestmark = pytest.mark.core
+
 SEEDS = range(2000 if LONG else 60)
 CODECS = ["none", "none", "gzip", "snappy", "lz4", "zstd"]
 

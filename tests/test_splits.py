@@ -11,6 +11,8 @@ import pytest
 
 import kafkarec
 
+pytestmark = pytest.mark.core
+
 LOGS = [path for path in sorted((golden.VECTORS / "segments").glob("*/*.log")) if path.stat().st_size]
 
 

@@ -12,6 +12,8 @@ import kafkarec
 from kafkarec.writing.builder import RecordBatchBuilder
 from kafkarec.writing.stamping import stamp, stamp_all
 
+pytestmark = pytest.mark.core
+
 APPEND_TIME = {"timestamp_type": "log_append_time", "max_timestamp": 99}
 
 

@@ -19,6 +19,8 @@ import subprocesses
 import kafkarec
 from kafkarec import storage
 
+pytestmark = pytest.mark.core
+
 SEGMENTS = golden.VECTORS / "segments"
 CODECS = SEGMENTS / "all-codecs-0" / f"{0:020}.log"
 

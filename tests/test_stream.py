@@ -14,6 +14,8 @@ import subprocesses
 
 import kafkarec
 
+pytestmark = pytest.mark.core
+
 
 def make_big(batches: int = 400) -> bytes:
     parts = builders.records(100, value=b"x" * 100)

@@ -7,6 +7,8 @@ import pytest
 
 import kafkarec
 
+pytestmark = pytest.mark.core
+
 
 def data_batch(base: int, pid: int, count: int = 2, epoch: int = 0, *, transactional: bool = True) -> bytes:
     attributes = builders.TRANSACTIONAL if transactional else 0

@@ -10,6 +10,8 @@ import reading
 
 import kafkarec
 
+pytestmark = pytest.mark.core
+
 CASES = golden.vectors() + golden.segment_files()
 
 

@@ -13,6 +13,7 @@ import golden
 import pyarrow as pa
 import pytest
 import reading
+from long_run import CORE
 from media import Medium
 from test_skip import KINDS, make_log
 
@@ -22,7 +23,15 @@ from kafkarec.passes import as_columns, read_part, scan_pieces
 from kafkarec.records import BatchTable
 from kafkarec.request import request
 
+pytestmark = pytest.mark.core
+
 WINDOWS = [1, 61, 64, 200, 5000, 1 << 20]
+
+
+def cases(window: int, *more: golden.Case) -> list[golden.Case]:
+    """Golden files for a window: all, or in the core subset every ninth, other ones for each window."""
+    found = [*golden.vectors(), *more, *golden.segment_files()]
+    return found[WINDOWS.index(window) :: 9] if CORE else found
 
 
 def read(medium: Medium, **wishes: Any) -> kafkarec.RecordColumns:
@@ -42,14 +51,14 @@ def outcome(make: Any) -> Any:
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("errors", ["raise", "skip"])
 def test_every_vector_through_every_window(window: int, errors: str) -> None:
-    for case in [*golden.vectors(), *golden.invalid(), *golden.segment_files()]:
+    for case in cases(window, *golden.invalid()):
         wanted = outcome(lambda case=case: kafkarec.decode(case.bytes, control=True, errors=errors, _file="test.log"))
         assert outcome(lambda case=case: read(Medium(case.bytes, window), errors=errors)) == wanted, case
 
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_scans_through_every_window(window: int) -> None:
-    for case in [*golden.vectors(), *golden.segment_files()]:
+    for case in cases(window):
         asked = request(_file="test.log")
         for skip_bytes in (0, 100, 1 << 20):
             medium = Medium(case.bytes, window, skip_bytes)

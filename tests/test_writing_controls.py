@@ -20,6 +20,8 @@ from kafkarec.control import (
 from kafkarec.writing.builder import RecordBatchBuilder
 from kafkarec.writing.controls import ControlAppends
 
+pytestmark = pytest.mark.core
+
 TRANSACTION = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 0, "is_transactional": True}
 WITH_DIRECTORY = LeaderChangeVoter(1, UUID(int=1))
 VOTER = KRaftVoter(3, UUID(int=2**127 + 9), (Endpoint("CONTROLLER", "höst", 65_535),), KRaftVersionFeature(0, 1))
