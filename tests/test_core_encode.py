@@ -6,6 +6,7 @@ Rows come as tuples, as Arrow columns and as Arrow columns with a fact of their 
 
 from __future__ import annotations
 
+import random
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -199,8 +200,10 @@ def test_offsets_further_than_an_int_from_the_first_begin_a_batch() -> None:
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_a_compressed_batch_ends_where_the_ratio_says(codec: str) -> None:
     """Bytes so far times the ratio seen so far times 1.05, in floats, and the record as it is."""
-    rows = [row(n, 1000, b"k%d" % n, bytes([n % 7]) * (90 + n)) for n in range(60)]
-    for batch_size in (300, 400, 555, 1000, 1001, 1002, 1003, 2000):
+    texts = [bytes([n % 7]) * (90 + n) for n in range(40)]
+    texts += [random.Random(n).randbytes(90 + n) for n in range(40)]  # the ratio goes up again
+    rows = [row(n, 1000, b"k%d" % n, text) for n, text in enumerate(texts)]
+    for batch_size in (300, 555, 1000, 1001, 1002, 1003, 2000):
         ratio = 1.0
         at = 0
         splits = []
@@ -346,6 +349,9 @@ def test_plain_messages_are_written_by_the_book(magic: int) -> None:
         for offset, time, key, value, _ in LEGACY[:count]:
             builder.append(time, key, value, (), offset)
         assert builder.build() == data
+    told: dict[str, Any] = {"timestamp_type": "log_append_time", "log_append_time": 33}
+    if magic == 0:
+        assert kafkarec.encode(LEGACY, magic=0, **told) == messages(LEGACY, 0), "magic 0 has no such flag"
     stamped = kafkarec.encode(LEGACY, magic=1, timestamp_type="log_append_time", log_append_time=33)
     assert stamped == messages([(one[0], 33, *one[2:]) for one in LEGACY], 1, attributes=8)
 
