@@ -287,7 +287,8 @@ def test_rows_that_a_mask_keeps() -> None:
                     assert found == by_the_book(kept), (start, stop, keep)
                 else:
                     assert len(found) == 61 and kafkarec.scan(found)[0]["record_count"] == 0
-        assert sheet.write(BatchHeader(base_offset=2), 2, 5) == by_the_book(rows[2:5])
+        for start, stop in ((0, 9), (0, 10), (1, 9), (2, 5), (8, 9), (9, 10)):
+            assert sheet.write(BatchHeader(base_offset=start), start, stop) == by_the_book(rows[start:stop])
         for start, stop, size in ((0, 10, 9), (0, 10, 11), (2, 10, 10), (-1, 3, 4), (3, 2, 0), (0, 11, 11)):
             with pytest.raises(ValueError, match="rows"):
                 sheet.write(BatchHeader(), start, stop, bytes(size))

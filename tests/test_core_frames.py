@@ -16,7 +16,7 @@ import oracle
 import pytest
 import reading
 from builders import patched, with_crc, with_legacy_crc
-from core_reading import INT_MAX, INT_MIN, judge, refusal, sound_rows, told
+from core_reading import INT_MAX, INT_MIN, judge, refusal, sound_rows, sound_table, told
 
 import kafkarec
 
@@ -342,6 +342,17 @@ def test_codecs_at_their_limit() -> None:
         for claimed, reason in ((5000, "wrapper_empty"), (5001, "limit_exceeded")):
             data = builders.wrapper([patched(claims, 8, int32(claimed))], codec=codec)
             assert told(refusal(data, max_decompressed_bytes=5000))[1] == reason
+
+
+def test_the_type_of_a_control_record_takes_four_bytes_of_its_key() -> None:
+    """int16 version, which is not below 0, int16 type; anything else has none, nor have records of other batches."""
+    keys = [None, *[b"\0\0\1\2\3\4"[:n] for n in range(7)], b"\x7f\xff\xff\xff", b"\x80\0\0\1", b"\xff\xff\0\1"]
+    rows = [builders.record(key=key, offset_delta=n) for n, key in enumerate(keys)]
+    wanted = [None] * 5 + [258] * 3 + [-1, None, None]
+    for attributes, types in ((0x20, wanted), (0x30, wanted), (0x10, [None] * len(keys))):
+        data = builders.batch(rows, attributes=attributes) + builders.message(magic=1, attributes=0x20, offset=99)
+        columns = kafkarec.decode(data, columns=["control_type"], control=True)
+        assert sound_table(columns).column("control_type").to_pylist() == [*types, None]
 
 
 def test_a_batch_without_records_is_a_batch() -> None:

@@ -207,6 +207,9 @@ def test_a_compacted_topic_wants_a_key() -> None:
             assert (said[1:2] == ("message_truncated",)) == (size < least + 4), (magic, size)
             if not said:
                 assert weighed(raw, rules).refused()[2][0][:2] == (0, NO_KEY)
+    whole = builders.message(magic=1, key=b"", value=b"v" * 9)
+    raw = builders.with_legacy_crc(builders.patched(whole[:30], 8, struct.pack(">i", 18)))
+    assert weighed(raw, rules).refused()[0] == 0, "a key of no bytes, its length the last field there is"
     rows = [builders.record(key=key, offset_delta=n) for n, key in enumerate([b"k", None, b"", None])]
     assert [note[:2] for note in weighed(builders.batch(rows), rules).refused()[2]] == [(1, NO_KEY), (3, NO_KEY)]
     assert weighed(builders.batch(rows)).refused()[0] == 0
