@@ -223,8 +223,8 @@ cdef inline void columns_truncate(Columns* c, int64_t rows, int64_t touched) noe
     bytes_truncate(&c.value, rows, touched)
     if c.header_offsets.data != NULL:
         headers = (<int32_t*>c.header_offsets.data)[rows]
-        bytes_truncate(&c.header_key, headers, c.headers + 1)
-        bytes_truncate(&c.header_value, headers, c.headers + 1)
+        bytes_truncate(&c.header_key, headers, c.headers)
+        bytes_truncate(&c.header_value, headers, c.headers)
         c.headers = headers
     c.rows = rows
 

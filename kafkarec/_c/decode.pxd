@@ -78,7 +78,7 @@ cdef struct Engine:
     int64_t position
     int64_t good_next            # next offset of the last good batch of this input, INT64_MIN before the first
     int64_t first_row            # the input's first row in the table
-    int64_t reached              # next offset of the last batch that was framed; 0 before the first
+    int64_t reached              # next offset of the last batch that was framed, absurd ones aside; 0 before the first
     bint finished                # nothing that is wanted can follow
     Options options
     Columns columns
@@ -302,7 +302,8 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
         if beyond(e, &e.row):
             e.finished = True
             return END
-        e.reached = e.row.next_offset
+        if e.reached == 0 or not far_above(e.row.base_offset, e.reached):
+            e.reached = e.row.next_offset
         if outside(e, &e.row):
             e.position += e.row.size_in_bytes
             return OK

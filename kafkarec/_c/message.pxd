@@ -79,9 +79,7 @@ cdef inline int read_message(const uint8_t* p, int64_t size, Message* m, Fault* 
     m.codec = attributes & CODEC_MASK
     m.timestamp = ABSENT
     m.timestamp_type = ABSENT
-    if m.magic != 0:                      # LegacyRecord knows two layouts: magic 0, and everything else
-        if end - cursor < 8:
-            return refuse(fault, MESSAGE_TRUNCATED, 8, end - cursor)
+    if m.magic != 0:                      # LegacyRecord knows two layouts; 26 bytes hold a timestamp in either
         m.timestamp = load_i64(cursor)
         m.timestamp_type = 1 if attributes & LOG_APPEND_TIME else 0
         cursor += 8

@@ -1,0 +1,151 @@
+"""What every test over the compiled core asks of a result: sound Arrow arrays, the slow oracle's rows, one refusal.
+
+sound_rows   the rows of columns, after every property that their buffers must have was checked
+judge        one buffer by the oracle and by the engine: the same verdict, the same rows; the refusal, or None
+ranged       decode with ranges of offsets and times, as a segment reads
+spellings    every way to write one varint: shortest, padded, with bits beyond its type, too long
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import oracle
+import pyarrow as pa
+import reading
+
+import kafkarec
+from kafkarec._core import Source
+from kafkarec.passes import as_columns, read_part
+from kafkarec.request import request
+
+FIELDS = reading.RECORD_FIELDS
+INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
+INT_MIN, LONG_MIN = -(2**31), -(2**63)
+FAR = b"\x00" * 64
+"""As many bytes as let any record in front of them take the quick form."""
+
+
+def sound_array(array: pa.Array) -> None:
+    """Null counts as declared, offsets that never fall, nothing stored under a null."""
+    counted = sum(not valid for valid in array.is_valid().to_pylist())
+    assert array.null_count == counted, f"{array.null_count} nulls declared, {counted} there"
+    if pa.types.is_list(array.type):
+        ends = array.offsets.to_pylist()
+        assert ends == sorted(ends)
+        entries = array.values
+        assert ends[-1] <= len(entries)
+        for number in range(entries.type.num_fields):
+            sound_array(entries.field(number))
+        return
+    buffers = array.buffers()
+    if len(buffers) == 3:
+        ends = memoryview(buffers[1]).cast("i")[array.offset : array.offset + len(array) + 1] if buffers[1] else [0]
+        assert list(ends) == sorted(ends)
+        widths = [stop - start for start, stop in itertools.pairwise(ends)]
+        assert not any(width for width, cell in zip(widths, array, strict=True) if not cell.is_valid)
+    elif buffers[0] is not None and not pa.types.is_boolean(array.type):
+        width = array.type.bit_width // 8
+        stored = memoryview(buffers[1])[array.offset * width :]
+        for row, cell in enumerate(array):
+            assert cell.is_valid or not any(stored[row * width : (row + 1) * width])
+
+
+def sound_table(columns: Any) -> pa.Table:
+    table = pa.table(columns)
+    table.validate(full=True)
+    for column in table.columns:
+        for chunk in column.chunks:
+            chunk.validate(full=True)
+            sound_array(chunk)
+    return table
+
+
+def sound_rows(columns: Any) -> list[dict[str, Any]]:
+    """The rows by Arrow, which are those of the row view; `columns` may be any projection."""
+    sound_table(columns)
+    rows = reading.arrow_rows(columns)
+    names = [name for name in columns.schema.names if name in FIELDS]
+    for row, record in zip(rows, columns, strict=True):
+        assert {name: row[name] for name in names} == {name: reading.record_row(record)[name] for name in names}
+    return rows
+
+
+def refusal(data: bytes, **options: Any) -> kafkarec.KafkaRecordError | None:
+    try:
+        kafkarec.decode(data, control=True, **options)
+    except kafkarec.KafkaRecordError as error:
+        return error
+    return None
+
+
+def told(error: kafkarec.KafkaRecordError | None) -> tuple[Any, ...]:
+    """What a refusal says of the record and its place; lengths of what stands behind the batch are left out."""
+    if error is None:
+        return ()
+    return type(error), error.reason, error.position, error.base_offset, error.expected, error.found
+
+
+def judge(data: bytes) -> kafkarec.KafkaRecordError | None:
+    """The engine's refusal, or None; both as the oracle has it, and with all rows the oracle's."""
+    verdict = oracle.decode(data)
+    try:
+        columns = kafkarec.decode(data, columns=FIELDS, control=True)
+    except kafkarec.KafkaRecordError as error:
+        assert verdict.error is not None, f"{error!r}; the oracle takes {data[:300].hex()}"
+        return error
+    assert verdict.error is None, f"taken; the oracle says {verdict.error!r} of {data[:300].hex()}"
+    wanted = [{name: record[name] for name in FIELDS} for record in verdict.records]
+    assert [reading.record_row(record) for record in columns] == wanted, data[:300].hex()
+    assert columns.remaining == verdict.remaining
+    table = pa.table(columns)
+    table.validate(full=True)
+    counted = {
+        name: sum(row[name] is None for row in wanted) for name in ("timestamp", "timestamp_type", "key", "value")
+    }
+    assert {name: table.column(name).null_count for name in counted} == counted
+    return None
+
+
+def ranged(
+    data: bytes,
+    offsets: tuple[int | None, int | None] | None = None,
+    times: tuple[int | None, int | None] | None = None,
+    **wishes: Any,
+) -> kafkarec.RecordColumns:
+    asked = request(**{"control": True, **wishes})
+    asked = asked._replace(options=replace(asked.options, offsets=offsets, times=times))
+    return as_columns(asked, read_part(asked, Source(data)))
+
+
+def raw_varint(raw: int, length: int | None = None) -> bytes:
+    """The groups of `raw`, padded with empty ones to `length` bytes."""
+    out = bytearray()
+    while raw > 0x7F or (length is not None and len(out) + 1 < length):
+        out.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    return bytes([*out, raw])
+
+
+def zigzag(value: int) -> int:
+    return ((value << 1) ^ (value >> 63)) & (2**64 - 1)
+
+
+def spellings(value: int, most: int) -> Iterator[bytes]:
+    """`value` in one to most + 1 bytes; in `most` bytes also with every bit that its type has no place for."""
+    raw = zigzag(value) if most == 10 else zigzag(value) & (2**32 - 1)
+    shortest = len(raw_varint(raw))
+    for length in range(shortest, most + 2):
+        yield raw_varint(raw, length)
+    spare = 4 if most == 5 else 1
+    full = raw_varint(raw, most)
+    for bit in range(spare, 7):
+        yield full[:-1] + bytes([full[-1] | 1 << bit])
+    yield full[:-1] + bytes([full[-1] | 0x7F << spare & 0x7F])
+    yield full[:-1] + bytes([full[-1] | 0x80])
+    yield b"\xff" * (most - 1) + b"\x7f"
+    yield b"\xff" * most + b"\x00"
+    yield b"\x80" * most + b"\x00"

@@ -1,0 +1,363 @@
+"""Frames and headers of every magic, messages of magic 0 and 1 and what they wrap: each field at its borders.
+
+Every spoiled batch carries a right checksum, so that the field itself is what is judged: by the oracle, alone, with
+enough behind it to be read on, and behind a good batch.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import builders
+import crc32c
+import oracle
+import pytest
+import reading
+from builders import patched, with_crc, with_legacy_crc
+from core_reading import INT_MAX, INT_MIN, judge, refusal, sound_rows, sound_table, told
+
+import kafkarec
+
+pytestmark = pytest.mark.core
+
+GOOD = builders.good_batch(3, base_offset=1000)
+BORDERS = (INT_MIN, INT_MIN + 1, -2, -1, 0, 1, 2, 3, 4, INT_MAX - 13, INT_MAX - 12, INT_MAX - 11, INT_MAX - 1, INT_MAX)
+
+
+def int32(value: int) -> bytes:
+    return struct.pack(">i", value)
+
+
+def in_every_place(data: bytes, *, scanned: bool = True) -> tuple[Any, ...]:
+    """The refusal, the same for the bytes alone and in front of others; the table of batches agrees with the oracle."""
+    alone, followed = told(judge(data)), told(judge(data + GOOD * 2))
+    assert followed == alone
+    behind = told(judge(GOOD + data))
+    assert bool(behind) == bool(alone)
+    if behind:
+        assert behind[:2] == alone[:2] and behind[2] == alone[2] + len(GOOD)
+    if scanned and not alone:
+        wanted = [batch.columns for batch in oracle.decode(data).batches]
+        assert reading.batch_rows(kafkarec.scan(data)) == wanted
+        assert reading.batch_rows(kafkarec.decode(data, control=True).batches) == wanted
+    return alone
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_a_size_at_its_borders(magic: int) -> None:
+    """Below 14 and above 2^31-13 nothing can be framed; then the header's own size counts; the rest is cut off."""
+    whole = builders.good_batch(2) if magic == 2 else builders.message(magic=magic, key=b"k" * 90)
+    least = {0: 14, 1: 22, 2: 49}[magic]
+    for claimed in (*BORDERS, *range(11, 24), *range(47, 52), len(whole) - 13, len(whole) - 12, len(whole) - 11):
+        for behind in (b"", GOOD):
+            data = patched(whole, 8, int32(claimed))
+            if 14 <= claimed <= len(data) - 12:
+                data = data[: 12 + claimed]
+                if magic == 2 and claimed >= 49:
+                    data = with_crc(data)
+                elif magic < 2:
+                    data = with_legacy_crc(data)
+                data += behind
+            found = told(judge(data))
+            if claimed < 14:
+                assert found == (kafkarec.CorruptRecordError, "size_too_small", 0, 0, 14, claimed)
+            elif claimed > INT_MAX - 12:
+                assert found == (kafkarec.CorruptRecordError, "size_overflow", 0, 0, INT_MAX - 12, claimed)
+            elif claimed < least:
+                assert found[1:] == ("batch_too_small", 0, 0, least + 12, claimed + 12)
+            elif claimed > len(whole) - 12:
+                assert found == () and kafkarec.decode(data).remaining == len(data)
+
+
+def test_magics_at_their_borders() -> None:
+    for magic in (-128, -2, -1, 3, 4, 127):
+        data = patched(builders.good_batch(2), 16, struct.pack(">b", magic))
+        assert in_every_place(data) == (kafkarec.UnsupportedMagicError, "unsupported_magic", 0, 0, 2, magic)
+    for raw in (builders.message(magic=0), builders.message(magic=1), builders.good_batch(1)):
+        assert in_every_place(raw) == ()
+
+
+def test_an_input_of_every_length_ends_where_kafka_ends_it() -> None:
+    for raw in (builders.message(magic=0), builders.message(magic=1), builders.good_batch(1)):
+        for length in range(len(raw) + 1):
+            assert judge(raw[:length]) is None
+            assert judge(GOOD + raw[:length]) is None
+    for length in range(12, 24):
+        assert told(judge(patched(GOOD, 8, int32(13))[:length]))[1:2] == ("size_too_small",)
+        assert told(judge(patched(GOOD, 8, int32(INT_MAX - 11))[:length]))[1:2] == ("size_overflow",)
+        found = told(judge(patched(GOOD, 16, b"\3")[:length]))
+        assert found[1:2] == (("unsupported_magic",) if length >= 17 else ())
+
+
+HEADER = {"base_offset": (0, "q"), "leader_epoch": (12, "i"), "attributes": (21, "h"), "last_offset_delta": (23, "i"),
+          "base_timestamp": (27, "q"), "max_timestamp": (35, "q"), "producer_id": (43, "q"),
+          "producer_epoch": (51, "h"),
+          "base_sequence": (53, "i"), "record_count": (57, "i")}  # fmt: skip
+BITS = {"q": 64, "i": 32, "h": 16}
+
+
+@pytest.mark.parametrize("field", HEADER)
+def test_a_header_field_at_its_borders(field: str) -> None:
+    at, code = HEADER[field]
+    most = 2 ** (BITS[code] - 1) - 1
+    for value in (-most - 1, -most, -3, -2, -1, 0, 1, 2, 3, 4, 255, 256, 2**15 - 1, most - 2, most - 1, most):
+        data = with_crc(
+            patched(builders.good_batch(3, base_sequence=5, producer_id=9), at, struct.pack(f">{code}", value))
+        )
+        in_every_place(data)
+
+
+def test_every_bit_of_the_attributes() -> None:
+    for bit in range(16):
+        for rest in (0, 0x08):
+            value = struct.pack(">H", 1 << bit | rest)
+            found = in_every_place(with_crc(patched(builders.good_batch(3), 21, value)))
+            assert bool(found) == (bit < 3), bit
+    for codec in (5, 6, 7):
+        data = with_crc(patched(builders.good_batch(3), 21, struct.pack(">H", codec)))
+        assert in_every_place(data)[1:] == ("unsupported_codec", 0, 0, 4, codec)
+
+
+def test_last_sequences_wrap_at_the_largest_int() -> None:
+    """DefaultRecordBatch.incrementSequence: behind 2^31-1 comes 0."""
+    for base in (0, 1, INT_MAX - 3, INT_MAX - 2, INT_MAX - 1, INT_MAX, -1, -2, INT_MIN):
+        for delta in (0, 1, 2, 3, INT_MAX - 1, INT_MAX):
+            data = builders.good_batch(4, base_sequence=base, producer_id=1, last_offset_delta=delta)
+            in_every_place(data)
+    data = builders.good_batch(4, base_sequence=INT_MAX - 1, producer_id=1)
+    assert [row["sequence"] for row in reading.by_columns(data)] == [INT_MAX - 1, INT_MAX, 0, 1]
+    assert kafkarec.scan(data)[0]["last_sequence"] == 1
+
+
+def test_every_byte_under_the_checksum_and_no_other() -> None:
+    """CRC-32C from byte 21, CRC-32 from byte 16 to the end; the stored one itself counts as well."""
+    for codec in ("none", "gzip"):
+        raw = builders.good_batch(20, codec=codec)
+        assert struct.unpack_from(">I", raw, 17)[0] == crc32c.crc32c(raw[21:])
+        for at in range(len(raw)):
+            for bit in (0, 7):
+                error = refusal(patched(raw, at, bytes([raw[at] ^ 1 << bit])))
+                if at >= 17:
+                    assert error is not None and error.reason == "crc_mismatch", at
+                elif at < 8 or 12 <= at < 16:
+                    assert error is None, at
+    for magic in (0, 1):
+        raw = builders.message(magic=magic, key=b"key", value=b"v" * 40)
+        for at in range(len(raw)):
+            for bit in (0, 7):
+                error = refusal(patched(raw, at, bytes([raw[at] ^ 1 << bit])))
+                if 8 <= at < 12:
+                    continue
+                reason = None if error is None else error.reason
+                expected = None if at < 8 else "unsupported_magic" if at == 16 and bit == 7 else "crc_mismatch"
+                assert reason == expected or (at == 16 and reason in ("crc_mismatch", "batch_too_small")), at
+
+
+def test_a_stored_checksum_that_is_off() -> None:
+    for raw, at in ((builders.good_batch(2), 17), (builders.message(magic=0), 12), (builders.message(magic=1), 12)):
+        right = struct.unpack_from(">I", raw, at)[0]
+        for wrong in (0, right ^ 1, right ^ 1 << 31, right ^ 0xFFFFFFFF):
+            found = in_every_place(patched(raw, at, struct.pack(">I", wrong)))
+            assert found == (kafkarec.CorruptRecordError, "crc_mismatch", 0, 0, wrong, right)
+
+
+MESSAGES = [("key_length", 3), ("value_length", 5)]
+
+
+def legacy_places(raw: bytes, magic: int) -> Iterator[tuple[bytes, int]]:
+    """A message alone, first, last; as the first and the last inner one of a wrapper, too."""
+    long = builders.message(magic=magic, offset=7, key=b"K" * 60, value=b"V" * 90)
+    yield raw, 0
+    yield raw + GOOD, 0
+    yield long + raw, len(long)
+    if raw[17] & 7 == 0:
+        for codec in ("gzip", "lz4"):
+            yield builders.wrapper([raw, long], magic=magic, codec=codec, offset=9), 0
+            yield builders.wrapper([long, raw], magic=magic, codec=codec, offset=9), 0
+            yield builders.wrapper([raw], magic=magic, codec=codec, offset=9), 0
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize(("field", "exact"), MESSAGES)
+def test_a_length_in_a_message_at_its_borders(magic: int, field: str, exact: int) -> None:
+    for value in (
+        *BORDERS,
+        exact - 1,
+        exact,
+        exact + 1,
+        exact + 4,
+        exact + 5,
+        exact + 8,
+        exact + 9,
+        exact + 10,
+        20,
+        1000,
+    ):
+        for behind in (b"", b"x", b"xxxx"):
+            raw = builders.message(magic=magic, key=b"key", value=b"value", behind=behind, **{field: value})
+            refusals = []
+            for data, position in legacy_places(raw, magic):
+                error = told(judge(data))
+                refusals.append((*error[:2], *error[4:]))
+                assert error == () or error[2] == position
+            assert all(other == refusals[0] for other in refusals), (value, refusals)
+            if refusals[0]:
+                assert refusals[0][1] == "message_truncated"
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_message_of_every_size(magic: int) -> None:
+    """Cut anywhere under a right size and checksum: the place where a field ends before it begins."""
+    whole = builders.message(magic=magic, key=b"key", value=b"value")
+    wanted = {0: 18, 1: 26}[magic]
+    for size in range(26, len(whole) + 1):
+        raw = with_legacy_crc(patched(whole[:size], 8, int32(size - 12)))
+        for data, _ in legacy_places(raw, magic):
+            error = judge(data)
+            assert (error is None) == (size == len(whole))
+        alone = told(refusal(raw))
+        if size < wanted + 8 and magic == 1:
+            assert alone[1] == "batch_too_small"
+        elif alone:
+            left = size - wanted - 4 if size < wanted + 4 + 3 else size - wanted - 4 - 3
+            needed = 3 if size < wanted + 7 else 4 if size < wanted + 11 else 5
+            left -= 4 if needed == 5 else 0
+            assert alone[1:] == ("message_truncated", 0, 0, needed, left)
+
+
+def test_an_inner_message_of_magic_1_without_room_for_its_timestamp() -> None:
+    """The frame lets 14 bytes behind the size pass; a magic of 1 wants 8 more for the timestamp."""
+    for size in range(13, 23):
+        checked = (b"\x01\x00" + b"\0" * 20)[: size - 4]
+        raw = with_legacy_crc(struct.pack(">qiI", 0, size, 0) + checked)
+        error = told(judge(builders.wrapper([raw], magic=1, offset=0)))
+        if size < 14:
+            assert error[1] == "inner_size_too_small"
+        elif size < 22:
+            assert error[1:] == ("message_truncated", 0, 0, 4, (size - 14) % 4)
+        else:
+            assert error == ()
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_every_bit_of_a_messages_attributes(magic: int) -> None:
+    for attributes in (*range(16), 0x18, 0x20, 0x47, 0x70, 0x78, 0x7F, 0x80, 0x84, 0xF8, 0xFF):
+        raw = builders.message(magic=magic, attributes=attributes)
+        if attributes & 7 in (0, 4, 5, 6, 7):
+            found = in_every_place(raw)
+            assert found[1:] == (("unsupported_codec", 0, 0, 3, attributes & 7) if attributes & 7 else ())
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
+def test_what_a_wrapper_holds_at_its_borders(magic: int, codec: str) -> None:
+    inner = [builders.message(magic=magic, offset=n, key=None, value=b"v" * 70) for n in range(3)]
+
+    def found(parts: list[bytes], **fields: Any) -> tuple[Any, ...]:
+        return in_every_place(
+            builders.wrapper(parts, magic=magic, codec=codec, offset=fields.pop("offset", 2), **fields)
+        )
+
+    assert found(inner) == ()
+    for claimed in (INT_MIN, -1, 0, 12, 13):
+        for parts in ([patched(inner[0], 8, int32(claimed))], [patched(inner[0], 8, int32(claimed)), inner[1]]):
+            assert found(parts)[1:] == ("inner_size_too_small", 0, 2, 14, claimed)
+        assert found([*inner, patched(inner[0], 8, int32(claimed))])[1:] == ("inner_size_too_small", 0, 2, 14, claimed)
+        prefix = patched(inner[0], 8, int32(claimed))
+        assert found([inner[0], prefix[:12]])[1:2] == ("inner_size_too_small",)
+        assert found([inner[0], prefix[:11]]) == ()
+    for nested in (1, 2, 3, 4, 7):
+        bad = builders.message(magic=magic, attributes=nested)
+        for parts in ([bad], [bad, *inner], [*inner, bad]):
+            assert found(parts)[1:] == ("inner_compressed", 0, 2, 0, nested)
+    assert found([])[1:2] == ("wrapper_empty",)
+    for cut in range(1, len(inner[0])):
+        assert told(judge(builders.wrapper(inner[0][:cut], magic=magic, codec=codec)))[1] == "wrapper_empty"
+        assert judge(builders.wrapper(inner[0] + inner[1][:cut], magic=magic, codec=codec, offset=2)) is None
+    empty = builders.message(magic=magic, attributes=builders.CODEC_IDS[codec], value=b"")
+    assert told(refusal(empty))[1] in ("payload_corrupt", "wrapper_empty")
+    for length in (-1, -2, INT_MIN):
+        raw = builders.message(magic=magic, attributes=builders.CODEC_IDS[codec], value=b"", value_length=length)
+        assert in_every_place(raw)[1:] == ("wrapper_value_null", 0, 0, None, None)
+
+
+def test_the_offset_of_a_wrapper_at_its_borders() -> None:
+    """Magic 1: below the last inner offset it is refused, but for 0, which means that nothing is moved."""
+    for last in (0, 1, 2, 9):
+        inner = [builders.message(offset=last - 1, key=None), builders.message(offset=last, value=b"v" * 80)]
+        for offset in (-1, 0, 1, last - 1, last, last + 1, 2**62, 2**63 - 1, -(2**63)):
+            found = in_every_place(builders.wrapper(inner, offset=offset), scanned=False)
+            if offset != 0 and offset < last:
+                assert found[1:] == ("wrapper_offset_too_small", 0, offset, last, offset)
+            else:
+                assert found == ()
+
+
+def test_types_and_times_of_inner_messages() -> None:
+    """Only an inner magic of 1 takes the wrapper's type, and its time under log append time."""
+    for outer in (0, 1):
+        for attributes in (0, 8):
+            for inner in (0, 1, 2):
+                parts = [
+                    builders.message(magic=inner, timestamp=stamp, attributes=bits, offset=n)
+                    for n, (stamp, bits) in enumerate([(5, 0), (-1, 8), (7, 8)])
+                ]
+                for stamp in (99, -1):
+                    wrapped = builders.wrapper(parts, magic=outer, attributes=attributes, timestamp=stamp, offset=9)
+                    assert in_every_place(wrapped) == ()
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_checksums_of_inner_messages_are_checked_when_all_are(magic: int) -> None:
+    inner = builders.message(magic=magic, key=b"k", value=b"v" * 70)
+    for at in range(len(inner)):
+        if 8 <= at < 12 or at in (16, 17):
+            continue
+        bad = patched(inner, at, bytes([inner[at] ^ 1]))
+        for parts in ([bad], [bad, inner], [inner, bad]):
+            wrapped = builders.wrapper(parts, magic=magic, offset=2**62)
+            error = refusal(wrapped, check_crcs="all")
+            if at < 8:
+                assert error is None or error.reason == "wrapper_offset_too_small", at
+            elif at < 16 or at >= (18 if magic == 0 else 26) + 9:
+                assert error is not None and error.reason == "inner_crc_mismatch", at
+                assert refusal(wrapped) is None
+            else:
+                assert error is not None, at
+
+
+def test_codecs_at_their_limit() -> None:
+    """As many decompressed bytes as allowed are taken, one more is refused."""
+    size = sum(map(len, builders.records(50)))
+    for codec in ("gzip", "snappy", "lz4", "zstd"):
+        data = builders.good_batch(50, codec=codec)
+        assert refusal(data, max_decompressed_bytes=size) is None, codec
+        error = refusal(data, max_decompressed_bytes=size - 1)
+        assert isinstance(error, kafkarec.LimitExceededError), codec
+    inner = builders.message(value=b"v" * 70)
+    claims = patched(inner, 8, int32(5001))
+    for codec in ("gzip", "lz4"):
+        for claimed, reason in ((5000, "wrapper_empty"), (5001, "limit_exceeded")):
+            data = builders.wrapper([patched(claims, 8, int32(claimed))], codec=codec)
+            assert told(refusal(data, max_decompressed_bytes=5000))[1] == reason
+
+
+def test_the_type_of_a_control_record_takes_four_bytes_of_its_key() -> None:
+    """int16 version, which is not below 0, int16 type; anything else has none, nor have records of other batches."""
+    keys = [None, *[b"\0\0\1\2\3\4"[:n] for n in range(7)], b"\x7f\xff\xff\xff", b"\x80\0\0\1", b"\xff\xff\0\1"]
+    rows = [builders.record(key=key, offset_delta=n) for n, key in enumerate(keys)]
+    wanted = [None] * 5 + [258] * 3 + [-1, None, None]
+    for attributes, types in ((0x20, wanted), (0x30, wanted), (0x10, [None] * len(keys))):
+        data = builders.batch(rows, attributes=attributes) + builders.message(magic=1, attributes=0x20, offset=99)
+        columns = kafkarec.decode(data, columns=["control_type"], control=True)
+        assert sound_table(columns).column("control_type").to_pylist() == [*types, None]
+
+
+def test_a_batch_without_records_is_a_batch() -> None:
+    for codec in range(5):
+        data = builders.batch(count=0, codec=codec, last_offset_delta=9)
+        judge(data)
+    data = builders.batch(count=0, last_offset_delta=9) + builders.good_batch(2, base_offset=10)
+    assert [row["offset"] for row in sound_rows(kafkarec.decode(data))] == [10, 11]

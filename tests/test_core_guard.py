@@ -1,0 +1,41 @@
+"""How far the quick form of a record reads: 31 bytes behind it and no more, in front of a page that cannot be read."""
+
+from __future__ import annotations
+
+import pytest
+import subprocesses
+
+pytestmark = pytest.mark.core
+
+PROGRAM = """
+import ctypes, mmap, builders, kafkarec, oracle
+libc = ctypes.CDLL(None, use_errno=True)
+area = mmap.mmap(-1, 3 * mmap.PAGESIZE)
+start = ctypes.addressof(ctypes.c_char.from_buffer(area))
+assert libc.mprotect(ctypes.c_void_p(start + 2 * mmap.PAGESIZE), mmap.PAGESIZE, 0) == 0, ctypes.get_errno()
+def read(data):
+    at = start + 2 * mmap.PAGESIZE - len(data)
+    ctypes.memmove(at, data, len(data))
+    try:
+        found = [r.value for r in kafkarec.decode((ctypes.c_char * len(data)).from_address(at))]
+    except kafkarec.KafkaRecordError:
+        found = None
+    wanted = oracle.decode(data)
+    assert found == (None if wanted.error else [record["value"] for record in wanted.records])
+# a record of length 0 whose fields would be as long as they can: 1 + 10 + 4 * 5 bytes, none of them its own
+far = b"\\0" + b"\\x80" * 9 + b"\\1" + b"\\x80" * 4 + b"\\1" + b"\\xc7\\x81\\x80\\x80\\0" * 2 + b"\\x80" * 4 + b"\\0"
+assert len(far) == 31
+for n in range(48):
+    behind = (far + bytes(64))[:n]
+    read(builders.batch(payload=b"\\0" + behind, count=2))
+    # one byte of a field that is copied with 31 behind it
+    filler = b"" if n < 7 else builders.record(key=None, value=b"x" * (n - 7))
+    for headers in ((), [(b"h", b"v")]):
+        record = builders.record(key=b"k", value=b"v", headers=headers)
+        read(builders.batch([record, filler] if filler else [record]))
+        read(builders.batch(payload=record + bytes(n), count=1))
+"""
+
+
+def test_the_quick_form_reads_31_bytes_ahead_and_no_more() -> None:
+    subprocesses.run(PROGRAM)

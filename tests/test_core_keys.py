@@ -1,0 +1,116 @@
+"""The map of last offsets against a dict; the two checksums against the libraries', at every length."""
+
+from __future__ import annotations
+
+import random
+import struct
+import zlib
+from array import array
+
+import crc32c
+import pytest
+
+from kafkarec._core import checksums_of
+from kafkarec._keymap import LastOffsets
+
+pytestmark = pytest.mark.core
+
+Columns = tuple[bytes | None, array, bytes]
+
+
+def columns(keys: list[bytes | None]) -> Columns:
+    ends, data, bits = [0], b"", bytearray((len(keys) + 7) // 8)
+    for row, key in enumerate(keys):
+        data += key or b""
+        ends.append(len(data))
+        if key is not None:
+            bits[row >> 3] |= 1 << (row & 7)
+    return (bytes(bits) if None in keys else None), array("i", ends), data
+
+
+def agrees(keys: list[bytes | None], offsets: list[int], parts: int = 1) -> None:
+    """Keys put in `parts` calls; then each row, and rows with one offset less and one more, asked for."""
+    table = LastOffsets()
+    last: dict[bytes, int] = {}
+    size = -(-len(keys) // parts) or 1
+    for start in range(0, len(keys), size):
+        some = keys[start : start + size]
+        table.put(columns(some), array("q", offsets[start : start + size]), len(some))
+    for key, offset in zip(keys, offsets, strict=True):
+        if key is not None:
+            last[key] = offset
+    assert len(table) == len(last)
+    asked = [*keys, b"never put", b"", b"\0"]
+    for more in (-1, 0, 1):
+        wanted_at = [offset + more for offset in offsets] + [-2, -1, 0]
+        found = table.latest(columns(asked), array("q", wanted_at), len(asked))
+        wanted = [key is not None and at >= last.get(key, -1) for key, at in zip(asked, wanted_at, strict=True)]
+        assert list(found) == [int(latest) for latest in wanted]
+
+
+def test_keys_of_every_length() -> None:
+    text = bytes(range(256)) * 300
+    sizes = [*range(40), *range(250, 262), 511, 512, 65535, 65536, 70000]
+    keys: list[bytes | None] = [text[:size] for size in sizes]
+    for parts in (1, 2, 7):
+        agrees(keys, list(range(len(keys))), parts)
+        agrees(keys + keys[::-1], list(range(2 * len(keys))), parts)
+    assert len(set(sizes)) == len(keys)
+
+
+def test_keys_that_differ_in_one_byte_or_in_length_alone() -> None:
+    keys: list[bytes | None] = []
+    for size in (1, 7, 8, 9, 16, 17, 254, 255, 256):
+        for at in {0, size // 2, size - 1}:
+            keys.append(bytes(at) + b"x" + bytes(size - at - 1))
+        keys.append(bytes(size))
+    agrees(keys, list(range(100, 100 + len(keys))))
+
+
+def test_the_later_row_wins_whatever_its_offset() -> None:
+    agrees([b"a", b"b", b"a", b"a"], [9, 3, 5, 7])
+    agrees([b"a", b"b", b"a"], [9, 3, 5], 3)
+    agrees([b"a"] * 40, list(range(40, 0, -1)))
+
+
+def test_rows_without_a_key_are_passed_over() -> None:
+    for count in (1, 7, 8, 9, 15, 16, 17, 33):
+        agrees([None if n % 3 else b"k%d" % n for n in range(count)], list(range(count)))
+        agrees([None] * count, list(range(count)))
+
+
+def test_growing_past_three_quarters_keeps_every_key() -> None:
+    dice = random.Random(5)
+    for count in (751, 752, 753, 767, 768, 769, 1023, 1025, 4000):
+        keys: list[bytes | None] = [b"%d" % dice.randrange(count * 2) * dice.randrange(1, 4) for _ in range(count)]
+        agrees(keys, list(range(count)), dice.randrange(1, 9))
+
+
+def test_columns_that_are_too_short_are_refused() -> None:
+    table = LastOffsets()
+    validity, ends, data = columns([b"a", None, b"bc"] * 3)
+    offsets = array("q", range(9))
+    table.put((validity, ends, data), offsets, 9)
+    for bad in (
+        ((validity, ends[:-1], data), offsets, 9),
+        ((validity, ends, data[:-1]), offsets, 9),
+        ((validity, ends, data), offsets[:-1], 9),
+        ((validity[:1], ends, data), offsets, 9),
+        ((validity, array("i", [-1, *ends[1:]]), data), offsets, 9),
+        ((validity, ends, data), offsets, -1),
+    ):
+        for call in (table.put, table.latest):
+            with pytest.raises(ValueError, match="fewer than"):
+                call(*bad)
+    assert len(table) == 2
+
+
+def test_checksums_of_every_length_from_every_place() -> None:
+    data = random.Random(7).randbytes(5000)
+    for length in (*range(300), 511, 512, 4096):
+        for start in (0, 1, 7):
+            piece = data[start : start + length]
+            castagnoli, own, ieee = checksums_of(piece)
+            assert castagnoli == own == crc32c.crc32c(piece)
+            assert ieee == zlib.crc32(piece)
+    assert struct.pack(">I", checksums_of(b"123456789")[0]) == b"\xe3\x06\x92\x83"
