@@ -249,8 +249,9 @@ def test_descriptors_and_pipes(run: Here, tree: Path) -> None:
 def test_standard_output_that_is_an_input(tree: Path) -> None:
     """As GNU cat: by device and inode, however it came there."""
     log, index = tree / "flat" / "txn-0" / LOG, tree / "flat" / "txn-0" / INDEX
+    os.link(index, tree / "hard")
     before = content(tree)
-    for given, target in (([str(log)], log), (["flat/txn-0"], log), ([str(log)], index), (["-"], log)):
+    for given, target in ((["flat"], log), ([str(log)], tree / "hard"), (["-"], log)):
         with open(target, "ab") as file, open(log, "rb") as stdin:
             done = subprocess.run(
                 [*COMMAND, "cat", *given], stdout=file, stdin=stdin, stderr=subprocess.PIPE, env=ENVIRONMENT,
@@ -348,7 +349,7 @@ def test_a_bind_mount_is_the_same_folder(tree: Path, monkeypatch: pytest.MonkeyP
 def test_block_devices(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk is no file to write; and what is mounted from one that is read is no place to write to."""
     real = os.stat
-    disk = SimpleNamespace(st_mode=stat.S_IFBLK, st_rdev=real(tree).st_dev, st_dev=5, st_ino=77)
+    disk = SimpleNamespace(st_mode=stat.S_IFBLK, st_rdev=real(tree).st_dev, st_dev=5, st_ino=77, st_nlink=1)
     monkeypatch.setattr(outputs.os, "stat", lambda path, **named: disk if path == "sdb1" else real(path, **named))
     with pytest.raises(outputs.Refused, match="-o sdb1 is a block device, and what lies on it would be lost"):
         outputs.Inputs([]).demand_file("sdb1", "-o", True)

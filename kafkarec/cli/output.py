@@ -90,11 +90,11 @@ def demand(args: argparse.Namespace, kind: str) -> Inputs:
 
 def _inputs(args: argparse.Namespace) -> Iterator[str]:
     for name in INPUTS:
-        given = getattr(args, name, None) or ()
-        words = [given] if isinstance(given, str) else list(given)
-        if name == "input" and not words:
-            words = [outputs.STANDARD_INPUT]
-        yield from (each for word in words for each in (word.split(",") if name == "files" else [word]))
+        given = getattr(args, name, ())
+        if name == "input" and given == []:  # build reads standard input where nothing is named
+            given = [outputs.STANDARD_INPUT]
+        for word in [given] if isinstance(given, str) else given:
+            yield from word.split(",") if name == "files" else [word]
 
 
 def demand_ways(args: argparse.Namespace) -> None:

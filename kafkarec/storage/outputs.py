@@ -173,21 +173,24 @@ class Inputs:
                 around.setdefault(who, own)
         self._demand_other_device(next(filter(os.path.isdir, above(beside))), shown)
         around.pop(None, None)
+        links = _links(bare)
         for entry in self._below():
             if _is_folder(entry):
                 if (who := identity(entry.path)) in around:
                     raise Refused(_inside(led, entry.path, "which is read", around[who]))
-            elif target is not None and _leads_to(entry, target):
+            elif target is not None and _leads_to(entry, target, links):
                 raise Refused(f"{_same(shown, bare, real, entry.path)}one of the inputs; choose another name")
 
     def demand_none_in(self, folder: str, shown: str) -> None:
         """Refused when the folder, which would be replaced, holds a file that is read."""
         with os.scandir(folder) as entries:
-            held = {found: entry.name for entry in entries if (found := identity(entry.path)) is not None}
-        for target in held:
-            read = self._files.get(target) or next((e.path for e in self._below() if _leads_to(e, target)), None)
+            held = {entry.path: found for entry in entries if (found := identity(entry.path)) is not None}
+        for path, target in held.items():
+            links = _links(path)
+            files = (entry.path for entry in self._below() if _leads_to(entry, target, links))
+            read = self._files.get(target) or next(files, None)
             if read is not None:
-                what = f"its {held[target]} is {read}, which is read"
+                what = f"its {os.path.basename(path)} is {read}, which is read"
                 raise Refused(f"{shown} would be replaced, and {what}; choose another name")
 
     def demand_stream(self, descriptor: int, shown: str) -> None:
@@ -199,15 +202,17 @@ class Inputs:
         target = found.st_dev, found.st_ino
         if not stat.S_ISREG(found.st_mode):
             return
-        files = (entry.path for entry in self._below() if _is_kafkas(entry.name) and _leads_to(entry, target))
-        read = self._files.get(target) or next(files, None)
+        read, name = self._files.get(target), os.path.basename(_path_of(descriptor))
+        if read is None and (found.st_nlink > 1 or _is_kafkas(name) or name == str(descriptor)):
+            files = (entry.path for entry in self._below() if _is_kafkas(entry.name))
+            read = next((path for path in files if identity(path) == target), None)
         if read is not None:
             raise Refused(f"{shown} goes to {read}, which is read; choose another file")
 
     def _add(self, path: str) -> None:
         place = path
         if path == STANDARD_INPUT:
-            place = _standard_input()
+            place = _path_of(0)
         elif remote.is_url(path):
             place = remote.local_path(path) or ""
         try:
@@ -322,8 +327,17 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     return entry.is_dir(follow_symlinks=False) or (entry.is_symlink() and os.path.isdir(entry.path))
 
 
-def _leads_to(entry: os.DirEntry[str], target: Identity) -> bool:
-    return (entry.is_symlink() or entry.inode() == target[1]) and identity(entry.path) == target
+def _links(path: str) -> int:
+    """How many names a file has; 0: there is none."""
+    try:
+        return os.stat(path).st_nlink
+    except OSError:
+        return 0
+
+
+def _leads_to(entry: os.DirEntry[str], target: Identity, links: int) -> bool:
+    """Whether an entry is the file `target`, which is another one by its path. links: how many names that has."""
+    return (links > 1 or entry.is_symlink()) and identity(entry.path) == target
 
 
 def _split(path: str) -> tuple[str, str]:
@@ -336,13 +350,14 @@ def _split(path: str) -> tuple[str, str]:
     return os.path.realpath(os.path.dirname(bare) or os.curdir), name
 
 
-def _standard_input() -> str:
-    """The path of the file that standard input is; "" where it is none or has no name any more."""
+def _path_of(descriptor: int) -> str:
+    """The path of the file that a descriptor is; /dev/fd/N where that is not known, or it has none any more."""
     with suppress(OSError):
-        found = os.fstat(0)
-        path = os.readlink("/proc/self/fd/0")
-        return path if identity(path) == (found.st_dev, found.st_ino) else "/dev/fd/0"
-    return "/dev/fd/0"
+        found = os.fstat(descriptor)
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        if identity(path) == (found.st_dev, found.st_ino):
+            return path
+    return f"/dev/fd/{descriptor}"
 
 
 def _has_kafkas_suffix(name: str) -> bool:
