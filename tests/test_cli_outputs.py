@@ -199,6 +199,13 @@ def test_files_beside_a_segment_anywhere(run: Here, tree: Path) -> None:
     assert ran.status == 2 and "is one of the inputs" in ran.complaint
     assert content(tree) == before
     assert run("cat", "loose/a.log", "-o", "loose/a.json").status == 0
+    (tree / "copied").mkdir()
+    shutil.copy(tree / "flat" / "txn-0" / LOG, tree / "copied" / LOG)  # without its index: no partition folder
+    assert run("cat", f"copied/{LOG}", "-o", "copied/a.json").status == 0
+    assert run("salvage", f"copied/{LOG}", "-o", "copied/new").status == 0
+    assert run("cat", f"copied/{LOG}", "-o", f"copied/{LOG}", "--force").status == 2
+    shutil.copy(tree / "flat" / "txn-0" / INDEX, tree / "copied" / INDEX)
+    assert "the partition folder of" in run("cat", f"copied/{LOG}", "-o", "copied/b.json").complaint
 
 
 def test_streams_are_written_as_standard_output_is(run: Here, tree: Path) -> None:

@@ -371,13 +371,13 @@ def _is_kafkas(name: str) -> bool:
 
 
 def _is_partition(folder: str) -> bool:
-    """Whether files lie in it that a broker puts into a partition folder."""
+    """Whether files lie in it that a broker puts beside segments. A segment alone is a copy that somebody looks at."""
     if any(os.path.lexists(os.path.join(folder, name)) for name in _OF_A_PARTITION):
         return True
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             found = names.segment(entry.name)
-            if found is not None and found.topic is None and not found.wrapper:
+            if found is not None and found.topic is None and found.suffix in names.SIDECARS:
                 return True
     return False
 
