@@ -143,9 +143,9 @@ def is_url(path: str) -> bool:
 
 
 def local_path(url: str) -> str | None:
-    """The path that a file:// URL names; None for any other."""
+    """The path that a file:// URL (or fsspec's local://) names; None for any other."""
     parts = urlsplit(url)
-    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+    if parts.scheme not in ("file", "local") or parts.netloc not in ("", "localhost"):
         return None
     return unquote(parts.path)
 

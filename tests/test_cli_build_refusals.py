@@ -139,7 +139,7 @@ def test_wrong_use_is_one_line(name: str) -> None:
         (["build", "--columns", "offset,colour"], "no such column: colour"),
         (["build", "--compression", "brotli"], "invalid choice: 'brotli'"),
         (["build", "-", "-"], "standard input (-) can be read once only"),
-        (["build", "-o", "s3://bucket/orders-0"], "a log is written on this machine"),
+        (["build", "-o", "s3://bucket/orders-0"], "outputs are written on this machine only"),
         (["build", "--topic-id", "x" * 22, "-o", "a.log"], "--topic-id goes with a partition folder"),
         (["build", "--leader-epoch", 2**31], "is no number from 0 to 2147483647"),
         (["build", "--producer-epoch", 2**15, "--producer-id", 1], "is no number from 0 to 32767"),

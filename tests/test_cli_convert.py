@@ -171,8 +171,8 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path, words: list[str]) -> None:
     ("words", "status", "said"),
     [
         ([CODECS, "-o", CODECS], 2, "is one of the inputs"),
-        ([CODECS, "-o", CODECS / "new-0"], 2, "where nothing is written"),
-        ([CODEC_LOG, "-o", CODECS], 2, "is the folder of"),
+        ([CODECS, "-o", CODECS / "new-0"], 2, "one of the inputs: nothing is written there"),
+        ([CODEC_LOG, "-o", CODECS], 2, "is the partition folder of"),
         ([TXN, CODECS, "-o", "both.log"], 2, "another partition than before, and both.log holds one"),
         ([CODECS, "--level", "3"], 2, "--level goes with --compression"),
         ([CODECS, "--magic", "1", "--compression", "zstd"], 2, "--magic 1 has no zstd"),

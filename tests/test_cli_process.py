@@ -139,11 +139,11 @@ def test_a_full_disk(run: Here) -> None:
 def test_the_output_file_appears_when_it_is_complete(run: Here, tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     out.write_text("old")
-    done = run("cat", CODECS, "-o", out)
+    done = run("cat", CODECS, "-o", out, "--force")
     assert (done.status, done.out, done.err) == (0, b"", "")
     assert out.read_bytes() == run("cat", CODECS).out
     out.write_text("old")
-    assert run("cat", CODECS, tmp_path / "missing.log", "-o", out).status == 3
+    assert run("cat", CODECS, tmp_path / "missing.log", "-o", out, "--force").status == 3
     assert out.read_text() == "old"
     assert os.listdir(tmp_path) == ["out.jsonl"]
 
@@ -285,7 +285,7 @@ def test_a_bar_on_a_terminal_goes_from_nothing_to_all(
     assert run("cat", long_log, "--key", "none such", "-o", tmp_path / "out").status == 0
     assert bar.completed == [0]  # standard error is no terminal
     monkeypatch.setattr(progress, "_is_terminal", lambda: True)
-    assert run("cat", CODECS, long_log, "--key", "none such", "-o", tmp_path / "out").status == 0
+    assert run("cat", CODECS, long_log, "--key", "none such", "-o", tmp_path / "out", "--force").status == 0
     assert bar.completed == sorted(bar.completed)
     assert bar.completed[-1] == bar.total == CODECS.stat().st_size + long_log.stat().st_size
     assert bar.closed

@@ -116,7 +116,7 @@ def test_a_folder_with_something_in_it(run: Here, tmp_path: Path) -> None:
     ran = run("reindex", TXN, "-o", tmp_path)
     assert ran.status == 2 and "not empty" in ran.complaint
     ran = run("reindex", TXN, "-o", tmp_path / "x")
-    assert ran.status == 2 and "not empty" in ran.complaint
+    assert ran.status == 2 and "is not a folder" in ran.complaint
 
 
 @pytest.mark.parametrize("inside", ["", "new", "a/b"])

@@ -121,7 +121,7 @@ def test_wrong_use(run: Here, tmp_path: Path) -> None:
     for words, complaint in {
         (TXN,): "-o DIR names a new or empty folder",
         (TXN, "-o", tmp_path, "--topic", "x"): "--topic and --partition belong together",
-        (TXN, "-o", TXN / "new"): "lies in it",
+        (TXN, "-o", TXN / "new"): f"lies in {TXN}, one of the inputs",
         (TXN / f"{0:020}.index", "-o", tmp_path / "x"): "holds no records",
         ("-", "-", "-o", tmp_path / "x"): "can be read once only",
     }.items():

@@ -128,7 +128,7 @@ def test_a_picture(run: Here, tmp_path: Path) -> None:
     assert run("study", CODEC_LOG, "--codecs", "lz4,zstd:9", "--batch-sizes", "keep,64k", "--plot", path).status == 0
     root = ElementTree.parse(path).getroot()
     assert root.tag.endswith("svg") and len(list(root.iter())) > 100
-    two = run("study", CODEC_LOG, SEGMENTS / "txn-0", "--plot", path)
+    two = run("study", CODEC_LOG, SEGMENTS / "txn-0", "--plot", tmp_path / "two.svg")
     assert two.status == 2 and "--plot draws one partition, and there are 2" in two.complaint
     nowhere = run("study", CODEC_LOG, "--codecs", "lz4", "--batch-sizes", "keep", "--plot", tmp_path / "no" / "a.png")
     assert nowhere.status == 3 and "no such file or directory" in nowhere.err

@@ -127,7 +127,7 @@ def test_a_name_that_moves_the_cursor_or_is_markup_stays_text(run: Here, tmp_pat
     assert "<script" not in text and "&lt;script&gt;" in text and "\x1b" not in text
     no_text = tmp_path / "\udcff\udcfe.log"  # a name that is no UTF-8
     no_text.write_bytes(good(0) + BAD)
-    for words in ((), ("--format", "json"), ("--html", page)):
+    for words in ((), ("--format", "json"), ("--html", page, "--force")):
         assert run("verify", no_text, *words).status == 1
 
 

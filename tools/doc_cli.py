@@ -27,7 +27,9 @@ RULES = """
 the verb says so, `-` for standard input |
 | times | ISO 8601 (UTC where bare), milliseconds, or `-1h`, `-15m`, `-2d` before now |
 | `--format` | text for people, json for programs; names in the JSON stay as they are |
-| `-o FILE` | appears under its name only when it is complete |
+| `-o FILE`, `--html FILE`, `--plot FILE` | a new file, which appears under its name only when it is complete; \
+`-`, `/dev/stdout`, `/dev/fd/N`, pipes and devices are written as they come |
+| `--force` | replaces a file, and of `build`, `convert`, `compact` a log, that is there |
 | `--debug` | a traceback where an error ends the run; without it there is none |
 
 | exit status | |
@@ -37,6 +39,11 @@ the verb says so, `-` for standard input |
 | 2 | wrong use |
 | 3 | could not: file, permission, network, missing extra, limit |
 | 130 | Ctrl-C |
+
+**No output ever replaces an input.** `-o`, `--html` and `--plot` refuse a file that exists (`--force` replaces it) and,
+`--force` or not, any input, and any name inside a partition or data folder that holds an input: exit status 2, and
+nothing is created. Symbolic links, hard links and other spellings are seen through. A folder that merely holds
+partition folders is no data folder, so `kafkarec cat orders-0 -o orders.jsonl` works in it.
 
 A closed pipe (`| head`) is quiet and no error. Messages go to standard error, one line each, and never hold bytes of
 keys, values or headers.

@@ -19,9 +19,10 @@ from typing import NoReturn
 from kafkarec._version import __version__
 from kafkarec.errors import KafkaRecordError
 from kafkarec.remotefaults import RemoteError
+from kafkarec.storage.outputs import Refused
 
 from .options import CouldNot, WrongUse, join_relative_times
-from .output import ClosedPipe
+from .output import FILE, ClosedPipe, demand
 from .trouble import COULD_NOT, DAMAGED, FINE, INTERRUPTED, WRONG_USE, exit_status, say
 
 # verb -> what it does. A verb has a module of its name in this folder.
@@ -98,7 +99,7 @@ def _complete(words: Sequence[str]) -> None:
 
 
 def _tell(error: Exception) -> int:
-    if isinstance(error, WrongUse):
+    if isinstance(error, WrongUse | Refused):
         say(str(error))
         return WRONG_USE
     if isinstance(error, KafkaRecordError):
@@ -132,7 +133,9 @@ def _run(words: list[str]) -> int:
         return _no_such_verb(verb, words)
     args = _parser(verb).parse_args(join_relative_times(words))
     args.argv = words
-    status: int = _module(args.verb).run(args)
+    module = _module(args.verb)
+    args.reads = demand(args, getattr(module, "OUTPUT", FILE))
+    status: int = module.run(args)
     return status
 
 

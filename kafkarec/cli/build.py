@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 
-from . import newlog, options, rowreaders
+from kafkarec.storage.outputs import is_stream
+
+from . import newlog, options, output, rowreaders
 from .buildbatches import Batches, Settings
 from .options import WrongUse
 from .rowcells import FORMS, TAKEN
@@ -26,6 +28,7 @@ EXAMPLES = """examples:
 
 exit status: 0 fine, 1 a row does not fit (nothing is written without --errors skip), 2 wrong use, 3 could not"""
 
+OUTPUT = output.LOG
 _ROWS_TOLD = 20
 
 
@@ -98,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     inputs = args.input or [rowreaders.STANDARD_INPUT]
     if inputs.count(rowreaders.STANDARD_INPUT) > 1:
         raise WrongUse("standard input (-) can be read once only")
-    with newlog.opened(args, inputs) as log:
+    with newlog.opened(args) as log:
         settings = _settings(args, log.is_folder)
         builders: dict[newlog.Place, Batches] = {}
         for rows in _rows(inputs, args, refused):
@@ -111,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
             for batch in builder.end():
                 log.write(place, batch)
         log.finish()
-    if args.output not in (None, newlog.STANDARD_OUTPUT):
+    if not is_stream(args.output):
         made = builders.values()
         say(f"{newlog.contents(sum(each.records for each in made), sum(each.batches for each in made), log.size)}, "
             f"in {log.told}")  # fmt: skip

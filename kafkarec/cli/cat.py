@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     )
     columns = tuple(args.columns or DEFAULT_COLUMNS)
     decoded = [name for name in columns if name not in CONSTANTS]
-    with output.opened(args.output, sources) as sink:
+    with output.opened(args) as sink:
         writer = _writer(args, sink, sources, columns)
         needed = [*decoded, *selection.columns, *writer.needed_columns]
         if troubles.stop_at_first:

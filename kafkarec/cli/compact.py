@@ -15,8 +15,9 @@ from kafkarec.compaction import CleanerStats, cleaned
 from kafkarec.errors import KafkaRecordError
 from kafkarec.storage import Log, Segment
 from kafkarec.storage.folders import LocalFolder
+from kafkarec.storage.outputs import is_stream
 
-from . import inputs, newlog, options
+from . import inputs, newlog, options, output
 from .options import CouldNot
 from .trouble import FINE
 
@@ -30,6 +31,7 @@ EXAMPLES = """examples:
   kafkarec compact users-0 -o new/ --passes 2 --delete-retention-ms 0        no tombstones either
   kafkarec compact users-0 | kafkarec convert - -o small.log --compression zstd --batch-size 1m"""
 
+OUTPUT = output.LOG
 _PASSES = 10
 # Why records went: a field of CleanerStats, what it is called.
 _REASONS = {
@@ -86,7 +88,9 @@ def run(args: argparse.Namespace) -> int:
     }  # fmt: skip
     done: list[tuple[str, str, list[CleanerStats]]] = []
     try:
-        with newlog.opened(args, args.paths, any(map(os.path.isdir, args.paths))) as out:
+        with newlog.opened(args, any(map(os.path.isdir, args.paths))) as out:
+            for log in logs:
+                out.check((log.topic, log.partition), log.path)
             for log in logs:
                 place = log.topic, log.partition
                 out.begin(place, log.path, newlog.origin_of(log))
@@ -107,9 +111,9 @@ def run(args: argparse.Namespace) -> int:
     return FINE
 
 
-def _between(source: Log, passes: ExitStack, wishes: dict[str, Any], output: str | None) -> tuple[Log, CleanerStats]:
+def _between(source: Log, passes: ExitStack, wishes: dict[str, Any], path: str | None) -> tuple[Log, CleanerStats]:
     """One pass into a file beside the output, which the next pass reads."""
-    above = os.path.dirname(os.path.realpath(output)) if output not in (None, newlog.STANDARD_OUTPUT) else None
+    above = os.path.dirname(os.path.realpath(path)) if path is not None and not is_stream(path) else None
     try:
         file = tempfile.NamedTemporaryFile(prefix=".kafkarec-", suffix=".log", dir=above)  # noqa: SIM115
         passes.enter_context(file)

@@ -11,7 +11,7 @@ from kafkarec.conversion import LOSSES, Conversion, ConversionStats, LossError, 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.storage import Log
 
-from . import inputs, newlog, options
+from . import inputs, newlog, options, output
 from .options import WrongUse
 from .trouble import DAMAGED, Troubles, command, say
 
@@ -25,6 +25,8 @@ EXAMPLES = """examples:
   kafkarec convert packed.log --compression none | kafkarec cat -
 
 exit status: 0 fine, 1 damage (or a loss with --on-loss raise), 2 wrong use, 3 could not"""
+
+OUTPUT = output.LOG
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +72,9 @@ def run(args: argparse.Namespace) -> int:
         "on_loss": args.on_loss, "errors": args.errors, "max_decompressed_bytes": args.max_decompressed_bytes,
     }  # fmt: skip
     try:
-        with newlog.opened(args, args.paths, any(map(os.path.isdir, args.paths))) as out:
+        with newlog.opened(args, any(map(os.path.isdir, args.paths))) as out:
+            for log in logs:
+                out.check((log.topic, log.partition), log.path)
             for log in logs:
                 place = log.topic, log.partition
                 out.begin(place, log.path, newlog.origin_of(log))

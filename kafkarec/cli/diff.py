@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    output.demand_ways(args)
     try:
         found = compare(args.a, args.b, max_decompressed_bytes=args.max_decompressed_bytes)
     except KafkaRecordError:
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     for side in (found.a, found.b):
         if not side.segments:
             raise CouldNot(f"{side.path}: a folder without .log files")
-    with output.opened(args.output) as sink:
+    with output.opened(args) as sink:
         if args.format == "json":
             sink.write((json.dumps(as_json(found)) + "\n").encode())
         else:

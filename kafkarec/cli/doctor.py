@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     found = examine()
     text = json.dumps(found, indent=2, default=str) if args.format == "json" else as_text(found)
-    with output.opened(args.output) as sink:
+    with output.opened(args) as sink:
         sink.write((text + "\n").encode())
     return COULD_NOT if found["problems"] else FINE
 

@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="cap for one compressed batch, such as 512m; default 128m",
     )
-    parser.add_argument("-o", metavar="FILE", dest="output", help="write to FILE, which appears when it is complete")
+    options.add_file(parser)
 
 
 def _int(text: str) -> int:
@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
         limit=args.max_decompressed_bytes,
     )
     try:
-        with output.opened(args.output) as sink:
+        with output.opened(args) as sink:
             return _print(paths, wanted, sink)
     except CouldNot as error:
         say(str(error))

@@ -73,7 +73,7 @@ class Place(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> int:
-    with spooled(args.path) as path, storage_of(path) as logs, output.opened(args.output) as sink:
+    with spooled(args.path) as path, storage_of(path) as logs, output.opened(args) as sink:
         segments = [segment for log in logs for segment in log.segments]
         place = find(segments, args)
         name = "standard input" if args.path == "-" else str(place.segment.path)

@@ -15,6 +15,7 @@ from typing import Any
 from kafkarec import remote
 from kafkarec.request import request
 from kafkarec.storage import Log
+from kafkarec.storage.outputs import is_stream
 from kafkarec.storage.ranges import Range
 
 from . import inputs, lastrows
@@ -30,7 +31,7 @@ def demand_endless(args: argparse.Namespace) -> None:
     """WrongUse for what has an end, or cannot grow."""
     if args.format not in ("json", "csv"):
         raise WrongUse(f"--format {args.format} needs an end; --follow goes with json and csv")
-    if args.output not in (None, "-"):
+    if not is_stream(args.output):
         raise WrongUse("-o FILE appears when it is complete, which --follow never is; write > FILE")
     if args.to_offset is not None or args.to_time is not None:
         raise WrongUse("--follow has no end; leave out --to-offset and --to-time")

@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     opened = [_open(path, args.topic, args.partition) for path in args.paths]
     status = FINE
     write: Callable[..., Iterator[str]] = lstext.as_json if args.format == "json" else lstext.as_text
-    with output.opened(args.output) as sink:
+    with output.opened(args) as sink:
         for number, (path, one) in enumerate(zip(args.paths, opened, strict=True)):
             if number and args.format == "text":
                 sink.write(b"\n")

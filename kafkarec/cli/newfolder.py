@@ -9,6 +9,7 @@ from contextlib import suppress
 from kafkarec import durable
 from kafkarec.appending import AppendRefused, SegmentWriter
 from kafkarec.storage import names
+from kafkarec.storage.outputs import Inputs
 
 from .newlog import BadInput, Folder, NewLog, OneLog, Origin, Place
 from .options import WrongUse
@@ -23,11 +24,14 @@ class PartitionFolder(OneLog):
 
     is_folder = True
 
-    def __init__(self, path: str, folder: Folder, force: bool) -> None:
+    def __init__(self, path: str, folder: Folder, force: bool, reads: Inputs) -> None:
         super().__init__(path)
+        reads.demand_apart(path, f"-o {path}")
         self._path = os.path.realpath(path.rstrip("/") or path)
         self._folder = folder
         self._replaces = demand_free(self._path, path, force)
+        if self._replaces:
+            reads.demand_none_in(self._path, f"-o {path}")
         above, name = os.path.split(self._path)
         self._part = os.path.join(above, f".{name}.{os.getpid()}.part")
         self._writer: SegmentWriter | None = None
@@ -75,14 +79,15 @@ class PartitionFolder(OneLog):
         if self._writer:
             self._writer.close()
         aside = self._part.removesuffix(".part") + ".old"
-        if self._replaces:
+        replaces = demand_free(self._path, self.name, self._replaces)
+        if replaces:
             os.rename(self._path, aside)
         else:
             with suppress(FileNotFoundError):
                 os.rmdir(self._path)  # an empty one
         os.rename(self._part, self._path)
         durable.sync_folder(os.path.dirname(self._path))
-        if self._replaces:
+        if replaces:
             shutil.rmtree(aside)
 
     def drop(self) -> None:
@@ -98,11 +103,11 @@ class PartitionFolders(NewLog):
 
     is_folder = True
 
-    def __init__(self, path: str, folder: Folder, force: bool) -> None:
-        self._path, self._folder, self._force = path, folder, force
+    def __init__(self, path: str, folder: Folder, force: bool, reads: Inputs) -> None:
+        self._path, self._folder, self._force, self._reads = path, folder, force, reads
         self._made: dict[Place, PartitionFolder] = {}
 
-    def begin(self, place: Place, where: str, origin: Origin = Origin()) -> None:  # noqa: B008
+    def check(self, place: Place, where: str) -> None:
         topic, partition = place
         if topic is None or partition is None:
             raise WrongUse(
@@ -113,8 +118,11 @@ class PartitionFolders(NewLog):
             raise WrongUse(f"{where}: the topic and the partition are none of Kafka's: no folder can have the name")
         if place not in self._made:
             path = os.path.join(self._path, f"{topic}-{partition}")
-            self._made[place] = PartitionFolder(path, self._folder, self._force)
-            self._made[place].begin(place, where, origin)
+            self._made[place] = PartitionFolder(path, self._folder, self._force, self._reads)
+
+    def begin(self, place: Place, where: str, origin: Origin = Origin()) -> None:  # noqa: B008
+        self.check(place, where)
+        self._made[place].begin(place, where, origin)
 
     def shown(self, place: Place) -> str:
         return self._made[place].name

@@ -19,13 +19,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from kafkarec import codecs, remote
+from kafkarec import codecs
 from kafkarec.checks.text import amount
 from kafkarec.enums import Compression
 from kafkarec.errors import KafkaRecordError
 from kafkarec.indexes import partition_metadata
 from kafkarec.plaintext import safe
 from kafkarec.storage import Log, names
+from kafkarec.storage.outputs import is_stream
 
 from . import inputs, options, output
 from .options import CouldNot, WrongUse
@@ -47,7 +48,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
         "-o", metavar="OUT", dest="output",
         help="NAME.log: a file; orders-0: a partition folder; DIR/: a folder of those; - or nothing: standard output",
     )  # fmt: skip
-    group.add_argument("--force", action="store_true", help="replace a log that is there")
+    group.add_argument("--force", action="store_true", help="replace a log that is there; never an input")
     group.add_argument(
         "--segment-bytes", type=options.size, default=1 << 30, metavar="SIZE",
         help="of a folder: begin a new segment before it gets larger (default 1g)",
@@ -117,9 +118,12 @@ class NewLog:
     is_folder = False
     size = 0  # bytes of all batches so far
 
+    def check(self, place: Place, where: str) -> None:
+        """WrongUse or Refused where a partition has no place here: `where` is where its records stand."""
+        raise AssertionError
+
     def begin(self, place: Place, where: str, origin: Origin = Origin()) -> None:  # noqa: B008
-        """Makes room for a partition; once more means nothing. WrongUse where it has no place here: `where` is where
-        its records stand."""
+        """Makes room for a partition, which is checked first; once more means nothing."""
         raise AssertionError
 
     def write(self, place: Place, batches: bytes | memoryview) -> None:
@@ -149,6 +153,9 @@ class OneLog(NewLog):
         self._place: Place | None = None
 
     def begin(self, place: Place, where: str, origin: Origin = Origin()) -> None:  # noqa: B008
+        self.check(place, where)
+
+    def check(self, place: Place, where: str) -> None:
         if self._place is None:
             self._place = place
         elif self._place != place:
@@ -186,7 +193,7 @@ def refused(error: KafkaRecordError, args: argparse.Namespace, way: str) -> int:
     if error.reason == "limit_exceeded":
         larger = f"{max(8 * args.max_decompressed_bytes, 1 << 30) >> 20}m"
         way = command(args.argv, "--max-decompressed-bytes", larger)
-    done = "everything in front of it" if args.output in (None, STANDARD_OUTPUT) else "nothing"
+    done = "everything in front of it" if is_stream(args.output) else "nothing"
     say(f"{error} [{error.reason}]; {done} is written. Go on with: {way}")
     return exit_status(error.reason)
 
@@ -227,50 +234,31 @@ def report(form: str, objects: Iterable[dict[str, Any]], lines: Iterable[str]) -
 
 
 @contextmanager
-def opened(args: argparse.Namespace, inputs: Sequence[str], from_folder: bool = False) -> Iterator[NewLog]:
-    """The new log of `args`. `inputs`: nothing is written into them; `from_folder`: so a folder is made, too."""
+def opened(args: argparse.Namespace, from_folder: bool = False) -> Iterator[NewLog]:
+    """The new log of `args`. `from_folder`: a folder is read, so one is made, too."""
     path = args.output
-    if path is None or path == STANDARD_OUTPUT:
-        with output.opened(None) as sink:
+    if path is None or is_stream(path):
+        with output.opened(args) as sink:
             if sink.is_terminal:
                 raise WrongUse("batches are binary and would garble the terminal; add -o NAME.log or pipe them on")
-            yield FileLog(sink, "standard output")
+            yield FileLog(sink, "standard output" if path in (None, STANDARD_OUTPUT) else path)
         return
-    if remote.is_url(path):
-        raise WrongUse(f"-o {path}: a log is written on this machine; copy it from there")
-    demand_apart(path, inputs)
     bare = path.rstrip("/")
     is_partition = names.folder(os.path.basename(os.path.abspath(path))) is not None
     if not (is_partition or bare != path or os.path.isdir(path) or (from_folder and not bare.endswith(".log"))):
-        if os.path.isfile(path) and not args.force:
-            raise WrongUse(f"-o {path} is there; --force replaces it")
+        args.reads.demand_file(path, "-o", args.force)
         if args.topic_id is not None:
             raise WrongUse("--topic-id goes with a partition folder: -o orders-0")
-        with output.opened(path) as sink:
+        with output.opened(args) as sink:
             yield FileLog(sink, path)
         return
     from .newfolder import PartitionFolder, PartitionFolders
 
     folder = Folder(args.segment_bytes, args.index_interval, args.topic_id)
-    log = (PartitionFolder if is_partition else PartitionFolders)(path, folder, args.force)
+    log = (PartitionFolder if is_partition else PartitionFolders)(path, folder, args.force, args.reads)
     try:
         yield log
     except OSError as error:
         raise CouldNot(f"{path}: {(error.strerror or str(error)).lower()}") from error
     finally:
         log.drop()
-
-
-def demand_apart(path: str, inputs: Sequence[str]) -> None:
-    """WrongUse where the output is an input, or lies in one."""
-    target = os.path.realpath(path)
-    for source in inputs:
-        if source == STANDARD_OUTPUT or remote.is_url(source) or not os.path.exists(source):
-            continue
-        place = os.path.realpath(source)
-        if os.path.exists(target) and os.path.samefile(place, target):
-            raise WrongUse(f"-o {path} is one of the inputs; choose another name")
-        if os.path.isdir(place) and os.path.commonpath([place, target]) == place:
-            raise WrongUse(f"-o {path} lies in {source}, where nothing is written; choose a place elsewhere")
-        if os.path.dirname(place) == target and names.is_segment(os.path.basename(place)):
-            raise WrongUse(f"-o {path} is the folder of {source}; choose another")

@@ -1,17 +1,28 @@
-"""Where a verb writes: standard output, or a file that appears only when it is complete."""
+"""Where a verb writes: standard output, or a file that appears only when it is complete.
+
+`demand` looks at all outputs of a command line before its verb begins; kafkarec.storage.outputs says what may be
+written where.
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
-import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from kafkarec.storage import Segment
+from kafkarec.storage import outputs
+from kafkarec.storage.outputs import Inputs, Refused, is_stream
 
-from .options import CouldNot, WrongUse
+from .options import CouldNot
+
+# What a verb writes, which its module tells as OUTPUT: files; a folder; a log, which is either (see newlog).
+FILE, FOLDER, LOG = "a file", "a folder", "a log"
+# Names that argparse keeps them under: outputs and their options, inputs.
+OPTIONS = {"output": "-o", "html": "--html", "plot": "--plot"}
+INPUTS = ("paths", "path", "files", "a", "b", "sources", "input")
 
 
 class ClosedPipe(Exception):
@@ -58,37 +69,96 @@ class Sink:
         return self._file.isatty()
 
 
+def demand(args: argparse.Namespace, kind: str) -> Inputs:
+    """What the run reads. Refused when an output would replace some of it, or something that is there already."""
+    read = Inputs(_inputs(args))
+    given = {option: path for name, option in OPTIONS.items() if (path := getattr(args, name, None)) is not None}
+    shown: dict[str, str | None] = {f"{option} {path}": path for option, path in given.items()}
+    outputs.demand_different({"standard output": None, **shown} if "-o" not in given else shown)
+    if kind == FOLDER or is_stream(given.get("-o")):
+        read.demand_stream(1, "standard output")
+    for option, path in given.items():
+        if kind == FOLDER and (is_stream(path) or os.path.isfile(path)):
+            raise Refused(f"{option} {path} is not a folder, and a folder is written; name a new one")
+        if kind == FILE and path != outputs.STANDARD_OUTPUT:
+            read.demand_file(path, option, args.force)
+        elif not is_stream(path):
+            outputs.demand_local(path, f"{option} {path}")
+            read.demand_apart(path, f"{option} {path}")
+    return read
+
+
+def _inputs(args: argparse.Namespace) -> Iterator[str]:
+    for name in INPUTS:
+        given = getattr(args, name, ())
+        if name == "input" and given == []:  # build reads standard input where nothing is named
+            given = [outputs.STANDARD_INPUT]
+        for word in [given] if isinstance(given, str) else given:
+            yield from word.split(",") if name == "files" else [word]
+
+
+def demand_ways(args: argparse.Namespace) -> None:
+    """CouldNot where an output's folder or descriptor is not there: for verbs that open it after hours of work."""
+    for path in filter(None, (getattr(args, name, None) for name in OPTIONS)):
+        descriptor = 1 if path == outputs.STANDARD_OUTPUT else outputs.descriptor_of(path)
+        try:
+            os.stat(os.path.dirname(os.path.realpath(path))) if descriptor is None else os.fstat(descriptor)
+        except OSError as error:
+            raise CouldNot(f"{path}: {(error.strerror or str(error)).lower()}") from error
+
+
 @contextmanager
-def opened(path: str | None, sources: Sequence[Segment] = ()) -> Iterator[Sink]:
-    """The sink for `-o path`. A regular file is written beside its place and renamed when all went well."""
-    if path is None or path == "-":
+def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
+    """The sink of an output. A regular file is written beside its place, and gets its name when all went well."""
+    path: str | None = getattr(args, name)
+    descriptor = 1 if path is None or path == outputs.STANDARD_OUTPUT else outputs.descriptor_of(path)
+    if path is None or descriptor == 1:
         if sys.stdout is None:
             raise CouldNot("standard output is closed")
         sink = Sink(sys.stdout.buffer, "standard output")
         yield sink
         sink.flush()
         return
-    place = os.path.realpath(path)
-    for source in sources:
-        if all(map(os.path.exists, (place, source.path))) and os.path.samefile(place, source.path):
-            raise WrongUse(f"-o {path} is one of the inputs; choose another name")
-    if os.path.exists(place) and not stat.S_ISREG(os.stat(place).st_mode):
-        with _create(place, os.O_WRONLY, path) as file:  # a device or a pipe cannot be renamed to
+    if is_stream(path):
+        with _create(path, os.O_WRONLY, path) if descriptor is None else _duplicate(descriptor, path) as file:
             sink = Sink(file, path)
             yield sink
             sink.flush()
         return
+    place = os.path.realpath(path)
     part = os.path.join(os.path.dirname(place), f".{os.path.basename(place)}.{os.getpid()}.part")
     try:
         with _create(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, path) as file:
             sink = Sink(file, path)
             yield sink
             sink.flush()
-        os.replace(part, place)
-    except BaseException:
-        if os.path.exists(part):
+        if args.force:
+            args.reads.demand_file(path, OPTIONS[name], force=True)
+        _publish(part, place, f"{OPTIONS[name]} {path}", args.force)
+    except BaseException as error:
+        if os.path.exists(part) and not isinstance(error, _Taken):
             os.unlink(part)
         raise
+
+
+class _Taken(Refused):
+    """The name was free when the run began. What it has written stays under its other name."""
+
+
+def _publish(part: str, place: str, shown: str, force: bool) -> None:
+    try:
+        outputs.publish(part, place, force)
+    except FileExistsError:
+        raise _Taken(f"{shown} is there since this run began, and is not replaced; the output is {part}") from None
+    except OSError as error:
+        raise CouldNot(f"{place}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _duplicate(descriptor: int, path: str) -> BinaryIO:
+    try:
+        return os.fdopen(os.dup(descriptor), "wb")
+    except OSError as error:
+        raise CouldNot(f"{path}: {(error.strerror or str(error)).lower()}") from error
 
 
 def _create(place: str, flags: int, path: str) -> BinaryIO:

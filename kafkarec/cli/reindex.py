@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from kafkarec import plaintext, remote
+from kafkarec import plaintext
 from kafkarec.errors import KafkaRecordError
 from kafkarec.indexes import epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.indexes.interval import NOTHING_FITS, Fit
 from kafkarec.indexes.rebuild import DEFAULT_INTERVAL
 from kafkarec.indexes.rebuild_log import LogLike, Rebuilt, rebuild_log
-from kafkarec.storage import Log, names
+from kafkarec.storage import Log
 
-from . import inputs
+from . import inputs, output
 from .options import CouldNot, WrongUse
 from .trouble import DAMAGED, FINE, say
 
@@ -33,6 +33,7 @@ EXAMPLES = """examples:
 
 Exit status: 0 fine, 1 the log is damaged (the indexes lead around it), 2 wrong use, 3 could not."""
 
+OUTPUT = output.FOLDER
 EQUAL, DIFFERENT, NEW, DROPPED = "equal", "different", "new", "dropped"
 _SHOWN = {
     EQUAL: "equal to the old one",
@@ -98,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         raise WrongUse("where to? -o DIR names the new folder; --dry-run compares and writes nothing")
     logs = inputs.find(args.paths, args.topic, args.partition)
     status = FINE
-    with _folder(None if args.dry_run else args.output, args.paths) as folder:
+    with _folder(None if args.dry_run else args.output) as folder:
         report = (JsonReport if args.format == "json" else TextReport)(folder.path, len(logs) > 1)
         for log, name in zip(logs, _names(logs), strict=True):
             report.begin(log, name)
@@ -228,14 +229,10 @@ class _Folder:
 
 
 @contextmanager
-def _folder(path: str | None, sources: list[str]) -> Iterator[_Folder]:
+def _folder(path: str | None) -> Iterator[_Folder]:
     folder = _Folder(path)
-    if path is not None:
-        if remote.is_url(path):
-            raise WrongUse(f"-o {path}: the new folder is written on this machine; copy it from there")
-        _refuse_source(path, sources)
-        if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
-            raise WrongUse(f"-o {path} is there and not empty; choose a new folder")
+    if path is not None and os.path.isdir(path) and os.listdir(path):
+        raise WrongUse(f"-o {path} is there and not empty; choose a new folder")
     try:
         if path is not None:
             folder.make(path)
@@ -245,20 +242,6 @@ def _folder(path: str | None, sources: list[str]) -> Iterator[_Folder]:
         if isinstance(error, OSError) and error.filename is None:
             raise CouldNot(f"{path}: {(error.strerror or str(error)).lower()}") from error
         raise
-
-
-def _refuse_source(path: str, sources: list[str]) -> None:
-    target = os.path.realpath(path)
-    for source in sources:
-        if source == inputs.STANDARD_INPUT or remote.is_url(source):
-            continue
-        place = os.path.realpath(source)
-        if not os.path.isdir(place):
-            place = os.path.dirname(place)
-            if names.folder(os.path.basename(place)) is None:
-                continue  # a file that lies anywhere, such as an image of a disk in /tmp
-        if os.path.commonpath([place, target]) == place:
-            raise WrongUse(f"-o {path} lies in or under {source}, where nothing is written; choose a folder elsewhere")
 
 
 # ---- what was done

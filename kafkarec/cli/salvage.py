@@ -18,7 +18,7 @@ from kafkarec.plaintext import safe
 from kafkarec.rescue import NoRoom, SalvageReport, salvage
 from kafkarec.rescue.journal import REPORT
 
-from . import inputs, options
+from . import inputs, options, output
 from .options import CouldNot, WrongUse
 from .trouble import DAMAGED, FINE
 
@@ -34,6 +34,7 @@ EXAMPLES = """examples:
 
 exit status: 0 all of it is saved, 1 something is damaged or set aside (the rest is saved), 2 wrong use, 3 could not"""
 
+OUTPUT = output.FOLDER
 _BETWEEN = 0.2  # seconds
 _STDIN = "standard input"
 

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     logs = inputs.find(args.paths, args.topic, args.partition)
     sources = inputs.segments(logs)
     troubles = Troubles(args.argv, stop_at_first=args.errors == "raise", last_path=sources[-1].path)
-    with output.opened(args.output, sources) as sink:
+    with output.opened(args) as sink:
         writer: TextWriter | JsonWriter
         if args.format == "json":
             writer = JsonWriter(sink, args.columns or ["file", *COLUMNS])

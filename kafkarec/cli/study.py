@@ -80,17 +80,19 @@ def _words(text: str) -> list[str]:
 
 
 def run(args: argparse.Namespace) -> int:
+    output.demand_ways(args)
     logs = inputs.find(args.paths, args.topic, args.partition)
     if args.plot and len(logs) > 1:
         raise WrongUse(f"--plot draws one partition, and there are {len(logs)}")
-    draw = _drawing(args.plot) if args.plot else None
+    draw = _drawing(args.plot) if args.plot is not None else None
     found = _studied(logs, args)
     write = studytext.as_json if args.format == "json" else studytext.as_text
-    with output.opened(args.output) as sink:
+    with output.opened(args) as sink:
         for text in write(found, args.full or len(found) == 1):
             sink.write(text.encode())
     if draw is not None:
-        draw(*found[0])
+        with output.opened(args, "plot") as sink:
+            sink.write(draw(*found[0]))
     damaged = [(name, one.damage) for name, one in found if one.damage]
     for name, count in damaged:
         places = f"damaged at {count} place{'s' * (count != 1)} in the pieces, left out"
@@ -124,7 +126,7 @@ def _tell(tick: Callable[[float], None], number: int, of: int, share: float) -> 
     tick((number + share) / of)
 
 
-def _drawing(path: str) -> Callable[[str, Study], None]:
+def _drawing(path: str) -> Callable[[str, Study], bytes]:
     """Looks for matplotlib before anything is tried."""
     from . import studyplot
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable
 from functools import partial
@@ -24,14 +25,15 @@ _KINDS = (".svg", ".png", ".pdf")
 _MARKERS = "osD^vP*X"  # a shape a batch size; a colour a codec
 
 
-def drawing(path: str) -> Callable[[str, Study], None]:
-    """What draws into that file. WrongUse for a name that tells no kind of picture."""
-    if os.path.splitext(path)[1].lower() not in _KINDS:
+def drawing(path: str) -> Callable[[str, Study], bytes]:
+    """What makes a picture for a file of that name. WrongUse for a name that tells no kind of picture."""
+    kind = os.path.splitext(path)[1].lower()
+    if kind not in _KINDS:
         raise WrongUse(f"--plot {path}: the name ends in {', '.join(_KINDS)}")
-    return partial(_draw, path)
+    return partial(_drawn, kind.removeprefix("."))
 
 
-def _draw(path: str, name: str, one: Study) -> None:
+def _drawn(kind: str, name: str, one: Study) -> bytes:
     figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
     cuts = list(dict.fromkeys(row.candidate.batch_size for row in one.outcomes))
     markers = dict(zip(cuts, cycle(_MARKERS), strict=False))
@@ -51,9 +53,9 @@ def _draw(path: str, name: str, one: Study) -> None:
     axes.set_ylabel("% of the bytes there are now")
     axes.set_title(name)
     figure.legend(loc="outside right upper", fontsize=8)
+    picture = io.BytesIO()
     try:
-        figure.savefig(path)
-    except OSError as error:
-        raise CouldNot(f"{path}: {(error.strerror or str(error)).lower()}") from error
+        figure.savefig(picture, format=kind)
     finally:
         pyplot.close(figure)
+    return picture.getvalue()

@@ -122,7 +122,7 @@ class Partition(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> int:
-    with output.opened(args.output) as sink:
+    with output.opened(args) as sink:
         found = list(_partitions(args))
         found.sort(key=lambda one: one.badness, reverse=True)
         if args.format == "json":

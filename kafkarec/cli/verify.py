@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--strict", action="store_true", help="exit 1 for anomalies too")
     parser.add_argument("--all", action="store_true", help="print everything, not one screen of it")
-    parser.add_argument("--html", metavar="FILE", help="also write a page with a map of each file")
+    parser.add_argument("--html", metavar="FILE", help="also write a page with a map of each file to FILE")
     parser.add_argument(
         "--threads", type=_workers, metavar="N", help="segments side by side; default: as many as there are processors"
     )
@@ -76,6 +76,7 @@ def _workers(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
+    output.demand_ways(args)
     with _progress() as tick:
         report = checks.verify(
             _opened(args),
@@ -87,11 +88,11 @@ def run(args: argparse.Namespace) -> int:
             progress=tick,
         )
     if args.html:
-        with output.opened(args.html) as sink:
+        with output.opened(args, "html") as sink:
             for piece in html.render(report):
                 sink.write(piece.encode())
     told = report.to_json() + "\n" if args.format == "json" else text.render(report, args.all)
-    with output.opened(args.output) as sink:
+    with output.opened(args) as sink:
         sink.write(told.encode())
     return report.exit_status(args.strict) if report.files else COULD_NOT
 

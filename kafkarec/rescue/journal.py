@@ -15,8 +15,9 @@ import os
 from typing import Any
 
 from kafkarec.durable import sync_folder
+from kafkarec.storage.outputs import Refused
 
-from .places import Refused, is_empty
+from .places import is_empty
 
 JOURNAL, REPORT = "salvage.journal", "salvage.json"
 

@@ -7,15 +7,17 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from kafkarec import remote
 from kafkarec._version import __version__
 from kafkarec.durable import make_folder, sync_folder, write_file
 from kafkarec.faults import Damage
 from kafkarec.storage import Log, LogDir, Segment
+from kafkarec.storage.outputs import Inputs, Refused
 
 from . import finishing, rows, snapshots, startable
 from .journal import REPORT, Journal
 from .merge import merge
-from .places import Refused, check_apart, check_space
+from .places import check_space
 from .report import PartitionReport, SalvageReport
 from .rows import Notes
 from .sources import Partition, find
@@ -61,7 +63,7 @@ def salvage(
     out = os.path.abspath(os.fspath(out))
     if os.path.lexists(out) and not os.path.isdir(out):
         raise Refused(f"{out} is not a folder")
-    check_apart(out, _paths(given))
+    Inputs(_paths(given)).demand_apart(out, out)
     found = find(given, topic, partition)
     unnamed = [one.sources[0].path for one in found.partitions if one.topic is None]
     if as_partition and unnamed:
@@ -100,7 +102,7 @@ def _paths(given: Iterable[Any]) -> list[str]:
             paths += [one.path, *(segment.path for log in logs for segment in getattr(log, "segments", ()))]
         else:
             paths.append(os.fsdecode(one))
-    return [os.path.abspath(path) for path in paths if "://" not in path]
+    return [path if remote.is_url(path) else os.path.abspath(path) for path in paths]
 
 
 def _have(out: str) -> int:

@@ -17,8 +17,8 @@ from typing import Any
 
 from kafkarec import storage
 from kafkarec.storage import Log, LogDir, Segment, names
+from kafkarec.storage.outputs import Refused
 
-from .places import Refused
 from .report import LOST_AND_FOUND, UNREAD
 
 # What the medium answers when it has lost something. Everything else (no permission, a network that is away) is no

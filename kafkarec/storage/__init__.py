@@ -4,7 +4,7 @@
     folders    what lies where              ranges     which records, and where to begin
     segment    one file                     partition  Log: a folder of segments
     datadir    LogDir: a folder of logs     opening    kafkarec.open
-    readable   the verbs they share
+    readable   the verbs they share         outputs    where an output may go
 """
 
 from .datadir import LogDir
