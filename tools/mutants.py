@@ -32,7 +32,7 @@ COPIED = ("kafkarec", "tests", "docs", "tools", "setup.py", "pyproject.toml", "R
 WANTED = 95.0
 UNNOTICED = ("survived", "unreached")
 Places = dict[str, list[tuple[int, list[int]]]]      # file -> (line of the rewritten one, which mutants stand in it)
-HEADER = """
+HEADER = """#pragma once
 extern int kr_mutant_now;
 extern unsigned char *kr_mutant_reached;
 

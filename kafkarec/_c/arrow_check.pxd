@@ -9,7 +9,7 @@ A buffer's own size is not part of Arrow's C data interface, so it cannot be che
 because the array states them. Each function takes buffers at the first row that counts and gives True when all rows
 fit; otherwise the Misfit says which row does not.
 """
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from kafkarec._c.sheet cimport is_set
@@ -118,12 +118,14 @@ cdef inline bint list_views_fit(const Offset* starts, const Offset* lengths, con
 cdef inline int64_t nulls_counted(const uint8_t* validity, int64_t first, int64_t rows) noexcept nogil:
     """Zero bits of rows [first, first + rows)."""
     cdef int64_t i = first, stop = first + rows, zeros = 0
+    cdef uint64_t word
     while i < stop and i & 7:
         zeros += not is_set(validity, i)
         i += 1
-    while stop - i >= 8:
-        zeros += 8 - bits_set(validity[i >> 3])
-        i += 8
+    while stop - i >= 64:
+        memcpy(&word, validity + (i >> 3), 8)
+        zeros += 64 - bits_set(word)
+        i += 64
     while i < stop:
         zeros += not is_set(validity, i)
         i += 1
@@ -131,4 +133,4 @@ cdef inline int64_t nulls_counted(const uint8_t* validity, int64_t first, int64_
 
 
 cdef extern from *:
-    int bits_set "__builtin_popcount"(unsigned int) noexcept nogil
+    int bits_set "__builtin_popcountll"(unsigned long long) noexcept nogil
