@@ -23,6 +23,14 @@ hypothesis.settings.register_profile("core", hypothesis.settings.get_profile("su
 hypothesis.settings.load_profile("long" if LONG else "core" if CORE else "suite")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In the core subset nothing is slow, also of a file that belongs to it."""
+    slow = [item for item in items if item.get_closest_marker("slow")] if CORE else []
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in set(slow)]
+
+
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """CI=1 (set by .ci/run): what is skipped is not tested, so a skip fails the run; pytest lists the reasons."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")

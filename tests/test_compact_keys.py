@@ -56,6 +56,7 @@ def test_the_map_is_a_dict(kind: int) -> None:
         assert len(table) == len(known)
 
 
+@pytest.mark.slow
 def test_a_key_costs_what_the_docs_say() -> None:
     table, count = LastOffsets(), 300_000
     for start in range(0, count, 10_000):

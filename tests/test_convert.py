@@ -99,6 +99,7 @@ def covered(table: Any) -> list[tuple[int, int]]:
     return [(row["base_offset"], row["last_offset"]) for row in table]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd"])
 @pytest.mark.parametrize("size", [None, 1, 300, 1 << 20])
 @pytest.mark.parametrize("folder", ["txn-0", "compacted-0", "logappend-0", "all-codecs-0", "__cluster_metadata-0"])
@@ -366,6 +367,7 @@ def test_damage_is_skipped_and_listed() -> None:
     assert found.stats.bytes_in + damage.length + found.remaining == len(data)
 
 
+@pytest.mark.slow
 def test_random_damage_is_that_of_the_reader() -> None:
     """Under "skip" the same bytes are left out, and every byte is accounted for."""
     damaged = 0

@@ -11,13 +11,13 @@ import golden
 import pyarrow as pa
 import pytest
 import reading
-from long_run import LONG
+from long_run import LONG, fewer
 
 import kafkarec
 
 pytestmark = pytest.mark.core
 
-SEEDS = range(2000 if LONG else 60)
+SEEDS = range(2000 if LONG else fewer(60, 20))
 CODECS = ["none", "none", "gzip", "snappy", "lz4", "zstd"]
 
 

@@ -70,6 +70,7 @@ def test_every_way_to_read_agrees() -> None:
         assert log.next_offset == kafkarec.scan(data)[-1]["next_offset"]
 
 
+@pytest.mark.slow
 def test_any_range_of_offsets_is_a_filter() -> None:
     """Through the indexes and without them: the same as reading everything and choosing."""
     chance = random.Random(1)
@@ -153,6 +154,7 @@ def test_rows_that_go_leave_whole_columns(tmp_path: Path) -> None:
         assert reading.arrow_rows(found) == wanted
 
 
+@pytest.mark.slow
 def test_a_wrong_index_costs_time_and_no_record(tmp_path: Path) -> None:
     folder = tmp_path / "all-codecs-0"
     shutil.copytree(CODECS.parent, folder)
@@ -362,6 +364,7 @@ def test_files_are_closed_behind_their_last_user() -> None:
     assert open_files() == before
 
 
+@pytest.mark.slow
 def test_a_large_segment_streams_in_little_memory(tmp_path: Path) -> None:
     """192 MB, damaged in two places, one claim of a gigabyte among it: the peak stays below 48 MB."""
     batch = builders.batch(builders.records(100, value=b"x" * 150), base_offset=0)

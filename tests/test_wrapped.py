@@ -126,6 +126,7 @@ def test_no_segment_has_two_gigabytes() -> None:
     source.close()
 
 
+@pytest.mark.slow
 def test_memory_stays_flat() -> None:
     """64 MiB out of 6 KiB, and holes instead of zeros."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
