@@ -179,7 +179,7 @@ def _typed(pa: Any, table: Any, forms: Mapping[str, str]) -> Any:
 
 def _without_views(pa: Any, column: Any, wanted: Any) -> Any:
     """pyarrow 26 follows the view of a null slot when it casts, and what stands there need not lead anywhere."""
-    if "view" not in str(column.type) or not column.null_count and column.type.num_fields == 0:
+    if "view" not in str(column.type) or (not column.null_count and column.type.num_fields == 0):
         return column
     cells = [cell.encode() if isinstance(cell, str) and wanted == pa.binary() else cell for cell in column.to_pylist()]
     return pa.chunked_array([pa.array(cells, wanted)])
