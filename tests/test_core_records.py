@@ -264,6 +264,28 @@ def test_header_keys_that_are_not_utf8_take_their_room() -> None:
                 assert judge(builders.batch(records)) is None
 
 
+def test_header_keys_become_text_as_in_java() -> None:
+    """Every lead byte with followers at the borders of their ranges, whole and cut; a stray byte in every place."""
+    followers = (0x00, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0)
+    leads = (0x7F, 0x80, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5,
+             0xF7, 0xF8, 0xFF)  # fmt: skip
+    keys = [bytes([lead]) for lead in range(256)]
+    for lead in leads:
+        for second in followers:
+            keys += [bytes([lead, second]), bytes([lead, second]) + b"a", bytes([lead, second, 0x80])]
+            keys += [bytes([lead, second, third, 0x80]) for third in followers]
+            keys += [bytes([lead, second, 0x80, fourth]) for fourth in followers]
+    keys += [
+        b"a" * at + stray + b"a" * (n - at)
+        for stray in (b"\xc3\xa9", b"\xff")
+        for n in range(18)
+        for at in range(n + 1)
+    ]
+    for behind in ([], [LONG]):
+        rows = [builders.record(headers=[(key, None) for key in keys[n : n + 500]]) for n in range(0, len(keys), 500)]
+        assert judge(builders.batch([*rows, *behind])) is None
+
+
 def test_a_projection_passes_through_the_same_checks() -> None:
     good = builders.batch([builders.sized(body()), LONG, builders.record(key=None, value=None)])
     wanted = reading.by_columns(good)
