@@ -95,9 +95,9 @@ def test_every_spelling_of_a_length_or_count(field: str) -> None:
 
 @pytest.mark.parametrize(("field", "most"), [("timestamp_delta", 10), ("offset_delta", 5)])
 def test_every_spelling_of_a_delta(field: str, most: int) -> None:
-    values = {0, -1, 1, 63, 64, -64, -65, 8191, 8192, 2**20 - 1, 2**20, 2**27 - 1, 2**27, INT_MAX, INT_MIN}
+    values = {0, -1, 63, 64, -64, -65, 8192, 2**20, 2**27 - 1, 2**27, INT_MAX, INT_MIN}
     if most == 10:
-        values = {0, -1, 63, 64, 2**20, INT_MAX, INT_MIN, 2**34, 2**55, 2**62 - 1, 2**62, LONG_MAX, LONG_MIN}
+        values = {0, -1, 64, 2**34, 2**55, 2**62 - 1, 2**62, LONG_MAX, LONG_MIN}
     for value in values:
         for spelling in spellings(value, most):
             found = judged(builders.sized(body(**{field: spelling})))
