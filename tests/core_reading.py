@@ -142,7 +142,7 @@ def spellings(value: int, most: int) -> Iterator[bytes]:
         yield raw_varint(raw, length)
     spare = 4 if most == 5 else 1
     full = raw_varint(raw, most)
-    for bit in range(spare, 7):
+    for bit in range(spare, 7, 2):
         yield full[:-1] + bytes([full[-1] | 1 << bit])
     yield full[:-1] + bytes([full[-1] | 0x7F << spare & 0x7F])
     yield full[:-1] + bytes([full[-1] | 0x80])

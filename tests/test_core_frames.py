@@ -129,6 +129,10 @@ def test_last_sequences_wrap_at_the_largest_int() -> None:
     data = builders.good_batch(4, base_sequence=INT_MAX - 1, producer_id=1)
     assert [row["sequence"] for row in reading.by_columns(data)] == [INT_MAX - 1, INT_MAX, 0, 1]
     assert kafkarec.scan(data)[0]["last_sequence"] == 1
+    for first, wanted in ((-2, [None] * 4), (-1, [None] * 4), (0, [0, 1, 2, 3]), (1, [1, 2, 3, 4])):
+        data = builders.good_batch(4, base_sequence=first, producer_id=1)
+        assert judge(data) is None
+        assert [row["sequence"] for row in reading.by_columns(data)] == wanted
 
 
 def test_every_byte_under_the_checksum_and_no_other() -> None:

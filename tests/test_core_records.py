@@ -95,9 +95,9 @@ def test_every_spelling_of_a_length_or_count(field: str) -> None:
 
 @pytest.mark.parametrize(("field", "most"), [("timestamp_delta", 10), ("offset_delta", 5)])
 def test_every_spelling_of_a_delta(field: str, most: int) -> None:
-    values = {0, -1, 1, 63, 64, -64, -65, 8191, 8192, 2**20 - 1, 2**20, 2**27 - 1, 2**27, INT_MAX, INT_MIN}
+    values = {0, -1, 63, 64, -64, -65, 8192, 2**20, 2**27 - 1, 2**27, INT_MAX, INT_MIN}
     if most == 10:
-        values = {0, -1, 63, 64, 2**20, INT_MAX, INT_MIN, 2**34, 2**55, 2**62 - 1, 2**62, LONG_MAX, LONG_MIN}
+        values = {0, -1, 64, 2**34, 2**55, 2**62 - 1, 2**62, LONG_MAX, LONG_MIN}
     for value in values:
         for spelling in spellings(value, most):
             found = judged(builders.sized(body(**{field: spelling})))
@@ -262,6 +262,28 @@ def test_header_keys_that_are_not_utf8_take_their_room() -> None:
             record = builders.record(key=None, value=None, headers=[(b"\xff" * size, b"v" * size), (behind, None)] * 3)
             for records in ([record], [record, LONG]):
                 assert judge(builders.batch(records)) is None
+
+
+def test_header_keys_become_text_as_in_java() -> None:
+    """Every lead byte with followers at the borders of their ranges, whole and cut; a stray byte in every place."""
+    followers = (0x00, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0)
+    leads = (0x7F, 0x80, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5,
+             0xF7, 0xF8, 0xFF)  # fmt: skip
+    keys = [bytes([lead]) for lead in range(256)]
+    for lead in leads:
+        for second in followers:
+            keys += [bytes([lead, second]), bytes([lead, second]) + b"a", bytes([lead, second, 0x80])]
+            keys += [bytes([lead, second, third, 0x80]) for third in followers]
+            keys += [bytes([lead, second, 0x80, fourth]) for fourth in followers]
+    keys += [
+        b"a" * at + stray + b"a" * (n - at)
+        for stray in (b"\xc3\xa9", b"\xff")
+        for n in range(18)
+        for at in range(n + 1)
+    ]
+    for behind in ([], [LONG]):
+        rows = [builders.record(headers=[(key, None) for key in keys[n : n + 500]]) for n in range(0, len(keys), 500)]
+        assert judge(builders.batch([*rows, *behind])) is None
 
 
 def test_a_projection_passes_through_the_same_checks() -> None:

@@ -21,7 +21,7 @@ comparison at the record's end amounts to. Where 31 bytes behind the record are 
 their own: the fields of a record of length 0 move the cursor at most 31 bytes past its end (attributes 1, a varlong of
 10, four varints of 5), and a wide copy reads as many behind a key or value.
 The last records of a payload take the exact form of the same body, which looks at no byte behind the record. It also
-says why a record is refused that the quick form refused.
+says why a record is refused, whichever form refused it.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -246,6 +246,19 @@ cdef inline int decode_one(Columns* c, Hot* h, int64_t row, const BatchRow* batc
     return OK
 
 
+cdef inline int why_refused(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, int status,
+                            Fault* fault) noexcept nogil:
+    """The reason by the exact form, which is read into no column: the quick one may have read past the record's end."""
+    cdef Hot none
+    cdef uint32_t want = c.want
+    cdef int exactly
+    memset(&none, 0, sizeof(Hot))
+    c.want = 0
+    exactly = decode_one(c, &none, 0, batch, &p, end, 0, True, False, fault)
+    c.want = want
+    return status if exactly == OK else exactly
+
+
 cdef inline int decode_rows(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, bint binary,
                             Fault* fault) noexcept nogil:
     """record_count records into columns that have room for them."""
@@ -254,7 +267,7 @@ cdef inline int decode_rows(Columns* c, const BatchRow* batch, const uint8_t* p,
     cdef int64_t row = c.rows
     cdef int64_t stop = row + batch.record_count
     cdef int32_t length = 0
-    cdef int status, quick
+    cdef int status
     while row < stop:
         status = read_varint(&p, end, &length)
         if status != OK:
@@ -265,20 +278,13 @@ cdef inline int decode_rows(Columns* c, const BatchRow* batch, const uint8_t* p,
         if length < 0 or length > end - p:
             fault.record = <int32_t>(row - c.rows)
             return refuse(fault, RECORD_LENGTH_INVALID, end - p, length)
-        quick = OK
         if end - p - length >= READ_AHEAD:
-            quick = decode_one(c, &h, row, batch, &p, p + length, want, False, binary, fault)
-            if quick == OK:
-                row += 1
-                continue
-            c.want = 0                   # once more, into no column: the quick form may have read past the record's end
-        status = decode_one(c, &h, row, batch, &p, p + length, want & c.want, True, binary, fault)
-        if quick != OK:
-            c.want = want
-            status = quick if status == OK else status
+            status = decode_one(c, &h, row, batch, &p, p + length, want, False, binary, fault)
+        else:
+            status = decode_one(c, &h, row, batch, &p, p + length, want, True, binary, fault)
         if status != OK:
             fault.record = <int32_t>(row - c.rows)
-            return status
+            return why_refused(c, batch, p, p + length, status, fault)
         row += 1
     if p != end:
         return refuse(fault, RECORDS_LEFT_OVER, batch.record_count, end - p)
