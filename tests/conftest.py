@@ -19,7 +19,7 @@ hypothesis.settings.register_profile(
     "suite", max_examples=150, deadline=None, derandomize=True, database=None, print_blob=True
 )
 hypothesis.settings.register_profile("long", max_examples=20_000, deadline=None, print_blob=True)
-hypothesis.settings.register_profile("core", hypothesis.settings.get_profile("suite"), max_examples=30)
+hypothesis.settings.register_profile("core", hypothesis.settings.get_profile("suite"), max_examples=20)
 hypothesis.settings.load_profile("long" if LONG else "core" if CORE else "suite")
 
 

@@ -19,8 +19,6 @@ from kafkarec import codecs
 from kafkarec.conversion import LOSSES, LossError, convert, converted
 from kafkarec.writing import BatchHeader, sheet_of
 
-pytestmark = pytest.mark.core
-
 ALL_CODECS = (*CODECS, "zstd")
 
 

@@ -22,8 +22,6 @@ from kafkarec.producers import (
     read_markers,
 )
 
-pytestmark = pytest.mark.core
-
 SEGMENTS = Path(__file__).parent / "vectors" / "segments"
 
 

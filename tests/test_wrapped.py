@@ -20,8 +20,6 @@ from kafkarec.codecs import CodecError, wrapping
 from kafkarec.storage import wrapped
 from kafkarec.storage.sources import FileObject
 
-pytestmark = pytest.mark.core
-
 SEGMENT = SEGMENTS / "all-codecs-0" / "00000000000000000000.log"
 PLAIN = SEGMENT.read_bytes()
 NOISE = random.Random(7).randbytes(300_000)
