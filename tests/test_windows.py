@@ -75,7 +75,7 @@ def test_a_scan_of_large_batches_fetches_their_headers_alone() -> None:
     assert medium.fetched < 2 * (1 << 20) + 3000 * 64
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(fewer(40, 20)))
 def test_damage_at_random_through_random_windows(seed: int) -> None:
     """Damage, resynchronisation and tails do not depend on where a window ends."""
     chance = random.Random(seed)
@@ -89,7 +89,7 @@ def test_damage_at_random_through_random_windows(seed: int) -> None:
         assert outcome(lambda window=window: read(Medium(data, window), errors="skip")) == wanted
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(fewer(30, 10)))
 def test_unreadable_pages_are_damage_and_the_rest_is_read(seed: int) -> None:
     chance = random.Random(1000 + seed)
     log = make_log(chance, 200)
