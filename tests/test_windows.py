@@ -13,7 +13,7 @@ import golden
 import pyarrow as pa
 import pytest
 import reading
-from long_run import CORE
+from long_run import CORE, fewer
 from media import Medium
 from test_skip import KINDS, make_log
 
