@@ -123,9 +123,12 @@ def probe(payload: Any, limit: int, magic: int = 2) -> None:
 def _decode(frame: Any, content_size: int, most: int, window: int, limit: int, guess: int) -> bytes:
     """Decompresses one whole frame that holds `most` bytes at most (and `content_size`, where it says so)."""
     thread = _decompressor
-    # a context keeps the window it once needed: not a large one
-    run = thread.decompress if window <= KEPT_WINDOW else thread.fresh().decompress
+    # A context keeps the buffer it once needed: not a large one. And where that is larger than this frame's window, it
+    # reaches back further than the window and decodes what a new stream refuses: so not for what exceeds its window.
+    run = thread.decompress if most <= window <= KEPT_WINDOW else thread.fresh().decompress
     try:
+        if content_size > window:
+            return _decode_beyond_window(frame, content_size)
         if content_size > 0:
             known: bytes = run(frame)
             return known
@@ -139,6 +142,15 @@ def _decode(frame: Any, content_size: int, most: int, window: int, limit: int, g
         raise _library_error(error) from None
     except MemoryError:
         raise LimitReached(limit, "out of memory before the limit") from None
+
+
+def _decode_beyond_window(frame: Any, content_size: int) -> bytes:
+    """A frame that tells a content larger than its window: with room for all of it the library forgets the window."""
+    reader = _decompressor.fresh().stream_reader(frame)
+    content: bytes = reader.read(content_size - 1) + reader.read(2)
+    if len(content) != content_size:
+        raise CodecError("payload_corrupt", "zstd: another content size than the frame says")
+    return content
 
 
 def _decode_unsized(run: Any, frame: Any, most_room: int, most: int, limit: int, guess: int) -> bytes:
