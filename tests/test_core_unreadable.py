@@ -26,6 +26,7 @@ ZEROS = builders.batch([builders.record(key=None, value=bytes(20_000))])
 BEHIND = builders.batch(builders.records(3), base_offset=1)
 BAD = range(8192, 8200)
 """In the middle of the zeros of ZEROS: the checksum holds for what is read instead."""
+UNREADABLE = ("unreadable", 0, 0, len(ZEROS), None, None)
 
 
 def refused(data: bytes, *bad: range, window: int = 1 << 20, **wishes: Any) -> tuple[Any, ...]:
@@ -38,8 +39,7 @@ def refused(data: bytes, *bad: range, window: int = 1 << 20, **wishes: Any) -> t
 @pytest.mark.parametrize("check_crcs", [True, False])
 @pytest.mark.parametrize("window", [64, 4096, 1 << 20])
 def test_a_batch_with_an_unreadable_byte_is_refused_whole(check_crcs: bool, window: int) -> None:
-    size = len(ZEROS)
-    assert refused(ZEROS + BEHIND, BAD, window=window, check_crcs=check_crcs)[:4] == ("unreadable", 0, 0, size)
+    assert refused(ZEROS + BEHIND, BAD, window=window, check_crcs=check_crcs) == UNREADABLE
     assert refused(BEHIND + ZEROS, BAD, window=window, check_crcs=check_crcs)[:2] == ("unreadable", len(BEHIND))
 
 
@@ -130,3 +130,25 @@ def test_a_reader_that_refuses_is_asked_nothing_more() -> None:
             medium.gone = gone
             with pytest.raises(ConnectionResetError):
                 BatchTable.joined(list(scan_pieces(request(_file="x"), Source(file=medium))))
+
+
+def test_two_unreadable_bytes_of_neighbouring_pages_are_two_spans() -> None:
+    """After a failure a medium is read page by page: only between two such bytes of one page everything is lost."""
+    first = builders.batch([builders.record(value=bytes(2000))])
+    middle = b"".join(builders.good_batch(2, base_offset=1 + 2 * n) for n in range(4))
+    over_the_border = builders.batch([builders.record(value=bytes(4096))], base_offset=9)
+    data = first + middle + over_the_border + builders.good_batch(1, base_offset=10)
+    assert len(first + middle) < 4095
+    for other, kept in ((4095, False), (4096, True), (4097, True)):
+        found = read(Medium(data, 1 << 20, 8192, [range(100, 101), range(other, other + 1)]), errors="skip")
+        assert [row["offset"] for row in sound_rows(found)] == [*(range(1, 9) if kept else ()), 10], other
+        assert {damage.reason for damage in found.damage} == {"unreadable"}
+
+
+def test_a_window_takes_all_that_it_may() -> None:
+    """One request for each window of 1000 bytes, not one for each batch."""
+    data = b"".join(builders.good_batch(2, base_offset=2 * n) for n in range(100))
+    for window in (1000, 5000, len(data)):
+        medium = Medium(data, window)
+        assert len(read(medium)) == 200
+        assert medium.calls <= 2 * len(data) // window, window

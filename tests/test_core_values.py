@@ -192,3 +192,31 @@ def test_the_end_of_a_value_whose_last_batch_is_damaged() -> None:
     columns = read(data)
     assert offsets(columns) == [0, 1, 2, 3, 60]
     assert len(damaged(columns)) == 1
+
+
+@pytest.mark.parametrize("odd", [False, True])
+def test_checksums_read_so_many_bytes_a_byte_of_input_and_no_more(odd: bool) -> None:
+    """Headers that all claim what is behind them: six bytes and 4096 for those that look written, two for odd ones."""
+    last = builders.batch(builders.records(1), base_offset=90, attributes=0x80 if odd else 0)
+    assert last[17] != 0
+    outcomes = set()
+    for count in range(1, 60):
+        for more in range(3):
+            sizes = [(count - n) * len(last) + more for n in range(count)]
+            headers = [patched(patched(last, 8, (size - 12).to_bytes(4, "big")), 17, b"\0") for size in sizes]
+            data = good(0) + b"\xff" * 9 + b"".join(headers) + bytes(more) + last
+            left = len(data) * 2 if odd else len(data) * 6 + 4096
+            for size in sizes:
+                left -= size if size <= left else 0
+            found = left >= len(last)
+            assert (90 in offsets(read(data))) == found, (count, more, left)
+            outcomes.add(found)
+    assert outcomes == {True, False}
+
+
+def test_a_large_batch_that_no_frame_follows_is_found_all_the_same() -> None:
+    """It has the budget of odd ones, which suffices for two bytes a byte of input."""
+    for size in ((1 << 14) - 200, 1 << 14, 40_000):
+        large = builders.batch([builders.record(value=bytes(size))], base_offset=4)
+        for behind in (b"", JUNK, bytes(30), good(5, 1)):
+            assert offsets(read(good(0) + JUNK + large + behind))[:5] == [0, 1, 2, 3, 4], size
