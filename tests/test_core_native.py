@@ -142,6 +142,8 @@ def test_other_lz4_frames_are_left_to_the_library(calls: list[int]) -> None:
         assert not taken(calls, in_lz4(builders.patched(frame, at, bytes([frame[at] ^ 1]))))
     assert not taken(calls, in_lz4(bytes(20), 1)), "no magic, and then what would be the end mark"
     assert not taken(calls, in_lz4(lz4_frame(blocks, end=struct.pack("<I", STORED)))), "Kafka takes that for the end"
+    ended = lz4_frame([*blocks, struct.pack("<I", STORED), packed(CONTENT)])
+    assert not taken(calls, in_lz4(ended)), "and reads nothing behind it"
     for wrong in (1, 1 << 31):
         assert not taken(calls, in_lz4(lz4_frame([checked(blocks[0], wrong)], 0x70)))
 

@@ -58,3 +58,16 @@ def test_where_a_byte_that_is_not_ascii_stands_does_not_matter() -> None:
         b"a" * at + bytes([byte]) + b"b" * behind for at in range(20) for behind in range(20) for byte in (0x80, 0xC3)
     ]
     assert header_keys(keys, binary=False) == [java_utf8(key) for key in keys]
+
+
+def test_a_key_that_is_cut_takes_no_byte_of_what_follows() -> None:
+    """The length of the value behind it may look as if the sequence went on: 64 is 80 01, 95 is be 01."""
+    cut = [b"\xc3", b"\xe4", b"\xe4\xb8", b"\xed\x9f", b"\xf0", b"\xf0\x90", b"\xf0\x90\x80", b"\xf4\x80\x80"]
+    for size in (64, 72, 80, 95):
+        headers = [(front + key, b"v" * size) for key in cut for front in (b"", b"abc")]
+        for behind in (b"", builders.record(value=bytes(100))):
+            row = builders.record(headers=headers)
+            data = builders.batch([row, behind] if behind else [row])
+            found = kafkarec.decode(data)[0].headers
+            assert [name for name, _ in found] == [java_utf8(key) for key, _ in headers]
+            assert {value for _, value in found} == {b"v" * size}

@@ -145,6 +145,18 @@ def test_two_unreadable_bytes_of_neighbouring_pages_are_two_spans() -> None:
         assert {damage.reason for damage in found.damage} == {"unreadable"}
 
 
+def test_the_last_byte_of_a_file_on_a_page_of_its_own() -> None:
+    first = builders.batch([builders.record(value=bytes(2000))])
+    middle = b"".join(builders.good_batch(2, base_offset=1 + 2 * n) for n in range(4))
+    missing = 4097 - len(first + middle)
+    value = bytes(missing - len(builders.batch([builders.record(value=bytes(missing - 100))])) + missing - 100)
+    last = builders.batch([builders.record(value=value)], base_offset=9)
+    data = first + middle + last
+    assert len(data) == 4097
+    found = read(Medium(data, 1 << 20, 8192, [range(100, 101), range(4096, 4097)]), errors="skip")
+    assert [row["offset"] for row in sound_rows(found)] == list(range(1, 9))
+
+
 def test_a_window_takes_all_that_it_may() -> None:
     """One request for each window of 1000 bytes, not one for each batch."""
     data = b"".join(builders.good_batch(2, base_offset=2 * n) for n in range(100))

@@ -6,12 +6,15 @@ behind. Every limit of that is tried at its last value and one further.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import builders
 import pytest
 from builders import patched, varint
 from test_core_resync import damaged, good, offsets, read
+
+import kafkarec
 
 pytestmark = pytest.mark.core
 
@@ -220,3 +223,30 @@ def test_a_large_batch_that_no_frame_follows_is_found_all_the_same() -> None:
         large = builders.batch([builders.record(value=bytes(size))], base_offset=4)
         for behind in (b"", JUNK, bytes(30), good(5, 1)):
             assert offsets(read(good(0) + JUNK + large + behind))[:5] == [0, 1, 2, 3, 4], size
+
+
+def test_a_large_candidate_with_a_frame_behind_it_is_none_of_the_odd_ones() -> None:
+    """Odd headers use up their two bytes a byte of input; then a large batch is found where a frame follows it."""
+    for size, without in ((1 << 13, True), (1 << 15, False)):
+        large = builders.batch([builders.record(value=bytes(size))], base_offset=4)
+        odd = builders.batch(builders.records(1), base_offset=4, attributes=0x80)
+        for behind, found in ((good(5, 1), True), (JUNK, without)):
+            tail = large + behind + good(9, 1)
+            claims = b""
+            for n in (3, 2, 1, 0):
+                claim = n * len(odd) + len(tail)
+                claims += patched(patched(odd, 8, (claim - 12).to_bytes(4, "big")), 17, b"\0")
+            data = good(0) + b"\xff" * 9 + claims + tail
+            assert (4 in offsets(read(data))) == found, size
+
+
+def test_a_search_remembers_nothing_of_another_value() -> None:
+    """Values of a column are read by one engine: places whose checksum failed in one are new in the next."""
+    right, wrong = (good(0) + JUNK + one + JUNK for one in (good(4, 1), spoiled(4, 1)))
+    barren = good(0) + b"\xff" * 300
+    for values in ([wrong, right], [right, wrong, right], [barren, right, barren], [wrong, wrong, right, right]):
+        [piece] = kafkarec.decode_each(values, errors="skip")
+        ends = list(piece.offsets)
+        rows = offsets(piece.records)
+        found = [rows[start:stop] for start, stop in itertools.pairwise(ends)]
+        assert found == [[0, 1, 2, 3, 4] if value is right else [0, 1, 2, 3] for value in values]
