@@ -164,3 +164,23 @@ def test_a_window_takes_all_that_it_may() -> None:
         medium = Medium(data, window)
         assert len(read(medium)) == 200
         assert medium.calls <= 2 * len(data) // window, window
+
+
+def test_zeros_to_the_end_are_room_where_all_of_them_are_read() -> None:
+    """Also where something in front of them could not be; not where one of them could not be, be it the last."""
+    first, second = builders.good_batch(3), builders.good_batch(3, base_offset=3)
+    for zeros in (12, 40, 5000, 9000):
+        data = first + second + bytes(zeros)
+        behind = len(first + second)
+        for window in (64, 4096, 1 << 20):
+            for bad, lost in (
+                (range(70, 71), (0, len(first))),
+                (range(behind - 1, behind), (len(first), len(second))),
+                (range(behind, behind + 1), (behind, zeros)),
+                (range(behind + 11, behind + 12), (behind, zeros)),
+                (range(len(data) - 1, len(data)), (behind, zeros)),
+            ):
+                found = read(Medium(data, window, 8192, [bad]), errors="skip")
+                assert [(damage.position, damage.length) for damage in found.damage] == [lost], (zeros, window, bad)
+                assert found.damage[0].reason == "unreadable", (zeros, window, bad)
+                assert found.remaining == (zeros if lost[0] < behind else 0)

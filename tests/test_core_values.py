@@ -288,3 +288,14 @@ def test_the_length_in_front_of_a_value_is_a_whole_varint() -> None:
     for wrong in (0, 1):
         data = good(0) + b"\x7f" * 40 + varint(len(short) + wrong) + short + JUNK
         assert len(read(data).batches) == 1 + wrong
+
+
+def test_messages_are_found_through_small_windows() -> None:
+    """Their lengths are looked at one by one, wherever a window ends; the last byte of each counts."""
+    for magic, size in itertools.product((0, 1), (0, 1, 60, 255, 256, 257, 300)):
+        for key, value in ((b"k" * size, b"v"), (b"k", b"v" * size), (None, b"v" * size), (b"k" * size, None)):
+            written = builders.message(magic=magic, offset=4, key=key, value=value)
+            spare = builders.message(magic=magic, offset=4, key=key, value=value, behind=b"x")
+            assert offsets(read(good(0) + JUNK + written + JUNK)) == [0, 1, 2, 3, 4]
+            assert offsets(read(good(0) + JUNK + spare + JUNK)) == [0, 1, 2, 3]
+            assert offsets(read(good(0) + JUNK + spare + good(5, 1))) == [0, 1, 2, 3, 4, 5]
