@@ -35,7 +35,26 @@ for n in range(48):
         read(builders.batch([record, filler] if filler else [record]))
         read(builders.batch(payload=record + bytes(n), count=1))
 """
+COMPRESSED = """
+parts = builders.records(30, value=b"a value that repeats, repeats %d")
+raw = b"".join(parts)
+stored = b"\\x04\\x22\\x4d\\x18\\x60\\x40\\x82" + (len(raw) | 1 << 31).to_bytes(4, "little") + raw + bytes(4)
+for codec, frame in (("lz4", stored), ("lz4", builders.lz4_frame(raw)), ("zstd", builders.zstd_frame(raw))):
+    read(builders.batch(codec=codec, payload=frame, count=30))
+    for end in (*range(1, 30), len(frame) // 2, *range(len(frame) - 12, len(frame))):
+        read(builders.batch(codec=codec, payload=frame[:end], count=30))
+    if codec == "lz4":
+        for size in (len(frame), 5000, 65535, 65536):
+            for bit in (0, 1 << 31):
+                claims = builders.patched(frame, 7, (size | bit).to_bytes(4, "little"))
+                read(builders.batch(codec="lz4", payload=claims, count=30))
+"""
 
 
 def test_the_quick_form_reads_31_bytes_ahead_and_no_more() -> None:
     subprocesses.run(PROGRAM)
+
+
+def test_codecs_by_pointer_read_nothing_behind_their_payload() -> None:
+    """Blocks that claim more bytes than there are, and frames cut anywhere."""
+    subprocesses.run(PROGRAM.partition("# a record of length 0")[0] + COMPRESSED)

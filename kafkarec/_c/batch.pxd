@@ -235,12 +235,11 @@ cdef inline int read_batch(Input* source, int64_t position, Manner manner, Batch
 
 
 cdef inline int crc_in_pieces(Input* source, const BatchRow* row, uint32_t* crc, Fault* fault) noexcept nogil:
-    """The checksum of a batch too large to be held before it is known to be one."""
+    """The checksum of a batch too large to be held before it is known to be one, from crc[0] = 0 on."""
     cdef int64_t at = row.position + (V2_ATTRIBUTES_OFFSET if row.magic == 2 else MAGIC_OFFSET)
     cdef int64_t stop = row.position + row.size_in_bytes
     cdef int64_t n
     cdef const uint8_t* p
-    crc[0] = 0
     while at < stop:
         n = piece(source, stop - at)
         p = reach(source, at, n)

@@ -31,7 +31,7 @@ from kafkarec._c.status cimport CUT, Fault, OK
 from kafkarec._c.varint cimport VARINT_BYTES, VARLONG_BYTES, read_varlong, unzigzag64
 
 cdef enum:
-    LEAST_RECORD = 7
+    LEAST_BODY = 6               # of a record behind its length: attributes, two deltas, two lengths, a count
     CRC_BUDGET = 8               # bytes of CRC work per byte of input
     LARGE = 1 << 14
     ODD_BUDGET = 2               # of which so many are for odd candidates: they must not use up the others' share
@@ -253,7 +253,7 @@ cdef inline int64_t records_value_end(Input* source, int64_t batch, const Run* r
     cdef int64_t at = batch + V2_OVERHEAD, end, length = 0, ignored = 0
     cdef const uint8_t* p
     while at < run.start:
-        if read_field(source, &at, True, &length) != OK or length < LEAST_RECORD or at >= source.length:
+        if read_field(source, &at, True, &length) != OK or length < LEAST_BODY or at >= source.length:
             return 0
         end = at + length
         p = peek(source, at, 1)

@@ -120,12 +120,15 @@ def probe(payload: Any, limit: int, magic: int = 2) -> None:
     """The stream's constructor reads nothing."""
 
 
-def _decode(frame: Any, content_size: int, most: int, window: int, limit: int, guess: int) -> bytes:
+def _decode(frame: Any, content_size: int, most: int, window: int, limit: int, guess: int) -> bytes | memoryview:
     """Decompresses one whole frame that holds `most` bytes at most (and `content_size`, where it says so)."""
     thread = _decompressor
-    # a context keeps the window it once needed: not a large one
-    run = thread.decompress if window <= KEPT_WINDOW else thread.fresh().decompress
     try:
+        if content_size > window:
+            return _decode_beyond_window(frame, content_size)
+        # A context keeps the buffer it once needed: not a large one. And where that is larger than this frame's window,
+        # it reaches back further than the window and decodes what a new stream refuses: so not for what exceeds it.
+        run = thread.decompress if most <= window <= KEPT_WINDOW else thread.fresh().decompress
         if content_size > 0:
             known: bytes = run(frame)
             return known
@@ -139,6 +142,17 @@ def _decode(frame: Any, content_size: int, most: int, window: int, limit: int, g
         raise _library_error(error) from None
     except MemoryError:
         raise LimitReached(limit, "out of memory before the limit") from None
+
+
+def _decode_beyond_window(frame: Any, content_size: int) -> memoryview:
+    """A frame that tells a content larger than its window: given room for all of it at once, the library lets
+    references reach back beyond the window, which a stream refuses."""
+    content = memoryview(bytearray(content_size))
+    reader = _decompressor.fresh().stream_reader(frame)
+    size = reader.readinto(content[:-1]) + reader.readinto(content[-1:])
+    if size != content_size or reader.read(1):
+        raise CodecError("payload_corrupt", "zstd: another content size than the frame says")
+    return content
 
 
 def _decode_unsized(run: Any, frame: Any, most_room: int, most: int, limit: int, guess: int) -> bytes:

@@ -1,0 +1,312 @@
+"""lz4 and zstd by pointer: what is taken that way, what is left to the Python calls, and the same rows either way.
+
+Every frame is made by hand, one oddity each. The oracle says whether it is good; `by_pointer`, how it must be read.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import builders
+import lz4.block
+import oracle_codecs
+import pytest
+import zstandard
+from core_reading import judge, refusal
+from oracle_codecs import xxh32
+
+import kafkarec
+from kafkarec import codecs
+from kafkarec.codecs import native, zstd
+
+pytestmark = pytest.mark.core
+
+PARTS = builders.records(12, value=b"a value that repeats, repeats %d")
+CONTENT = b"".join(PARTS)
+LZ4_MAGIC, ZSTD_MAGIC = b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd"
+SIZED, CHECKED, BLOCK_CHECKED = 0x08, 0x04, 0x10
+STORED = 1 << 31
+END_MARK = bytes(4)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The codec ids of payloads that were decompressed by the Python calls."""
+    for name in ("lz4", "zstd"):
+        native.install(name)
+        if name not in native.in_use:
+            pytest.skip(f"the installed {name} has no functions to call by pointer")
+    seen: list[int] = []
+    decompress = codecs.decompress
+
+    def counted(codec: int, *rest: Any) -> Any:
+        seen.append(codec)
+        return decompress(codec, *rest)
+
+    monkeypatch.setattr(codecs, "decompress", counted)
+    return seen
+
+
+def taken(calls: list[int], data: bytes) -> bool:
+    """Whether the engine decompressed `data` itself; the oracle's verdict holds either way."""
+    calls.clear()
+    judge(data)
+    return not calls
+
+
+def cut(content: bytes, size: int) -> list[bytes]:
+    return [content[at : at + size] for at in range(0, len(content), size)]
+
+
+def packed(piece: bytes) -> bytes:
+    raw = lz4.block.compress(piece, store_size=False)
+    return struct.pack("<I", len(raw)) + raw
+
+
+def stored(piece: bytes) -> bytes:
+    return struct.pack("<I", len(piece) | STORED) + piece
+
+
+def checked(block: bytes, wrong: int = 0) -> bytes:
+    return block + struct.pack("<I", xxh32(block[4:]) ^ wrong)
+
+
+def lz4_frame(
+    blocks: Iterable[bytes],
+    flags: int = 0x60,
+    sizes: int = 0x40,
+    *,
+    end: bytes = END_MARK,
+    size: int | None = None,
+    wrong: int = 0,
+) -> bytes:
+    """A frame with a right header checksum, but for `wrong`; a content size where the flags say so."""
+    head = bytes([flags, sizes])
+    if flags & SIZED:
+        head += struct.pack("<Q", len(CONTENT) if size is None else size)
+    return b"".join([LZ4_MAGIC, head, bytes([xxh32(head) >> 8 & 0xFF ^ wrong]), *blocks, end])
+
+
+def in_lz4(payload: bytes, count: int = len(PARTS)) -> bytes:
+    return builders.batch(codec="lz4", payload=payload, count=count)
+
+
+def with_value(size: int) -> bytes:
+    """A record of exactly so many bytes."""
+    for less in range(4, 16):
+        made = builders.record(key=None, value=bytes(max(size - less, 0)))
+        if len(made) == size:
+            return made
+    raise AssertionError(f"no record of {size} bytes")
+
+
+def test_plain_lz4_frames_are_taken_by_pointer(calls: list[int]) -> None:
+    for code in (4, 7):
+        for piece in (len(CONTENT), 100):
+            for flags in (0x60, 0x60 | SIZED, 0x60 | CHECKED, 0x60 | BLOCK_CHECKED, 0x60 | SIZED | CHECKED, 0x7C):
+                for make in (packed, stored):
+                    blocks = [make(part) for part in cut(CONTENT, piece)]
+                    if flags & BLOCK_CHECKED:
+                        blocks = [checked(block) for block in blocks]
+                    end = END_MARK + (b"any!" if flags & CHECKED else b"")
+                    frame = lz4_frame(blocks, flags, code << 4, end=end)
+                    assert taken(calls, in_lz4(frame)), (code, piece, flags)
+                    assert taken(calls, in_lz4(frame + b"behind")), "Kafka reads nothing behind the end"
+    for claimed in (0, 1, 2**63, 2**64 - 1):
+        assert taken(calls, in_lz4(lz4_frame([packed(CONTENT)], 0x68, size=claimed)))
+
+
+def test_other_lz4_frames_are_left_to_the_library(calls: list[int]) -> None:
+    blocks = [packed(CONTENT)]
+    for bit in range(8):
+        flags = 0x60 ^ 1 << bit
+        frame = lz4_frame([checked(blocks[0])] if bit == 4 else blocks, flags, end=END_MARK + bytes(4))
+        assert taken(calls, in_lz4(frame)) == (bit in (2, 3, 4)), bit
+    for sizes in range(256):
+        good = sizes in (0x40, 0x50, 0x60, 0x70)
+        assert taken(calls, in_lz4(lz4_frame(blocks, sizes=sizes))) == good, sizes
+    for bit in range(8):
+        for flags in (0x60, 0x68):
+            assert not taken(calls, in_lz4(lz4_frame(blocks, flags, wrong=1 << bit)))
+            inner = b"".join(builders.message(magic=1, offset=n, value=b"v" * 90) for n in range(3))
+            for magic in (0, 1):
+                payload = lz4_frame([packed(inner)], flags, wrong=1 << bit)
+                wrapped = builders.wrapper(b"", magic=magic, codec="lz4", payload=payload, offset=2)
+                assert taken(calls, wrapped) == (magic == 0), "KAFKA-3160"
+    for at in range(4):
+        frame = lz4_frame(blocks)
+        assert not taken(calls, in_lz4(builders.patched(frame, at, bytes([frame[at] ^ 1]))))
+    assert not taken(calls, in_lz4(bytes(20), 1)), "no magic, and then what would be the end mark"
+    assert not taken(calls, in_lz4(lz4_frame(blocks, end=struct.pack("<I", STORED)))), "Kafka takes that for the end"
+    ended = lz4_frame([*blocks, struct.pack("<I", STORED), packed(CONTENT)])
+    assert not taken(calls, in_lz4(ended)), "and reads nothing behind it"
+    for wrong in (1, 1 << 31):
+        assert not taken(calls, in_lz4(lz4_frame([checked(blocks[0], wrong)], 0x70)))
+
+
+def test_lz4_frames_that_are_cut(calls: list[int]) -> None:
+    """Wherever they end; only what is behind the end mark can go."""
+    for flags in (0x60, 0x68, 0x64, 0x70, 0x7C):
+        block = packed(CONTENT[:150]), stored(CONTENT[150:])
+        blocks = [checked(one) for one in block] if flags & BLOCK_CHECKED else list(block)
+        frame = lz4_frame(blocks, flags, end=END_MARK + (bytes(4) if flags & CHECKED else b""))
+        for end in range(1, len(frame) + 1):
+            assert taken(calls, in_lz4(frame[:end])) == (end == len(frame)), (flags, end)
+
+
+def test_lz4_blocks_at_their_maximum(calls: list[int]) -> None:
+    """A stored block may have 64 KiB and no more, and so may what comes out of a packed one."""
+    for code, most in ((4, 64 << 10), (5, 256 << 10)):
+        for size in (most - 1, most, most + 1):
+            for make in (packed, stored):
+                for sizes in ([size], [300, size], [size, 300]):
+                    content = b"".join(with_value(n) for n in sizes)
+                    pieces = [content[: sizes[0]], content[sizes[0] :]]
+                    frame = lz4_frame([make(piece) for piece in pieces if piece], sizes=code << 4)
+                    good = size <= most
+                    assert taken(calls, in_lz4(frame, len(sizes))) == good, (code, size, sizes)
+    broken = struct.pack("<I", 9) + b"\xff" * 9
+    assert not taken(calls, in_lz4(lz4_frame([broken])))
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_the_limit_to_the_byte_by_pointer(calls: list[int], codec: str) -> None:
+    """As many bytes as allowed are taken by pointer; one fewer is refused by the Python calls, in their words."""
+    frames: dict[str, list[bytes]] = {
+        "lz4": [lz4_frame(map(make, cut(CONTENT, size))) for size in (300, 10_000) for make in (packed, stored)],
+        "zstd": [builders.zstd_frame(CONTENT, content_size=True), zstd_frame([raw_block(CONTENT, last=True)])],
+    }
+    for frame in frames[codec]:
+        data = builders.batch(codec=codec, payload=frame, count=len(PARTS))
+        for limit in (len(CONTENT), len(CONTENT) + 1):
+            calls.clear()
+            assert len(kafkarec.decode(data, max_decompressed_bytes=limit)) == len(PARTS) and not calls
+        for limit in (0, 1, len(CONTENT) - 100, len(CONTENT) - 1):
+            calls.clear()
+            with pytest.raises(kafkarec.LimitExceededError):
+                kafkarec.decode(data, max_decompressed_bytes=limit)
+            assert calls
+
+
+# ---- zstd
+
+
+def raw_block(piece: bytes, *, last: bool = False) -> bytes:
+    return (len(piece) << 3 | last).to_bytes(3, "little") + piece
+
+
+def repeated(count: int) -> bytes:
+    """So many zeros in blocks of one byte repeated, none of them the last."""
+    return b"".join(
+        (min(128 << 10, count - at) << 3 | 2).to_bytes(3, "little") + b"\0" for at in range(0, count, 128 << 10)
+    )
+
+
+def zstd_frame(
+    blocks: Iterable[bytes], *, window: int | None = None, size: int = len(CONTENT), width: int = 8
+) -> bytes:
+    """A frame that tells its size in `width` bytes: a single segment, or with a window descriptor."""
+    code = {1: 0, 2: 1, 4: 2, 8: 3}[width] << 6 | (0x20 if window is None else 0)
+    told = (size - 256 if width == 2 else size).to_bytes(width, "little")
+    return b"".join([ZSTD_MAGIC, bytes([code]), b"" if window is None else bytes([window]), told, *blocks])
+
+
+def in_zstd(payload: bytes, count: int = len(PARTS)) -> bytes:
+    return builders.batch(codec="zstd", payload=payload, count=count)
+
+
+def test_plain_zstd_frames_are_taken_by_pointer(calls: list[int]) -> None:
+    block = [raw_block(CONTENT, last=True)]
+    for width in (2, 4, 8):
+        assert taken(calls, in_zstd(zstd_frame(block, width=width)))
+        assert taken(calls, in_zstd(zstd_frame(block, width=width, window=0x20)))
+    for tells in (True, False):
+        assert taken(calls, in_zstd(builders.zstd_frame(CONTENT, content_size=tells)))
+    short = with_value(30)
+    assert taken(calls, in_zstd(zstd_frame([raw_block(short, last=True)], size=30, width=1), 1))
+
+
+def test_other_zstd_payloads_are_left_to_the_library(calls: list[int]) -> None:
+    frame = zstd_frame([raw_block(CONTENT, last=True)])
+    skippable = b"\x50\x2a\x4d\x18" + struct.pack("<I", 3) + b"any"
+    for payload in (frame + frame, skippable + frame, frame + skippable, frame + b"x", b"x" + frame):
+        assert not taken(calls, in_zstd(payload))
+    for end in range(1, len(frame)):
+        assert not taken(calls, in_zstd(frame[:end])), end
+    for at in range(5):
+        changed = builders.patched(frame, at, bytes([frame[at] ^ 8]))
+        assert not taken(calls, in_zstd(changed)), at
+    for size in (len(CONTENT) - 1, len(CONTENT) + 1):
+        assert not taken(calls, in_zstd(zstd_frame([raw_block(CONTENT, last=True)], size=size)))
+
+
+def test_a_zstd_window_at_the_contents_size(calls: list[int]) -> None:
+    """The window's exponent takes five bits, its eighths three; what is larger than its window is left to a stream."""
+    for exponent in range(4):
+        for eighths in range(8):
+            window = (1 << 10 + exponent) // 8 * (8 + eighths)
+            for size in (window - 1, window, window + 1):
+                content = with_value(size)
+                pieces = cut(content, 1000)
+                blocks = [raw_block(piece, last=piece is pieces[-1]) for piece in pieces]
+                frame = zstd_frame(blocks, window=exponent << 3 | eighths, size=size)
+                assert taken(calls, in_zstd(frame, 1)) == (size <= window), (window, size)
+    for exponent, good in ((15, True), (16, True), (17, False), (18, False), (31, False)):
+        for eighths in (0, 7):
+            data = in_zstd(zstd_frame([raw_block(CONTENT, last=True)], window=exponent << 3 | eighths))
+            calls.clear()
+            assert (refusal(data) is None) == ((exponent, eighths) <= (17, 0)), "128 MiB are the most"
+            assert (not calls) == good, exponent
+
+
+def test_zstd_frames_of_eight_mebibytes_are_the_largest(calls: list[int]) -> None:
+    for size, good in (((8 << 20) - 1, True), (8 << 20, True), ((8 << 20) + 1, False)):
+        content = with_value(size)
+        head = content[:20]
+        frame = zstd_frame([raw_block(head), repeated(size - 21), raw_block(content[-1:], last=True)], size=size)
+        calls.clear()
+        (found,), (wanted,) = kafkarec.decode(in_zstd(frame, 1)), kafkarec.decode(builders.batch([content]))
+        assert found.value == wanted.value
+        assert (not calls) == good, size
+
+
+def beyond_its_window(chance: random.Random, *, sized: bool) -> bytes:
+    """A frame that reaches back further than a window of 128 or 256 KiB, and says that it has such a one."""
+    piece = chance.randbytes(chance.randrange(100_000, 400_000))
+    content = piece + bytes(chance.randrange(300_000)) + piece[:5000] + chance.randbytes(60_000) + piece[-3000:]
+    frame = zstandard.ZstdCompressor(write_content_size=sized, write_checksum=True).compress(content)
+    if frame[4] & 0x20:  # a single segment: the same blocks behind a window descriptor
+        frame = frame[:4] + bytes([frame[4] & ~0x20]) + b"\0" + frame[5:]
+    return builders.patched(frame, 5, bytes([chance.choice([0x38, 0x39, 0x3A, 0x40, 0x44])]))
+
+
+def outcome(decompress: Callable[[bytes], Any], frame: bytes) -> bytes | None:
+    try:
+        return bytes(decompress(frame))
+    except (codecs.CodecError, oracle_codecs.Refused):
+        return None
+
+
+def judged(frame: bytes) -> bytes | None:
+    return outcome(lambda payload: zstd.decompress(payload, 4 << 20), frame)
+
+
+def test_a_zstd_frame_is_judged_by_its_bytes_alone() -> None:
+    """Not by what the thread decompressed before: a context that was used keeps a larger buffer, in which a reference
+    beyond the window still finds its bytes. Kafka has a new stream for every batch."""
+    chance = random.Random(11)
+    before = builders.zstd_frame(chance.randbytes(3 << 20))
+    refused = 0
+    for number in range(24):
+        frame = beyond_its_window(chance, sized=number % 2 == 0)
+        wanted = outcome(oracle_codecs.zstd_stream, frame)
+        refused += wanted is None
+        zstd.decompress(before, 4 << 20)
+        assert judged(frame) == wanted
+        with ThreadPoolExecutor(1) as new:  # a thread of its own has a context of its own
+            assert new.submit(judged, frame).result() == wanted
+    assert 3 < refused < 21, refused
