@@ -6,6 +6,7 @@ record must get the reader's verdict; its sums must be those of the same records
 
 from __future__ import annotations
 
+import itertools
 import struct
 from typing import Any
 
@@ -302,3 +303,58 @@ def test_messages_are_stamped_with_a_right_checksum() -> None:
                 for n in range(5)
             )
             assert bytes(view) == wanted
+
+
+def test_a_message_that_is_shown_is_read_first() -> None:
+    """One of another magic, or stamped where create times are wanted, is noted only when its fields are right."""
+    stamped = RULES._replace(create_time=False)
+    lies: list[dict[str, int]] = [{name: length} for name in ("key_length", "value_length") for length in (6, INT_MAX)]
+    for outer, inner, attributes, rules, why in (
+        (1, 0, 0, RULES, OTHER_MAGIC), (0, 1, 0, RULES, OTHER_MAGIC), (1, 1, 8, stamped, APPEND_TIME),
+    ):  # fmt: skip
+        for lie in ({}, *lies):
+            one = builders.message(magic=inner, **lie)
+            request = surveyed(builders.wrapper(one, magic=outer, attributes=attributes))
+            if lie:
+                with pytest.raises(kafkarec.KafkaRecordError) as caught:
+                    request.weigh(one, rules, False, rules.limit)
+                assert caught.value.reason == refusal_of(builders.wrapper(one, magic=inner)), lie
+            else:
+                request.weigh(one, rules, False, rules.limit)
+                assert [note[1] for note in request.refused()[2]] == [why]
+
+
+def refusal_of(data: bytes) -> str:
+    error = refusal(data)
+    assert error is not None
+    return error.reason
+
+
+def test_what_makes_a_batch_unfit_is_what_comes_before_a_refused_record() -> None:
+    """A time below -1, or headers where there is no place for them; what comes behind a refused record is not asked."""
+    keyless, fine = builders.record(key=None), builders.record()
+    early, headed = builders.record(timestamp_delta=-2), builders.record(headers=[(b"h", b"")])
+    for magic, bad in itertools.product((0, 1, 2), (early, headed)):
+        unfit = bad is early or magic < 2
+        rules = RULES._replace(compacted=True, magic=magic)
+        for parts, wanted in (
+            ([bad], unfit), ([fine, bad], unfit), ([bad, keyless], unfit), ([keyless, bad], False), ([fine], False),
+            ([fine, keyless, bad], False), ([keyless], False),
+        ):  # fmt: skip
+            found = weighed(builders.batch(parts, base_timestamp=0), rules)
+            assert found.weight[7] == wanted, (magic, len(parts))
+            assert found.refused()[0] == parts.count(keyless)
+    for time, unfit in ((-1, False), (-2, True), (LONG_MIN, True), (0, False)):
+        assert weighed(builders.message(timestamp=time), RULES._replace(magic=1)).weight[7] == unfit
+
+
+def test_a_count_of_headers_is_half_the_bytes_that_are_left_at_most() -> None:
+    """Each takes two bytes at least: its own lengths."""
+    for count, rest in itertools.product(range(5), range(10)):
+        head = bytes([0, 0, 0]) + builders.varint(-1) * 2 + builders.varint(count)
+        data = builders.batch([builders.sized(head + b"\0" * rest)])
+        said = refused(data)
+        assert said == told(refusal(data))
+        assert (said == ()) == (rest == 2 * count)
+        if 2 * count > rest:
+            assert said[1] == "header_count_invalid" and said[-2:] == (rest // 2, count)
