@@ -125,7 +125,7 @@ def test_what_is_said_goes_before_an_empty_batch_too() -> None:
     assert kafkarec.scan(kafkarec.encode(columns, timestamp_type=0)).column("max_timestamp") == [44, 50]
     assert kafkarec.scan(kafkarec.encode(columns, partition_leader_epoch=0)).column("partition_leader_epoch") == [0, 0]
     found = kafkarec.scan(kafkarec.encode(columns, producer_id=1, producer_epoch=0, base_sequence=5))
-    assert found.column("producer_id") == [1, 1] and found.column("base_sequence")[0] == 5
+    assert found.column("producer_id") == [1, 1] and found.column("base_sequence") == [5, 6]
 
 
 def test_a_part_of_a_batch_keeps_producer_and_sequences() -> None:
@@ -167,6 +167,39 @@ def test_times_of_a_kept_batch_that_no_builder_would_write() -> None:
         assert kept(data) == data, (base, delta, most)
 
 
+def test_sequences_that_are_told_count_on_from_batch_to_batch() -> None:
+    """Over kept batches, small rows and large ones (which are measured first); an empty batch has its sequences too."""
+    for first, size in itertools.product((0, 5, INT_MAX - 1, INT_MAX), (1, 3000)):
+        empty = builders.batch(base_offset=1, last_offset_delta=2, **PRODUCER)
+        rows = [builders.record(offset_delta=n, value=b"v" * size) for n in range(2)]
+        two = [builders.batch(rows, base_offset=offset) for offset in (5, 9)]
+        for parts, wanted in (
+            ([*two, one(20)], [0, 2, 4]), ([empty, *two], [0, 3, 5]), ([two[0], builders.batch(base_offset=7), two[1]],
+                                                                      [0, 2, 3]), ([two[1]], [0]),
+        ):  # fmt: skip
+            columns = kafkarec.decode(b"".join(parts))
+            told = {"producer_id": 1, "producer_epoch": 0, "base_sequence": first}
+            found = kafkarec.scan(kafkarec.encode(columns, **told)).column("base_sequence")
+            assert found == [(first + more) % 2**31 for more in wanted], (first, size)
+        far = [(n * INT_MAX, 5, None, b"v", ()) for n in range(3)]
+        found = kafkarec.scan(kafkarec.encode(far, **told))
+        assert found.column("base_sequence") == [first, (first + 2**31) % 2**31]
+
+
+def test_offsets_below_0_are_kept_where_somebody_reads_them() -> None:
+    for codec in ("none", "gzip", "lz4"):
+        data = one(-5, codec=codec)
+        again = kept(data)
+        assert kafkarec.decode(again).column("offset") == [-5]
+        with pytest.raises(ValueError, match="record 0: its offset -5 is negative"):
+            kafkarec.encode(kafkarec.decode(data), batch_size=100)
+    for magic in (0, 1):
+        plain = builders.message(magic=magic, offset=-5)
+        assert kept(plain) == plain
+        with pytest.raises(ValueError, match="record 0: its offset -5 is negative"):
+            kafkarec.encode(kafkarec.decode(plain), magic=magic, compression="gzip")
+
+
 def test_control_batches_keep_their_sequence_of_none() -> None:
     marker = builders.end_marker(commit=True, producer_id=7, producer_epoch=2, base_offset=9)
     data = one(7, sequence=5, attributes=builders.TRANSACTIONAL) + marker
@@ -192,7 +225,7 @@ def test_messages_are_kept_one_by_one_and_wrappers_as_wrappers() -> None:
         kafkarec.encode(kafkarec.decode(one(1, codec="zstd")), magic=1, compression="keep")
     for fields in ({"sequence": 0}, {"sequence": 0, "attributes": builders.TRANSACTIONAL}):
         with pytest.raises(ValueError, match="record 0: it belongs to a producer"):
-            kafkarec.encode(kafkarec.decode(one(1, **fields)), magic=1)
+            kafkarec.encode(kafkarec.decode(one(1, producer_id=0, **fields)), magic=1)
     headed = builders.batch([builders.record(headers=[(b"h", None)])])
     with pytest.raises(ValueError, match="record 1: it has headers"):
         kafkarec.encode(kafkarec.decode(one(1) + headed), magic=1)

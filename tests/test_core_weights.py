@@ -117,6 +117,18 @@ def test_timestamps_at_their_borders_are_summed_as_java_does() -> None:
             assert weighed(data).weight == sums(data, 2, sum(map(len, records))), (first, second)
 
 
+def test_lengths_far_below_0_are_null_and_cost_one_byte_anew() -> None:
+    """What is stored may take up to five bytes."""
+    for length in (-1, -2, -64, -65, -8192, -8193, INT_MIN):
+        for field in ("key", "value", "header_value"):
+            fields: dict[str, Any] = {"headers": [(b"h", None)], field: None, f"{field}_length": length}
+            records = [builders.record(**{name: value for name, value in fields.items() if name != "header_value"})]
+            for magic in (0, 1, 2):
+                data = builders.batch(records)
+                found = weighed(data, RULES._replace(magic=magic)).weight
+                assert found == sums(data, magic, len(records[0])), (field, length, magic)
+
+
 def placed(record: bytes) -> list[bytes]:
     return [builders.batch([record]), builders.batch([record, LONG])]
 
