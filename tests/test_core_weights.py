@@ -334,6 +334,33 @@ def test_a_message_that_is_shown_is_read_first() -> None:
             else:
                 request.weigh(one, rules, False, rules.limit)
                 assert [note[1] for note in request.refused()[2]] == [why]
+            plain = builders.message(attributes=8, **lie)
+            said = refused(plain, rules=stamped)
+            assert (said[1] if said else "") == (refusal_of(plain) if lie else "")
+
+
+def test_what_is_noted_of_a_refused_record() -> None:
+    """Its index in the batch, why, its time, its offset, its magic; of messages a wrapper's inner ones are counted."""
+    rules = RULES._replace(compacted=True)
+    keys = [b"k", None, b"k", None, None]
+    rows = [builders.record(key=key, offset_delta=n, timestamp_delta=n) for n, key in enumerate(keys)]
+    bad = [1, 3, 4]
+    data = builders.batch(rows, base_offset=70, base_timestamp=50)
+    assert weighed(data, rules).refused()[2] == [(n, NO_KEY, 50 + n, 70 + n, 2) for n in bad]
+    for magic in (0, 1):
+        parts = [builders.message(magic=magic, offset=n, key=key, timestamp=50 + n) for n, key in enumerate(keys)]
+        inside = b"".join(parts)
+        found = weighed(builders.wrapper(inside, magic=magic, offset=4), rules, payload=inside).refused()[2]
+        assert found == [(n, NO_KEY, 50 + n if magic else -1, n, magic) for n in bad]
+        assert weighed(inside, rules).refused()[2] == [(0, NO_KEY, 51 if magic else -1, 1, magic)]
+        for behind in range(4):
+            short = builders.message(magic=magic, key=None)[: (26 if magic else 18) + behind]
+            short = builders.with_legacy_crc(builders.patched(short, 8, struct.pack(">i", len(short) - 12)))
+            if len(short) >= 26:  # as short as a frame may be
+                assert refused(short, rules=rules)[-2:] == (4, behind)
+        wrong = builders.patched(inside, 2 * len(parts[0]) + 13, b"\0")
+        with pytest.raises(kafkarec.CorruptRecordError, match=r"of an inner message .*record 2 of its batch"):
+            weighed(builders.wrapper(wrong, magic=magic, offset=4), payload=wrong)
 
 
 def refusal_of(data: bytes) -> str:
