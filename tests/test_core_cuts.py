@@ -114,7 +114,8 @@ def test_empty_batches_stay_where_they_were() -> None:
             assert kafkarec.encode(columns, magic=1) == kafkarec.encode(list(columns), magic=1)
             assert len(kafkarec.scan(kafkarec.encode(columns, batch_size=16384))) == bool(before or behind)
     for codec, kind in itertools.product(("none", "gzip", "snappy", "lz4", "zstd"), ("keep", "gzip", "zstd")):
-        data = one(1, codec=codec) + builders.batch(base_offset=3) + one(10, codec=codec) + builders.batch(base_offset=12)
+        empty = [builders.batch(base_offset=offset) for offset in (3, 12)]
+        data = one(1, codec=codec) + empty[0] + one(10, codec=codec) + empty[1]
         found = kafkarec.scan(kafkarec.encode(kafkarec.decode(data), compression=kind))
         assert found.column("base_offset") == [1, 3, 10, 12], (codec, kind)
         assert found.column("record_count") == [1, 0, 1, 0]
