@@ -134,6 +134,12 @@ def test_what_is_said_goes_before_an_empty_batch_too() -> None:
     assert found.column("producer_id") == [1, 1] and found.column("base_sequence") == [5, 6]
 
 
+def test_a_largest_time_is_the_records_own_where_the_type_is_told() -> None:
+    columns = kafkarec.decode(one(6, max_timestamp=90))
+    assert kafkarec.scan(kafkarec.encode(columns))[0]["max_timestamp"] == 90
+    assert kafkarec.scan(kafkarec.encode(columns, timestamp_type=0))[0]["max_timestamp"] == 50
+
+
 def test_a_part_of_a_batch_keeps_producer_and_sequences() -> None:
     """Rows [low, high) of five with gaps between them: base offset and sequence are those of the first that is left."""
     deltas = [0, 1, 3, 7, 8]

@@ -129,6 +129,14 @@ def test_lengths_far_below_0_are_null_and_cost_one_byte_anew() -> None:
                 assert found == sums(data, magic, len(records[0])), (field, length, magic)
 
 
+def test_a_request_may_be_weighed_again() -> None:
+    data = builders.batch([LONG, builders.record(key=None)])
+    request = weighed(data, RULES._replace(compacted=True))
+    before = request.weight, request.refused()
+    request.weigh(data[61:], RULES._replace(compacted=True), False, RULES.limit)
+    assert (request.weight, request.refused()) == before
+
+
 def placed(record: bytes) -> list[bytes]:
     return [builders.batch([record]), builders.batch([record, LONG])]
 
@@ -157,6 +165,9 @@ def test_counts_of_records_are_refused_as_by_the_reader() -> None:
         for count in (INT_MIN, -1, 0, 1, 2, 3, 4, INT_MAX):
             data = builders.batch(records, count=count)
             assert refused(data) == told(refusal(data)), count
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        weighed(builders.batch([LONG], count=-1))
+    assert "of its batch" not in str(caught.value), "no record is to blame"
 
 
 def test_a_record_that_is_read_in_part_need_not_fill_its_length() -> None:
