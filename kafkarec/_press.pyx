@@ -336,7 +336,7 @@ cdef class Job:
             self.e.rows_before += self.e.leaves[self.e.leaf].rows
             self.e.leaf += 1
         self.e.row = start - self.e.rows_before
-        self.e.next_offset = first_offset
+        self.e.next_offset, self.e.next_sequence = first_offset, self.e.given.base_sequence
         self.e.any_row = self.e.open = self.e.settled = False
         self.e.ratio = 1
         self.e.written = self.e.batches = 0

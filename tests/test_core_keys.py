@@ -86,6 +86,22 @@ def test_growing_past_three_quarters_keeps_every_key() -> None:
         agrees(keys, list(range(count)), dice.randrange(1, 9))
 
 
+def test_slots_are_doubled_when_16_more_keys_might_fill_three_quarters() -> None:
+    """Of 1024 slots 768 may be taken, and keys come 16 at a time: after 752 of them there is room for 16 more."""
+    table = LastOffsets()
+    small = table.nbytes
+    for start in range(0, 768, 16):
+        table.put(columns([b"%d" % n for n in range(start, start + 16)]), array("q", range(16)), 16)
+    assert len(table) == 768 and small < table.nbytes < small + 66_000
+    table.put(columns([b"0"]), array("q", [5]), 1)
+    assert len(table) == 768 and table.nbytes > 2 * small + 65_536
+
+
+def test_a_first_key_that_is_longer_than_the_room_for_many() -> None:
+    for size in (65_530, 65_531, 65_536, 70_000, 300_000):
+        agrees([b"k" * size, b"k", b"l" * size * 2, b"k" * size], [1, 2, 3, 4])
+
+
 def test_columns_that_are_too_short_are_refused() -> None:
     table = LastOffsets()
     validity, ends, data = columns([b"a", None, b"bc"] * 3)

@@ -6,6 +6,7 @@ record must get the reader's verdict; its sums must be those of the same records
 
 from __future__ import annotations
 
+import itertools
 import struct
 from typing import Any
 
@@ -116,6 +117,26 @@ def test_timestamps_at_their_borders_are_summed_as_java_does() -> None:
             assert weighed(data).weight == sums(data, 2, sum(map(len, records))), (first, second)
 
 
+def test_lengths_far_below_0_are_null_and_cost_one_byte_anew() -> None:
+    """What is stored may take up to five bytes."""
+    for length in (-1, -2, -64, -65, -8192, -8193, INT_MIN):
+        for field in ("key", "value", "header_value"):
+            fields: dict[str, Any] = {"headers": [(b"h", None)], field: None, f"{field}_length": length}
+            records = [builders.record(**{name: value for name, value in fields.items() if name != "header_value"})]
+            for magic in (0, 1, 2):
+                data = builders.batch(records)
+                found = weighed(data, RULES._replace(magic=magic)).weight
+                assert found == sums(data, magic, len(records[0])), (field, length, magic)
+
+
+def test_a_request_may_be_weighed_again() -> None:
+    data = builders.batch([LONG, builders.record(key=None)])
+    request = weighed(data, RULES._replace(compacted=True))
+    before = request.weight, request.refused()
+    request.weigh(data[61:], RULES._replace(compacted=True), False, RULES.limit)
+    assert (request.weight, request.refused()) == before
+
+
 def placed(record: bytes) -> list[bytes]:
     return [builders.batch([record]), builders.batch([record, LONG])]
 
@@ -144,6 +165,9 @@ def test_counts_of_records_are_refused_as_by_the_reader() -> None:
         for count in (INT_MIN, -1, 0, 1, 2, 3, 4, INT_MAX):
             data = builders.batch(records, count=count)
             assert refused(data) == told(refusal(data)), count
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        weighed(builders.batch([LONG], count=-1))
+    assert "of its batch" not in str(caught.value), "no record is to blame"
 
 
 def test_a_record_that_is_read_in_part_need_not_fill_its_length() -> None:
@@ -302,3 +326,85 @@ def test_messages_are_stamped_with_a_right_checksum() -> None:
                 for n in range(5)
             )
             assert bytes(view) == wanted
+
+
+def test_a_message_that_is_shown_is_read_first() -> None:
+    """One of another magic, or stamped where create times are wanted, is noted only when its fields are right."""
+    stamped = RULES._replace(create_time=False)
+    lies: list[dict[str, int]] = [{name: length} for name in ("key_length", "value_length") for length in (6, INT_MAX)]
+    for outer, inner, attributes, rules, why in (
+        (1, 0, 0, RULES, OTHER_MAGIC), (0, 1, 0, RULES, OTHER_MAGIC), (1, 1, 8, stamped, APPEND_TIME),
+    ):  # fmt: skip
+        for lie in ({}, *lies):
+            one = builders.message(magic=inner, **lie)
+            request = surveyed(builders.wrapper(one, magic=outer, attributes=attributes))
+            if lie:
+                with pytest.raises(kafkarec.KafkaRecordError) as caught:
+                    request.weigh(one, rules, False, rules.limit)
+                assert caught.value.reason == refusal_of(builders.wrapper(one, magic=inner)), lie
+            else:
+                request.weigh(one, rules, False, rules.limit)
+                assert [note[1] for note in request.refused()[2]] == [why]
+            plain = builders.message(attributes=8, **lie)
+            said = refused(plain, rules=stamped)
+            assert (said[1] if said else "") == (refusal_of(plain) if lie else "")
+
+
+def test_what_is_noted_of_a_refused_record() -> None:
+    """Its index in the batch, why, its time, its offset, its magic; of messages a wrapper's inner ones are counted."""
+    rules = RULES._replace(compacted=True)
+    keys = [b"k", None, b"k", None, None]
+    rows = [builders.record(key=key, offset_delta=n, timestamp_delta=n) for n, key in enumerate(keys)]
+    bad = [1, 3, 4]
+    data = builders.batch(rows, base_offset=70, base_timestamp=50)
+    assert weighed(data, rules).refused()[2] == [(n, NO_KEY, 50 + n, 70 + n, 2) for n in bad]
+    for magic in (0, 1):
+        parts = [builders.message(magic=magic, offset=n, key=key, timestamp=50 + n) for n, key in enumerate(keys)]
+        inside = b"".join(parts)
+        found = weighed(builders.wrapper(inside, magic=magic, offset=4), rules, payload=inside).refused()[2]
+        assert found == [(n, NO_KEY, 50 + n if magic else -1, n, magic) for n in bad]
+        assert weighed(inside, rules).refused()[2] == [(0, NO_KEY, 51 if magic else -1, 1, magic)]
+        for behind in range(4):
+            short = builders.message(magic=magic, key=None)[: (26 if magic else 18) + behind]
+            short = builders.with_legacy_crc(builders.patched(short, 8, struct.pack(">i", len(short) - 12)))
+            if len(short) >= 26:  # as short as a frame may be
+                assert refused(short, rules=rules)[-2:] == (4, behind)
+        wrong = builders.patched(inside, 2 * len(parts[0]) + 13, b"\0")
+        with pytest.raises(kafkarec.CorruptRecordError, match=r"of an inner message .*record 2 of its batch"):
+            weighed(builders.wrapper(wrong, magic=magic, offset=4), payload=wrong)
+
+
+def refusal_of(data: bytes) -> str:
+    error = refusal(data)
+    assert error is not None
+    return error.reason
+
+
+def test_what_makes_a_batch_unfit_is_what_comes_before_a_refused_record() -> None:
+    """A time below -1, or headers where there is no place for them; what comes behind a refused record is not asked."""
+    keyless, fine = builders.record(key=None), builders.record()
+    early, headed = builders.record(timestamp_delta=-2), builders.record(headers=[(b"h", b"")])
+    for magic, bad in itertools.product((0, 1, 2), (early, headed)):
+        unfit = bad is early or magic < 2
+        rules = RULES._replace(compacted=True, magic=magic)
+        for parts, wanted in (
+            ([bad], unfit), ([fine, bad], unfit), ([bad, keyless], unfit), ([keyless, bad], False), ([fine], False),
+            ([fine, keyless, bad], False), ([keyless], False),
+        ):  # fmt: skip
+            found = weighed(builders.batch(parts, base_timestamp=0), rules)
+            assert found.weight[7] == wanted, (magic, len(parts))
+            assert found.refused()[0] == parts.count(keyless)
+    for time, unfit in ((-1, False), (-2, True), (LONG_MIN, True), (0, False)):
+        assert weighed(builders.message(timestamp=time), RULES._replace(magic=1)).weight[7] == unfit
+
+
+def test_a_count_of_headers_is_half_the_bytes_that_are_left_at_most() -> None:
+    """Each takes two bytes at least: its own lengths."""
+    for count, rest in itertools.product(range(5), range(10)):
+        head = bytes([0, 0, 0]) + builders.varint(-1) * 2 + builders.varint(count)
+        data = builders.batch([builders.sized(head + b"\0" * rest)])
+        said = refused(data)
+        assert said == told(refusal(data))
+        assert (said == ()) == (rest == 2 * count)
+        if 2 * count > rest:
+            assert said[1] == "header_count_invalid" and said[-2:] == (rest // 2, count)

@@ -228,7 +228,7 @@ def blob():
     size = chance.choice([None, 0, 1, 3, 7, 8, 12, 13, 15, 16, 31, 33, 100, 300])
     return None if size is None else chance.randbytes(size)
 count = 0
-for n in list(range(1, 40)) * 3:
+for n in [*list(range(1, 40)) * 3, 64, 64, 72, 128]:
     data = chance.choice([pa.binary(), pa.large_binary(), pa.binary_view()])
     text = chance.choice([pa.string(), pa.large_string(), pa.string_view()])
     pairs = pa.struct([("key", text), ("value", data)])
@@ -253,5 +253,6 @@ assert count > 100
 """
 
 
+@pytest.mark.core
 def test_nothing_is_read_beyond_a_buffer() -> None:
     subprocesses.run(GUARD)

@@ -66,11 +66,9 @@ cdef inline int facts_of_row(const Encoder* e, const Leaf* leaf, int64_t row, Fa
         border[0] = wrapping_add(n, e.shift)
     f.partition_leader_epoch = <int32_t>fact_or(leaf.facts + FACT_LEADER_EPOCH, row, f.partition_leader_epoch)
     f.timestamp_type = <int8_t>fact_or(leaf.facts + FACT_TIMESTAMP_TYPE, row, f.timestamp_type)
-    if leaf.facts[<int>FACT_PRODUCER_ID].kind != 0:
-        f.producer_id = fact_or(leaf.facts + FACT_PRODUCER_ID, row, ABSENT)
+    f.producer_id = fact_or(leaf.facts + FACT_PRODUCER_ID, row, f.producer_id)
     f.producer_epoch = <int16_t>fact_or(leaf.facts + FACT_PRODUCER_EPOCH, row, f.producer_epoch)
-    if leaf.facts[<int>FACT_SEQUENCE].kind != 0:
-        f.base_sequence = <int32_t>fact_or(leaf.facts + FACT_SEQUENCE, row, ABSENT)
+    f.base_sequence = <int32_t>fact_or(leaf.facts + FACT_SEQUENCE, row, f.base_sequence)
     f.is_transactional = fact_or(leaf.facts + FACT_TRANSACTIONAL, row, f.is_transactional) != 0
     f.is_control = fact_or(leaf.facts + FACT_CONTROL, row, f.is_control) != 0
     if e.keep_magic and fact(leaf.facts + FACT_MAGIC, row, &n):
@@ -129,7 +127,7 @@ cdef inline int32_t decrement_sequence(int32_t sequence, int32_t decrement) noex
 # ---- the loop
 
 cdef inline bint kept_border(const Encoder* e, const Cut* cut) noexcept nogil:
-    return e.keep_cuts and cut.batch != NULL and (cut.batch.magic == 2 or e.keep_magic)
+    return e.keep_cuts and (cut.batch.magic == 2 or e.keep_magic)
 
 
 cdef inline void facts_of_cut(const Encoder* e, const Cut* cut, int64_t offset, Facts* f) noexcept nogil:
@@ -158,9 +156,7 @@ cdef inline void facts_override(const Encoder* e, Facts* f) noexcept nogil:
         f.is_transactional = e.given.is_transactional
     if e.overrides & OVERRIDE_PRODUCER:
         f.producer_id, f.producer_epoch = e.given.producer_id, e.given.producer_epoch
-        f.base_sequence = e.next_sequence if e.batches + e.open > 0 else e.given.base_sequence
-        if f.is_control:
-            f.base_sequence = ABSENT
+        f.base_sequence = ABSENT if f.is_control else e.next_sequence
 
 
 cdef inline int next_cut(Encoder* e) noexcept nogil:
@@ -257,11 +253,10 @@ cdef inline int row_draft(const Encoder* e, const Leaf* leaf, int64_t row, Draft
 
 cdef inline int row_facts(const Encoder* e, const Leaf* leaf, int64_t row, const Draft* d, Facts* f, int64_t* border,
                           bint* kept) noexcept nogil:
-    """What the row, or the batch it was read from, or nobody says of the batch to be written."""
+    """What the row, or the batch it was read from, or nobody says of the batch to be written. Where nobody does,
+    `border` and `kept` stay as they are."""
     cdef int status = FINE
     f[0] = e.given
-    border[0] = ABSENT
-    kept[0] = False
     if e.cut < e.cut_count:
         kept[0] = kept_border(e, e.cuts + e.cut)
         if kept[0]:

@@ -37,7 +37,7 @@ cdef enum Outcome:
 
 cdef struct Cut:                 # rows of one batch of the input
     int64_t rows
-    const BatchRow* batch        # NULL: nothing is known of it
+    const BatchRow* batch
     bint whole                   # all its records are there: the header is kept as it is
 
 cdef struct Encoder:
@@ -187,6 +187,13 @@ cdef inline void ratio_step(Encoder* e, int64_t compressed) noexcept nogil:
         e.ratio = fmaxf(e.ratio - <float>0.005, seen)
 
 
+cdef inline void batch_counted(Encoder* e, const Facts* f) noexcept nogil:
+    """A batch that is written. Each of its offsets has a sequence, be there a record or not."""
+    if f.base_sequence >= 0:
+        e.next_sequence = increment_sequence(f.base_sequence, <int32_t>(f.last_offset - f.base_offset + 1))
+    e.batches += 1
+
+
 cdef inline int batch_finish(Encoder* e, int64_t compressed) noexcept nogil:
     """The header, once the payload is in place; `compressed` bytes of it, or ABSENT."""
     cdef Facts* f = &e.facts
@@ -205,10 +212,8 @@ cdef inline int batch_finish(Encoder* e, int64_t compressed) noexcept nogil:
             put_batch_header(e.out.data + e.start, e.written - e.start, f, e.count)
         elif f.codec != 0:
             put_wrapper(e.out.data + e.start, f, stamp, e.written - e.start)
-    if f.base_sequence >= 0:
-        e.next_sequence = increment_sequence(f.base_sequence, <int32_t>(f.last_offset - f.base_offset + 1))
     e.open = False
-    e.batches += 1
+    batch_counted(e, f)
     return OK
 
 
@@ -243,5 +248,5 @@ cdef inline int batch_of_none(Encoder* e, const Facts* f) noexcept nogil:
         if not e.measuring:
             put_batch_header(e.out.data + e.written, V2_OVERHEAD, f, 0)
         e.written += V2_OVERHEAD
-        e.batches += 1
+        batch_counted(e, f)
     return status

@@ -85,7 +85,6 @@ cdef inline void wringer_give(Wringer* w) noexcept nogil:
     free(w.lz4)
     if w.zstd != NULL:
         kr_zstd_press_free(w.zstd)
-    w.lz4 = w.zstd = NULL
 
 
 cdef inline bint can_squeeze(int8_t codec) noexcept nogil:

@@ -1,0 +1,284 @@
+"""Batches that are kept as they were read, in whole and in part, and what makes a record begin a batch.
+
+Each fact of a batch alone must separate two records that agree in all the others; where batches are not kept, nothing
+else may separate them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from typing import Any
+
+import builders
+import pyarrow as pa
+import pytest
+from core_reading import INT_MAX, LONG_MAX, LONG_MIN
+
+import kafkarec
+
+pytestmark = pytest.mark.core
+
+PRODUCER = {"producer_id": 7, "producer_epoch": 2, "base_sequence": 10}
+ATTRIBUTES_AT = 21
+CODECS = builders.CODEC_IDS
+
+
+def one(offset: int, timestamp: int = 50, sequence: int | None = None, **fields: Any) -> bytes:
+    """A batch of one record, by a producer where a sequence is told."""
+    told = {} if sequence is None else {**PRODUCER, "base_sequence": sequence}
+    defaults = {"leader_epoch": 3, "base_timestamp": timestamp, "max_timestamp": timestamp, **told}
+    return builders.batch([builders.record(value=b"v%d" % offset)], base_offset=offset, **{**defaults, **fields})
+
+
+def kept(data: bytes, **options: Any) -> bytes:
+    columns = kafkarec.decode(data, control=True, timestamp_unit="int64")
+    return kafkarec.encode(columns, magic="keep", compression="keep", **options)
+
+
+def merged(data: bytes, **options: Any) -> Any:
+    columns = kafkarec.decode(data, control=True, timestamp_unit="int64")
+    return kafkarec.scan(kafkarec.encode(columns, batch_size=16384, **options))
+
+
+# what the first of two batches says, and what the second says otherwise
+DIFFERENCES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "producer id": ({"sequence": 10}, {"sequence": 11, "producer_id": 8}),
+    "producer epoch": ({"sequence": 10}, {"sequence": 11, "producer_epoch": 3}),
+    "transaction": ({"sequence": 10}, {"sequence": 11, "attributes": builders.TRANSACTIONAL}),
+    "leader epoch": ({}, {"leader_epoch": 4}),
+    "log append time": ({}, {"attributes": 8}),
+    "another log append time": ({"attributes": 8}, {"attributes": 8, "max_timestamp": 51}),
+    "a delete horizon": ({}, {"attributes": builders.DELETE_HORIZON}),
+    "another horizon": (
+        {"attributes": builders.DELETE_HORIZON}, {"attributes": builders.DELETE_HORIZON, "timestamp": 60},
+    ),
+    "a gap in the sequence": ({"sequence": 10}, {"sequence": 12}),
+    "the same sequence": ({"sequence": 10}, {"sequence": 10}),
+    "a sequence of 0": ({"sequence": 10}, {"sequence": 0}),
+    "no producer in front": ({}, {"sequence": 0}),
+    "no producer behind": ({"sequence": 0}, {}),
+    "no int in between": ({}, {"offset": 8 + INT_MAX}),
+}  # fmt: skip
+ALIKE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "nothing told": ({}, {}),
+    "another time": ({}, {"timestamp": 90}),
+    "the next sequence": ({"sequence": 0}, {"sequence": 1}),
+    "the next sequence, round the end": ({"sequence": INT_MAX}, {"sequence": 0}),
+    "a gap in offsets and sequence": ({"sequence": 10}, {"sequence": 14, "offset": 11}),
+    "the same transaction": (
+        {"sequence": 10, "attributes": builders.TRANSACTIONAL}, {"sequence": 11, "attributes": builders.TRANSACTIONAL},
+    ),
+    "the same log append time": ({"attributes": 8}, {"attributes": 8}),
+    "the same horizon": ({"attributes": builders.DELETE_HORIZON}, {"attributes": builders.DELETE_HORIZON}),
+    "as far as an int goes": ({}, {"offset": 7 + INT_MAX}),
+}  # fmt: skip
+
+
+def test_each_difference_begins_a_batch_and_nothing_else_does() -> None:
+    for pairs, count in ((DIFFERENCES, 2), (ALIKE, 1)):
+        for name, (first, second) in pairs.items():
+            data = one(7, **first) + one(**{"offset": 8, **second})
+            found = merged(data)
+            assert len(found) == count, name
+            assert found.column("base_sequence")[0] == kafkarec.scan(data).column("base_sequence")[0], name
+            if name != "another log append time":  # nobody is told the create times that such a batch may hold
+                assert kept(data) == data, name
+                assert count == 1 or kafkarec.encode(kafkarec.decode(data, control=True), batch_size=16384) == data
+
+
+def test_magic_and_codec_begin_a_batch_where_they_are_kept() -> None:
+    for first, second in itertools.product(("none", "gzip", "lz4"), repeat=2):
+        found = merged(one(7, codec=first) + one(8, codec=second), compression="keep")
+        assert found.column("compression") == list(dict.fromkeys([first, second]))
+        assert len(merged(one(7, codec=first) + one(8, codec=second))) == 1
+    for first, second in itertools.product((0, 1, 2), repeat=2):
+        parts = [one(n) if m == 2 else builders.message(magic=m, offset=n) for n, m in ((7, first), (8, second))]
+        found = merged(b"".join(parts), magic="keep")
+        assert found.column("magic") == ([2] if first == second == 2 else [first, second])
+        assert len(merged(b"".join(parts))) <= 2
+
+
+def test_empty_batches_stay_where_they_were() -> None:
+    """Of 61 bytes with the codec they name; one that has bytes behind its header loses them, and its codec."""
+    streams = [(CODECS[name], builders.compress(name, b"")) for name in CODECS]
+    for codec, more in [*streams, (0, b"\0"), (0, bytes(20)), (CODECS["zstd"], b"")]:
+        empty = builders.batch(payload=more, codec=codec, base_offset=5, last_offset_delta=4, count=0, leader_epoch=9)
+        plain = builders.batch(payload=b"", codec=0 if more else codec, base_offset=5, last_offset_delta=4, count=0,
+                               leader_epoch=9)  # fmt: skip
+        for before, behind in ((b"", b""), (one(1), b""), (b"", one(10)), (one(1), one(10) + one(11))):
+            assert kept(before + empty + behind) == before + plain + behind, (codec, more)
+            columns = kafkarec.decode(before + empty + behind, control=True)
+            without = builders.patched(plain, ATTRIBUTES_AT, bytes(2))
+            assert kafkarec.encode(columns) == before + builders.with_crc(without) + behind
+            assert kafkarec.encode(columns, magic=1) == kafkarec.encode(list(columns), magic=1)
+            assert len(kafkarec.scan(kafkarec.encode(columns, batch_size=16384))) == bool(before or behind)
+    for codec, kind in itertools.product(("none", "gzip", "snappy", "lz4", "zstd"), ("keep", "gzip", "zstd")):
+        empty = [builders.batch(base_offset=offset) for offset in (3, 12)]
+        data = one(1, codec=codec) + empty[0] + one(10, codec=codec) + empty[1]
+        found = kafkarec.scan(kafkarec.encode(kafkarec.decode(data), compression=kind))
+        assert found.column("base_offset") == [1, 3, 10, 12], (codec, kind)
+        assert found.column("record_count") == [1, 0, 1, 0]
+    two = builders.batch(base_offset=2) + builders.batch(base_offset=3, attributes=builders.DELETE_HORIZON)
+    assert kept(two) == two and kept(two + one(9) + two) == two + one(9) + two
+
+
+def test_what_is_said_goes_before_an_empty_batch_too() -> None:
+    empty = builders.batch(base_offset=5, leader_epoch=9, max_timestamp=44, **PRODUCER)
+    columns = kafkarec.decode(empty + one(6, sequence=10), control=True)
+    found = kafkarec.scan(kafkarec.encode(columns, log_append_time=77, timestamp_type="log_append_time"))
+    assert found.column("max_timestamp") == [77, 77] and found.column("timestamp_type") == [1, 1]
+    assert kafkarec.scan(kafkarec.encode(columns, timestamp_type=0)).column("max_timestamp") == [44, 50]
+    assert kafkarec.scan(kafkarec.encode(columns, partition_leader_epoch=0)).column("partition_leader_epoch") == [0, 0]
+    found = kafkarec.scan(kafkarec.encode(columns, producer_id=1, producer_epoch=0, base_sequence=5))
+    assert found.column("producer_id") == [1, 1] and found.column("base_sequence") == [5, 6]
+
+
+def test_a_largest_time_is_the_records_own_where_the_type_is_told() -> None:
+    columns = kafkarec.decode(one(6, max_timestamp=90))
+    assert kafkarec.scan(kafkarec.encode(columns))[0]["max_timestamp"] == 90
+    assert kafkarec.scan(kafkarec.encode(columns, timestamp_type=0))[0]["max_timestamp"] == 50
+
+
+def test_a_part_of_a_batch_keeps_producer_and_sequences() -> None:
+    """Rows [low, high) of five with gaps between them: base offset and sequence are those of the first that is left."""
+    deltas = [0, 1, 3, 7, 8]
+    rows = [builders.record(offset_delta=delta, value=b"%d" % delta) for delta in deltas]
+    for sequence, shift in itertools.product((0, 1, INT_MAX - 3, INT_MAX), (None, 0, 100, 107, 2**40)):
+        data = builders.batch(rows, base_offset=100, last_offset_delta=9, **{**PRODUCER, "base_sequence": sequence})
+        columns = kafkarec.decode(data, control=True)
+        for low, high in itertools.combinations(range(6), 2):
+            found = kafkarec.encode(columns[low:high], base_offset=shift)
+            whole = (low, high) == (0, 5)
+            begin = 100 if shift is None else shift - (0 if whole or low == 0 else deltas[low])
+            header = kafkarec.scan(found)[0]
+            assert header["base_offset"] == begin + deltas[low], (low, high, shift)
+            assert header["last_offset"] == begin + (9 if whole else deltas[high - 1])
+            assert header["base_sequence"] == (sequence + deltas[low]) % 2**31
+            assert header["record_count"] == high - low
+            if whole:
+                assert struct.unpack_from(">q", found)[0] == begin and found[8:] == data[8:]
+        again = [kafkarec.encode(columns[n : n + 1]) for n in range(5)]
+        sequences = [record.sequence for record in kafkarec.decode(b"".join(again))]
+        assert sequences == [(sequence + delta) % 2**31 for delta in deltas]
+
+
+def test_a_shift_to_the_last_offset_there_is() -> None:
+    data = one(3) + one(5)
+    moved = kafkarec.encode(kafkarec.decode(data), base_offset=LONG_MAX - 2)
+    assert kafkarec.scan(moved).column("base_offset") == [LONG_MAX - 2, LONG_MAX]
+    with pytest.raises(ValueError, match="above 2\\^63-1"):
+        kafkarec.encode(kafkarec.decode(data), base_offset=LONG_MAX - 1)
+
+
+def test_times_of_a_kept_batch_that_no_builder_would_write() -> None:
+    """Below -1, as far apart as 64 bits go, a largest that is none: the header and the deltas stay."""
+    for base, delta, most in itertools.product((0, -5, LONG_MAX, LONG_MIN), (0, -7, LONG_MAX, LONG_MIN), (-1, -9, 4)):
+        rows = [builders.record(timestamp_delta=delta), builders.record(offset_delta=1)]
+        data = builders.batch(rows, base_timestamp=base, max_timestamp=most, base_offset=7)
+        assert kept(data) == data, (base, delta, most)
+
+
+def test_sequences_that_are_told_count_on_from_batch_to_batch() -> None:
+    """Over kept batches, small rows and large ones (which are measured first); an empty batch has its sequences too."""
+    for first, size in itertools.product((0, 5, INT_MAX - 1, INT_MAX), (1, 3000)):
+        empty = builders.batch(base_offset=1, last_offset_delta=2, **PRODUCER)
+        rows = [builders.record(offset_delta=n, value=b"v" * size) for n in range(2)]
+        two = [builders.batch(rows, base_offset=offset) for offset in (5, 9)]
+        for parts, wanted in (
+            ([*two, one(20)], [0, 2, 4]), ([empty, *two], [0, 3, 5]), ([two[0], builders.batch(base_offset=7), two[1]],
+                                                                      [0, 2, 3]), ([two[1]], [0]),
+        ):  # fmt: skip
+            columns = kafkarec.decode(b"".join(parts))
+            told = {"producer_id": 1, "producer_epoch": 0, "base_sequence": first}
+            found = kafkarec.scan(kafkarec.encode(columns, **told)).column("base_sequence")
+            assert found == [(first + more) % 2**31 for more in wanted], (first, size)
+        far = [(n * INT_MAX, 5, None, b"v", ()) for n in range(3)]
+        found = kafkarec.scan(kafkarec.encode(far, **told))
+        assert found.column("base_sequence") == [first, (first + 2**31) % 2**31]
+
+
+def test_offsets_below_0_are_kept_where_somebody_reads_them() -> None:
+    for codec in ("none", "gzip", "lz4"):
+        data = one(-5, codec=codec)
+        again = kept(data)
+        assert kafkarec.decode(again).column("offset") == [-5]
+        with pytest.raises(ValueError, match="record 0: its offset -5 is negative"):
+            kafkarec.encode(kafkarec.decode(data), batch_size=100)
+    for magic in (0, 1):
+        plain = builders.message(magic=magic, offset=-5)
+        assert kept(plain) == plain
+        with pytest.raises(ValueError, match="record 0: its offset -5 is negative"):
+            kafkarec.encode(kafkarec.decode(plain), magic=magic, compression="gzip")
+
+
+def test_control_batches_keep_their_sequence_of_none() -> None:
+    marker = builders.end_marker(commit=True, producer_id=7, producer_epoch=2, base_offset=9)
+    data = one(7, sequence=5, attributes=builders.TRANSACTIONAL) + marker
+    assert kept(data) == data
+    columns = kafkarec.decode(data, control=True)
+    found = kafkarec.scan(kafkarec.encode(columns, producer_id=4, producer_epoch=1, base_sequence=20))
+    assert found.column("base_sequence")[0] == 20
+    assert found.column("base_sequence") == [20, None]
+
+
+def test_messages_are_kept_one_by_one_and_wrappers_as_wrappers() -> None:
+    for magic in (0, 1):
+        plain = [builders.message(magic=magic, offset=n, key=b"k", value=b"v" * n, timestamp=n) for n in (4, 6, 9)]
+        assert kept(b"".join(plain)) == b"".join(plain)
+        for codec in ("gzip", "lz4"):
+            rows = [(n, 50 + n, b"k", b"v" * n, ()) for n in (4, 6, 9)]
+            wrapped = kafkarec.encode(rows, magic=magic, compression=codec)
+            assert kept(wrapped) == wrapped
+            assert kept(wrapped + wrapped + plain[0]) == wrapped + wrapped + plain[0]
+            found = kept(wrapped, base_offset=104)
+            assert kafkarec.decode(found).column("offset") == [104, 106, 109]
+    with pytest.raises(ValueError, match="record 0: its codec is zstd"):
+        kafkarec.encode(kafkarec.decode(one(1, codec="zstd")), magic=1, compression="keep")
+    for fields in ({"sequence": 0}, {"sequence": 0, "attributes": builders.TRANSACTIONAL}):
+        with pytest.raises(ValueError, match="record 0: it belongs to a producer"):
+            kafkarec.encode(kafkarec.decode(one(1, producer_id=0, **fields)), magic=1)
+    headed = builders.batch([builders.record(headers=[(b"h", None)])])
+    with pytest.raises(ValueError, match="record 1: it has headers"):
+        kafkarec.encode(kafkarec.decode(one(1) + headed), magic=1)
+
+
+FACTS = {"base_offset": pa.int64(), "producer_id": pa.int64(), "producer_epoch": pa.int16(), "sequence": pa.int32(),
+         "is_transactional": pa.bool_(), "is_control": pa.bool_()}  # fmt: skip
+
+
+def wide(**facts: Any) -> pa.Table:
+    columns = {name: pa.array(values, FACTS[name]) for name, values in facts.items()}
+    rows = len(next(iter(facts.values())))
+    return pa.table({"value": ["v"] * rows, "offset": pa.array(range(10, 10 + rows)), **columns})
+
+
+def test_facts_that_do_not_belong_together_are_refused() -> None:
+    right = {"producer_id": 0, "producer_epoch": 0, "sequence": 0, "is_transactional": True, "is_control": False}
+    kafkarec.encode(wide(**{name: [value] for name, value in right.items()}))
+    for change in (
+        {"producer_id": None}, {"producer_id": -1}, {"producer_epoch": None}, {"producer_epoch": -1},
+        {"sequence": None}, {"sequence": -1}, {"producer_id": None, "producer_epoch": None, "sequence": None},
+        {"producer_id": None, "producer_epoch": None, "is_transactional": False},
+        {"producer_id": None, "sequence": None, "is_transactional": False},
+    ):  # fmt: skip
+        for good in (0, 1, 3):
+            table = wide(**{name: [value] * good + [change.get(name, value)] for name, value in right.items()})
+            counted = pa.array([*range(good), change.get("sequence", good)], pa.int32())
+            table = table.set_column(table.schema.get_field_index("sequence"), "sequence", counted)
+            with pytest.raises(ValueError, match=rf"^record {good}: its producer_id, producer_epoch, sequence"):
+                kafkarec.encode(table)
+    nothing = {"producer_id": None, "producer_epoch": None, "sequence": None, "is_transactional": False}
+    assert len(kafkarec.scan(kafkarec.encode(wide(**{name: [value] for name, value in nothing.items()})))) == 1
+    marker = {"producer_id": 5, "producer_epoch": 0, "sequence": None, "is_control": True}
+    assert kafkarec.scan(kafkarec.encode(wide(**{name: [value] for name, value in marker.items()})))[0]["is_control"]
+
+
+def test_an_offset_too_far_from_the_base_it_names() -> None:
+    for base, fits in ((10, True), (10 - INT_MAX, True), (9 - INT_MAX, False), (10 + INT_MAX, True)):
+        table = wide(base_offset=[base])
+        if fits:
+            assert kafkarec.scan(kafkarec.encode(table))[0]["base_offset"] == base
+        else:
+            with pytest.raises(ValueError, match=rf"^record 0: its offset 10 is 2\^31 or more away from .* {base}$"):
+                kafkarec.encode(table)

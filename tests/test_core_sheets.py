@@ -1,0 +1,198 @@
+"""Arrow columns of every layout against the same rows as tuples: nulls at each border of a byte, slices, every unit.
+
+The encoder reads validity bits, offsets, views and lists itself; rows of Python take another way to the same bytes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import kafkarec
+from kafkarec.writing.header import BatchHeader
+from kafkarec.writing.sheets import sheet_of
+
+pytestmark = pytest.mark.core
+
+COUNT = 19
+SLICES = [(0, 19), (1, 18), (7, 2), (8, 9), (15, 2), (18, 1)]
+NULLS: list[set[int]] = [set(), {7, 16}, {0, 8, 15, 18}, set(range(7, 17))]
+BYTES = [pa.binary(), pa.large_binary(), pa.string(), pa.large_string(), pa.binary_view(), pa.string_view()]
+PAIRS = [("a", b"1"), ("bb", None), ("", b""), ("key", b"x" * 13), ("d", b"22")]
+Row = tuple[int, int | None, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+
+
+def same(table: pa.Table, rows: list[Row]) -> None:
+    """Whole, in slices and in three pieces."""
+    for start, length in SLICES:
+        assert kafkarec.encode(table.slice(start, length)) == kafkarec.encode(rows[start : start + length])
+    pieces = pa.concat_tables([table.slice(0, 1), table.slice(1, 8), table.slice(9)])
+    assert kafkarec.encode(pieces) == kafkarec.encode(rows)
+
+
+def table_of(rows: list[Row], **columns: pa.Array) -> pa.Table:
+    plain = {
+        "offset": pa.array([row[0] for row in rows], pa.int64()),
+        "timestamp": pa.array([row[1] for row in rows], pa.int64()),
+        "key": pa.array([row[2] for row in rows], pa.binary()),
+        "value": pa.array([row[3] for row in rows], pa.binary()),
+    }
+    return pa.table({**plain, **columns})
+
+
+def test_cells_of_every_layout() -> None:
+    texts = [b"%d" % n * (n % 5 * 4) for n in range(COUNT)]  # 0 to 16 and more bytes: views inside and outside
+    for type_, nulls in itertools.product(BYTES, NULLS):
+        cells = [None if n in nulls else text for n, text in enumerate(texts)]
+        rows: list[Row] = [(n, 5, cell, b"v", []) for n, cell in enumerate(cells)]
+        same(table_of(rows, key=pa.array(cells, pa.binary()).cast(type_)), rows)
+    for width, nulls in itertools.product((0, 1, 12, 13), NULLS):
+        cells = [None if n in nulls else bytes([n]) * width for n in range(COUNT)]
+        rows = [(n, 5, b"k", cell, []) for n, cell in enumerate(cells)]
+        same(table_of(rows, value=pa.array(cells, pa.binary(width))), rows)
+
+
+def test_views_of_12_and_13_bytes_in_several_buffers() -> None:
+    texts = [bytes([65 + n]) * size for n, size in enumerate((0, 1, 11, 12, 13, 14, 12, 13, 40, 12, 13))]
+    parts = [pa.array(texts[:6], pa.binary_view()), pa.array(texts[6:], pa.binary_view())]
+    array = pa.concat_arrays(parts)
+    assert len(array.buffers()) > 3
+    table = pa.table({"value": array, "offset": pa.array(range(11), pa.uint8())})
+    for start in range(11):
+        wanted = kafkarec.encode([(n, None, None, texts[n], []) for n in range(start, 11)])
+        assert kafkarec.encode(table.slice(start)) == wanted
+
+
+def test_numbers_of_every_width() -> None:
+    for type_, nulls in itertools.product(
+        [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()], NULLS
+    ):
+        signed = not str(type_).startswith("u")
+        most = 2 ** min(type_.bit_width - signed, 62) - 1
+        times = [None if n in nulls else most - n * 6 for n in range(COUNT)]
+        rows: list[Row] = [(n, time, None, b"v", []) for n, time in enumerate(times)]
+        same(table_of(rows, timestamp=pa.array(times, type_), offset=pa.array(range(COUNT), type_)), rows)
+
+
+def test_units_are_rounded_down_to_milliseconds() -> None:
+    """To the one below, in front of 1970 too; a second is a thousand of them."""
+    for unit, per in (("us", 1000), ("ns", 1_000_000)):
+        for raw in (*(sign * (n * per + more) for n in range(4) for more in (-1, 0, 1) for sign in (-1, 1)), -(2**63)):
+            sheet = sheet_of(pa.table({"value": ["v"], "timestamp": pa.array([raw], pa.timestamp(unit))}))
+            data = sheet.write(BatchHeader())
+            assert struct.unpack_from(">q", data, 27)[0] == raw // per, (unit, raw)
+    for raw in (-2, -1, 0, 1, 2, 2**40):
+        for unit, times in (("s", 1000), ("ms", 1)):
+            sheet = sheet_of(pa.table({"value": ["v"], "timestamp": pa.array([raw], pa.timestamp(unit))}))
+            assert struct.unpack_from(">q", sheet.write(BatchHeader()), 27)[0] == raw * times
+    for raw, told in ((-1001, -2), (-2000, -2), (-2001, -3)):
+        table = pa.table({"value": ["v"] * 3, "timestamp": pa.array([0, None, raw], pa.timestamp("us"))})
+        with pytest.raises(ValueError, match=rf"^record 2: its timestamp {told} is negative"):
+            kafkarec.encode(table)
+
+
+def pairs_of(n: int) -> list[tuple[str, bytes | None]]:
+    return [PAIRS[(n + i) % 5] for i in range(n % 4)]
+
+
+def test_headers_of_every_layout() -> None:
+    entry = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
+    loose = pa.struct([pa.field("key", pa.large_binary()), pa.field("value", pa.binary_view())])
+    kinds = [
+        (kind, element)
+        for kind in (pa.list_, pa.large_list, pa.list_view, pa.large_list_view)
+        for element in (entry, loose)
+    ]
+    types = [kind(element) for kind, element in kinds] + [pa.map_(pa.string(), pa.binary())]
+    for type_, nulls in itertools.product(types, NULLS):
+        rows: list[Row] = [(n, 5, None, b"v", [] if n in nulls else pairs_of(n)) for n in range(COUNT)]
+        lists = [
+            None if n in nulls else pairs_of(n) if isinstance(type_, pa.MapType)
+            else [{"key": key, "value": value} for key, value in pairs_of(n)]
+            for n in range(COUNT)
+        ]  # fmt: skip
+        if not isinstance(type_, pa.MapType) and pa.types.is_large_binary(type_.value_type[0].type):
+            lists = [row and [{**pair, "key": pair["key"].encode()} for pair in row] for row in lists]
+        same(table_of(rows, headers=pa.array(lists, type_)), rows)
+
+
+def test_an_entry_or_a_key_that_is_null_is_named() -> None:
+    """Wherever the entry lies, and however many stand in front of it; an entry of a row that has none is not asked."""
+    type_ = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+    for entries in (1, 2, 7, 8, 9, 17):
+        for bad in sorted({0, entries // 2, entries - 1}):
+            for missing in (None, {"key": None, "value": b"x"}):
+                row: list[Any] = [{"key": "k", "value": b"v"} for _ in range(entries)]
+                row[bad] = missing
+                for before in (0, 1, 6, 7, 8, 9):
+                    good = [{"key": "g", "value": None}]
+                    rows = pa.array([good] * before + [row, good], type_)
+                    table = pa.table({"value": ["v"] * len(rows), "headers": rows})
+                    with pytest.raises(ValueError, match=rf"^record {before}: a header key is null"):
+                        kafkarec.encode(table)
+                    assert len(kafkarec.decode(kafkarec.encode(table.slice(before + 1)))) == 1
+
+
+def test_facts_of_every_row() -> None:
+    """Each row a batch of its own, its facts null here and there: flags are bits, numbers of several widths."""
+    for nulls, width in itertools.product(NULLS, (pa.int64(), pa.int32())):
+        flags = [n % 3 != 1 for n in range(COUNT)]
+        epochs = [None if n in nulls else n * 5 for n in range(COUNT)]
+        kinds = [None if n in nulls else n % 2 for n in range(COUNT)]
+        table = pa.table(
+            {
+                "value": ["v"] * COUNT,
+                "offset": pa.array(range(COUNT), pa.int64()),
+                "timestamp": pa.array([77 + n for n in range(COUNT)], pa.int64()),
+                "base_offset": pa.array(range(COUNT), width),
+                "producer_id": pa.array([1000 + n for n in range(COUNT)], pa.int64()),
+                "producer_epoch": pa.array(range(COUNT), pa.int16()),
+                "sequence": pa.array([n * 3 for n in range(COUNT)], width),
+                "is_transactional": pa.array(flags),
+                "is_control": pa.array([None if n in nulls else flag for n, flag in enumerate(flags)]),
+                "partition_leader_epoch": pa.array(epochs, pa.int32()),
+                "timestamp_type": pa.array(kinds, pa.int8()),
+            }
+        )
+        for start, length in SLICES:
+            found = kafkarec.scan(kafkarec.encode(table.slice(start, length)))
+            these = range(start, start + length)
+            assert found.column("base_offset") == list(these)
+            assert found.column("producer_id") == [1000 + n for n in these]
+            assert found.column("producer_epoch") == list(these)
+            assert found.column("is_transactional") == [flags[n] for n in these]
+            assert found.column("is_control") == [n not in nulls and flags[n] for n in these]
+            assert found.column("partition_leader_epoch") == [epochs[n] for n in these]
+            assert found.column("timestamp_type") == [kinds[n] or 0 for n in these]
+            assert found.column("base_sequence") == [3 * n for n in these]
+            assert found.column("max_timestamp") == [77 + n for n in these]
+
+
+def test_more_bytes_than_the_columns_promise() -> None:
+    """What is reserved is a guess: of layouts without 32-bit offsets eight bytes a cell, of other fields sixteen."""
+    cells = [b"%d" % n * 300 for n in range(700)]
+    rows: list[Row] = [(n, n * 2**50 % 2**62, cell, cell, []) for n, cell in enumerate(cells)]
+    wide = {name: pa.array(cells, pa.large_binary()) for name in ("key", "value")}
+    short: list[Row] = [(n * 2**20, n * 2**50 % 2**62, b"", b"", []) for n in range(2000)]
+    for some, table in ((rows, table_of(rows, **wide)), (short, table_of(short))):
+        for options in ({"batch_size": 2**31 - 1}, {"batch_size": 0}, {}, {"compression": "gzip", "level": 1}):
+            assert kafkarec.encode(table, **options) == kafkarec.encode(some, **options)
+    assert kafkarec.decode(kafkarec.encode(table_of(rows, **wide))).column("value") == cells
+
+
+def test_names_of_codecs() -> None:
+    """compression="keep" takes the column's; a null is none; a longer, shorter or other name is refused."""
+    names = ["none", "gzip", "snappy", "lz4", "zstd", None]
+    for type_ in (pa.string(), pa.large_string(), pa.string_view()):
+        for around in itertools.permutations(names, 2):
+            table = pa.table({"value": ["v", "w"], "compression": pa.array(around, type_)})
+            found = kafkarec.scan(kafkarec.encode(table, compression="keep")).column("compression")
+            assert found == list(dict.fromkeys(name or "none" for name in around))
+    for bad in ("", "n", "non", "nonE", "none ", "gzi", "gzipp", "snappyy", "lz", "lz44", "lz5", "zst", "zstd1"):
+        table = pa.table({"value": ["v", "w"], "compression": pa.array(["none", bad])})
+        with pytest.raises(ValueError, match=r"^record 1: its compression is none of"):
+            kafkarec.encode(table, compression="keep")

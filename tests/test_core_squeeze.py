@@ -1,0 +1,121 @@
+"""Compressed payloads of the encoder against the codec libraries' own: the same bytes, at each level and magic.
+
+One writer keeps its compression context from batch to batch, so every case has several batches.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import struct
+from pathlib import Path
+
+import lz4.block
+import lz4.frame
+import pytest
+import zstandard
+
+import kafkarec
+
+pytestmark = pytest.mark.core
+
+KAFKA_HEAD, MAGIC_0_HEAD = bytes.fromhex("04224d18604082"), bytes.fromhex("04224d1860401a")
+BLOCK = 64 << 10
+
+
+def texts(sizes: list[int]) -> list[bytes]:
+    """One of two packs well, the other does not pack at all."""
+    words = b"".join(b"word-%d," % (n * n % 97) for n in range(40_000))
+    noise = random.Random(11).randbytes(300_000)
+    return [(noise if n % 2 else words)[:size] for n, size in enumerate(sizes)]
+
+
+def lz4_frame(content: bytes, level: int, magic: int) -> bytes:
+    """Level 9 is the fast compressor, and its frame the library's; the high levels are put together of blocks."""
+    out = KAFKA_HEAD if magic else MAGIC_0_HEAD
+    if level == 9:
+        return out + lz4.frame.compress(content, block_size=4, block_linked=False, store_size=False)[len(out) :]
+    for start in range(0, len(content), BLOCK):
+        block = content[start : start + BLOCK]
+        packed = lz4.block.compress(block, mode="high_compression", compression=min(level, 12), store_size=False)
+        stored = len(packed) >= len(block)
+        out += struct.pack("<I", len(block) | 1 << 31 if stored else len(packed)) + (block if stored else packed)
+    return out + bytes(4)
+
+
+def zstd_frame(content: bytes, level: int) -> bytes:
+    parameters = zstandard.ZstdCompressionParameters.from_level(level, source_size=0)
+    return zstandard.ZstdCompressor(compression_params=parameters).compress(content)
+
+
+def payloads(data: bytes, magic: int) -> list[bytes]:
+    overhead = (26, 34, 61)[magic]
+    found = kafkarec.scan(data)
+    return [
+        data[at + overhead : at + size]
+        for at, size in zip(found.column("position"), found.column("size_in_bytes"), strict=True)
+    ]
+
+
+def contents(values: list[bytes], magic: int) -> list[bytes]:
+    """The uncompressed payloads of batches with one record each."""
+    if magic == 2:
+        return payloads(kafkarec.encode([(n, 5, None, v, ()) for n, v in enumerate(values)], batch_size=0), 2)
+    plain = [kafkarec.encode([(0 if magic else n, 5, None, v, ())], magic=magic) for n, v in enumerate(values)]
+    assert [len(one) - len(v) for one, v in zip(plain, values, strict=True)] == [26 if magic == 0 else 34] * len(values)
+    return plain
+
+
+def sizes_around_a_block(magic: int) -> list[int]:
+    """Payloads of one byte less than a block and two, exactly them, and one more; and short ones."""
+    head = len(contents([bytes(65_000)], magic)[0]) - 65_000
+    around = [BLOCK - head + more for more in (-1, 0, 1)] + [2 * BLOCK - head + more for more in (-1, 0, 1)]
+    return [size for one in [0, 3, 500, *around] for size in (one, one)]
+
+
+def test_lz4_is_the_librarys_block_by_block() -> None:
+    for magic, level in [(0, None), (0, 3), (1, None), (1, 3), *itertools.product([2], (None, 1, 3, 9, 12, 17))]:
+        sizes = sizes_around_a_block(magic) if level in (None, 3) else [700, 500, BLOCK + 90, 600, 90]
+        values = texts(sizes)
+        rows = [(n, 5, None, v, ()) for n, v in enumerate(values)]
+        data = kafkarec.encode(rows, magic=magic, compression="lz4", level=level, batch_size=0)
+        wanted = [lz4_frame(content, level or 9, magic) for content in contents(values, magic)]
+        assert payloads(data, magic) == wanted, (magic, level)
+
+
+def test_zstd_is_the_librarys_with_a_levels_own_parameters() -> None:
+    for level in (None, -5, 1, 2, 3, 4, 6, 9, 12, 15):
+        values = texts([900, 900, 5000, 0, 20_000 if level != 15 else 300, 1, 150_000 if level in (None, 6) else 40])
+        rows = [(n, 5, None, v, ()) for n, v in enumerate(values)]
+        data = kafkarec.encode(rows, compression="zstd", level=level, batch_size=0)
+        assert payloads(data, 2) == [zstd_frame(content, level or 3) for content in contents(values, 2)], level
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def test_contexts_are_let_go_of() -> None:
+    """One a writer, not one a batch, and none stays: they take 16 KiB (lz4) to a megabyte (zstd) each."""
+    rows = [(n, 5, None, b"value %d" % n * 20, ()) for n in range(20)]
+    for codec, level, times in (("lz4", 9, 2000), ("lz4", 3, 150), ("zstd", None, 60)):
+        for _ in range(5):
+            kafkarec.encode(rows, compression=codec, level=level, batch_size=0)
+        before = resident()
+        for _ in range(times):
+            kafkarec.encode(rows[:1] if level == 9 else rows, compression=codec, level=level, batch_size=0)
+        assert resident() - before < 12 << 20, (codec, level)
+
+
+def test_each_codec_of_a_log_that_is_kept_has_its_default_level() -> None:
+    """One writer with several codecs, turn by turn, keeps a context for each."""
+    values = texts([4000] * 12)
+    codecs = ["none", "lz4", "zstd", "zstd", "lz4", "none"] * 2
+    log = b"".join(
+        kafkarec.encode([(n, 5, None, value, ())], compression=codec)
+        for n, (value, codec) in enumerate(zip(values, codecs, strict=True))
+    )
+    assert kafkarec.encode(kafkarec.decode(log), compression="keep") == log
+    plain = contents(values, 2)
+    ways = {"none": lambda content: content, "lz4": lambda c: lz4_frame(c, 9, 2), "zstd": lambda c: zstd_frame(c, 3)}
+    assert payloads(log, 2) == [ways[codec](content) for codec, content in zip(codecs, plain, strict=True)]
