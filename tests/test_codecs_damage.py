@@ -17,8 +17,6 @@ import zstandard
 from kafkarec import codecs
 from kafkarec.codecs import lz4 as our_lz4
 
-pytestmark = pytest.mark.core
-
 LIMIT = 1 << 20
 TEXT = b"".join(b'{"id":%d,"name":"abc","n":%d}' % (i, i * i) for i in range(300))
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4

@@ -12,8 +12,6 @@ from compaction_logs import read
 import kafkarec
 from kafkarec.compaction import Batch, BatchRetention, Rows, Verdict, filter_to
 
-pytestmark = pytest.mark.core
-
 NOW, DAY = 1_700_001_000_000, 86_400_000
 
 

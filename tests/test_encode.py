@@ -128,6 +128,7 @@ def test_no_rows_are_no_bytes() -> None:
 # ---- threads
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", CODECS)
 def test_eight_threads_over_one_input(codec: str) -> None:
     table = pa.table({"value": [b"value %d" % n for n in range(5000)], "key": ["k"] * 5000})
@@ -163,6 +164,7 @@ def test_one_sheet_in_many_threads() -> None:
     assert found == [wanted] * 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
 def test_others_run_meanwhile(codec: str) -> None:
     """Without the GIL: a thread that counts goes on while a long encode runs."""
@@ -196,6 +198,7 @@ def test_others_run_meanwhile(codec: str) -> None:
 # ---- without the codec libraries' own symbols
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
 def test_python_calls_of_the_codecs_give_the_same_records(codec: str) -> None:
     code = f"""

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 
 import kafkarec
 
-pytestmark = pytest.mark.core
-
 Row = tuple[int, int | None, bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]
 
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -13,8 +13,6 @@ from long_run import LONG, fewer
 
 import kafkarec
 
-pytestmark = pytest.mark.core
-
 SMALL = [case for case in golden.vectors() if 0 < case.bin_path.stat().st_size <= 260]
 MEDIUM = [case for case in golden.vectors() + golden.invalid() if 0 < case.bin_path.stat().st_size <= 1500]
 ROUNDS = 400 if LONG else fewer(8, 2)
@@ -32,6 +30,7 @@ def covered(case: golden.Case) -> list[int]:
     return found
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("case", SMALL, ids=str)
 def test_every_flipped_bit_under_a_checksum_is_noticed(case: golden.Case) -> None:
     data = bytearray(case.bytes)

@@ -15,8 +15,6 @@ import kafkarec
 from kafkarec.validation import RecordValidationStats, ValidatedRecords, validate
 from kafkarec.writing.stamping import stamp
 
-pytestmark = pytest.mark.core
-
 # ---- golden files
 
 

@@ -16,8 +16,6 @@ import kafkarec
 from kafkarec import codecs
 from kafkarec.validation import RecordError, validate
 
-pytestmark = pytest.mark.core
-
 ONE = builders.records(1)
 PRODUCER = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
 REFUSED: list[tuple[str, bytes, dict[str, Any], str, int | None, int | None]] = [
