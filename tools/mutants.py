@@ -255,7 +255,7 @@ def main() -> int:
     parser.add_argument("--only", help="these numbers: 17,18")
     parser.add_argument("--show", type=int, help="print one and end")
     parser.add_argument("--list", action="store_true", help="print the chosen ones and end")
-    parser.add_argument("--least", type=float, default=WANTED, help=f"the score below which it fails (default {WANTED})")
+    parser.add_argument("--least", type=float, default=WANTED, help=f"the score that it asks for (default {WANTED})")
     parser.add_argument("--jobs", type=int, default=2, help="mutants side by side (default 2)")
     options = parser.parse_args()
     started = time.monotonic()
