@@ -46,7 +46,8 @@ def decode(
 ) -> RecordColumns:
     """Decodes record batches of any magic into Arrow columns. Follows MemoryRecords.batches and streamingIterator.
 
-    data: any buffer of one or many batches, magics mixed; a cut batch at its end is the end: see `.remaining`
+    data: any buffer of one or many batches, magics mixed; a cut batch at its end is the end: see `.remaining`. A memory
+        map whose file is truncated meanwhile ends the process with SIGBUS: `open` the path instead
     columns: names in the wanted order; default offset, timestamp, timestamp_type, key, value, headers
     isolation: read_uncommitted, or read_committed as a consumer sees it; `aborted` [(producer id, first offset)] and
         `last_stable_offset` replace what the markers in the data say

@@ -114,9 +114,9 @@ def ranged(
     data: bytes,
     offsets: tuple[int | None, int | None] | None = None,
     times: tuple[int | None, int | None] | None = None,
-    **wishes: Any,
+    **options: Any,
 ) -> kafkarec.RecordColumns:
-    asked = request(**{"control": True, **wishes})
+    asked = request(**{"control": True, **options})
     asked = asked._replace(options=replace(asked.options, offsets=offsets, times=times))
     return as_columns(asked, read_part(asked, Source(data)))
 

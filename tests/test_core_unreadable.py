@@ -29,9 +29,9 @@ BAD = range(8192, 8200)
 UNREADABLE = ("unreadable", 0, 0, len(ZEROS), None, None)
 
 
-def refused(data: bytes, *bad: range, window: int = 1 << 20, **wishes: Any) -> tuple[Any, ...]:
+def refused(data: bytes, *bad: range, window: int = 1 << 20, **options: Any) -> tuple[Any, ...]:
     with pytest.raises(kafkarec.KafkaRecordError) as caught:
-        read(Medium(data, window, 8192, list(bad)), **wishes)
+        read(Medium(data, window, 8192, list(bad)), **options)
     error = caught.value
     return error.reason, error.position, error.base_offset, error.next_position, error.expected, error.found
 

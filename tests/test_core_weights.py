@@ -28,8 +28,8 @@ NO_KEY, OUT_OF_RANGE, APPEND_TIME, OTHER_MAGIC = 2, 3, 4, 1
 
 
 def surveyed(data: bytes, **demands: Any) -> Request:
-    wishes = {"check_crcs": True, "from_zero": False, "rising": False, "leader_epoch": None, "most_bytes": NO_LIMIT}
-    return Request(data, **{**wishes, **demands})
+    usual = {"check_crcs": True, "from_zero": False, "rising": False, "leader_epoch": None, "most_bytes": NO_LIMIT}
+    return Request(data, **{**usual, **demands})
 
 
 def weighed(data: bytes, rules: Rules = RULES, *, partly: bool = False, payload: bytes | None = None) -> Request:
