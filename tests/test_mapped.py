@@ -76,6 +76,30 @@ def test_a_file_that_shrinks_under_its_map(log: bytes, tmp_path: Path, cut: int 
     assert done.stdout.startswith("ended: ") and f"it has {size} bytes, and had {len(log)}" in done.stdout, done.stdout
 
 
+AGAIN = """
+import os, sys
+import kafkarec
+for _ in range(70):
+    with kafkarec.open(sys.argv[1], mmap=True) as segment, segment.opened():
+        pass
+with kafkarec.open(sys.argv[1], mmap=True) as segment, segment.opened():
+    os.truncate(sys.argv[1], 0)
+    try:
+        segment.read(errors="skip")
+    except OSError as error:
+        print("ended:", error.errno)
+"""
+
+
+@pytest.mark.core
+def test_a_map_that_is_closed_makes_room_for_the_next(log: bytes, tmp_path: Path) -> None:
+    """64 are guarded at a time, and 70 were before it."""
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(log)
+    done = subprocess.run([sys.executable, "-c", AGAIN, path], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "ended: 5\n"), done.stderr
+
+
 OTHERS = """
 import mmap, os, sys, tempfile
 import kafkarec
