@@ -95,7 +95,7 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
-def test_contexts_are_let_go_of() -> None:
+def test_contexts_keep_no_memory() -> None:
     """One a writer, not one a batch, and none stays: they take 16 KiB (lz4) to a megabyte (zstd) each."""
     rows = [(n, 5, None, b"value %d" % n * 20, ()) for n in range(20)]
     for codec, level, times in (("lz4", 9, 2000), ("lz4", 3, 150), ("zstd", None, 60)):
