@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from ._version import __version__
-from .control import ControlRecordType
-from .enums import Compression, Isolation, TimestampType
+from .build_info import build_info
+from .damage import Damage
 from .errors import (
     CorruptRecordError,
     InvalidArrowError,
@@ -15,24 +15,25 @@ from .errors import (
     UnsupportedCompressionError,
     UnsupportedMagicError,
 )
-from .faults import Damage
-from .later import __getattr__ as __getattr__
-from .lists import RecordLists, decode_each, scan_each
-from .log import build_info, logger
+from .format.control import ControlRecordType
+from .format.enums import Compression, Isolation, TimestampType
 from .memory import release_memory
-from .reader import batches, decode, scan, stream
-from .records import BatchTable, Record, RecordBatch, RecordColumns
+from .read.nested import RecordLists, decode_each, scan_each
+from .read.reader import batches, decode, scan, stream
 from .storage import Log, LogDir, Segment, open
+from .support.lazy import __getattr__ as __getattr__
+from .support.log import logger
+from .tables.records import BatchTable, Record, RecordBatch, RecordColumns
 
 if TYPE_CHECKING:
-    from .appending import SegmentWriter
-    from .checks import Report, verify
-    from .compaction import Compacted, compact
-    from .conversion import Converted, LossError, convert
-    from .rescue import SalvageReport, salvage
-    from .studying import Study, study
-    from .validation import ValidatedRecords, validate
-    from .writing import RecordBatchBuilder, encode, estimate_size, stamp
+    from .ops.compact import Compacted, compact
+    from .ops.convert import Converted, LossError, convert
+    from .ops.salvage import SalvageReport, salvage
+    from .ops.segment_writer import SegmentWriter
+    from .ops.study import Study, study
+    from .ops.validate import ValidatedRecords, validate
+    from .ops.verify import Report, verify
+    from .write import RecordBatchBuilder, encode, estimate_size, stamp
 
 __all__ = [
     "BatchTable",

@@ -52,6 +52,7 @@ class Decoder:
         self,
         layout: Layout,
         options: Any,
+        codecs: Any,
         *,
         skip: bool = False,
         file: object = None,

@@ -31,6 +31,7 @@ cdef extern from *:
     int CYTHON_HEX "CYTHON_HEX_VERSION"
 
 from kafkarec import _checksum
+from kafkarec.damage import error, resolve, why_unreadable
 from kafkarec.errors import REASONS
 
 CYTHON_VERSION = "%d.%d.%d" % (CYTHON_HEX >> 24, CYTHON_HEX >> 16 & 255, CYTHON_HEX >> 8 & 255)
@@ -297,7 +298,7 @@ def arrow_values(schema, array):
 cdef class Decoder:
     """One engine over one input after another. Belongs to one thread at a time.
 
-    `options`: see request.Options. `file` names the input and turns on the rules for files; `followed`: a later
+    `options`: see read.decode_options.Options. `codecs`: the table of codecs, the package `kafkarec.codecs`. `file` names the input and turns on the rules for files; `followed`: a later
     segment exists, so this one's log does not end here.
     """
     cdef Engine e
@@ -305,16 +306,15 @@ cdef class Decoder:
     cdef Layout layout
     cdef Constants constants
     cdef Buffer aborted
-    cdef object codecs, faults, topic, file, file_name
+    cdef object codecs, topic, file, file_name
     cdef bint skip
     cdef list damage
     cdef dict guesses
 
-    def __init__(self, Layout layout, options, *, bint skip=False, file=None, topic=None, partition=None,
+    def __init__(self, Layout layout, options, codecs, *, bint skip=False, file=None, topic=None, partition=None,
                  bint followed=False):
-        from kafkarec import codecs, faults
         self.layout = layout
-        self.codecs, self.faults = codecs, faults
+        self.codecs = codecs
         self.skip = skip
         self.file_name = file or None
         self.file = None if not file else str(file).encode(errors="surrogateescape")
@@ -378,7 +378,7 @@ cdef class Decoder:
                 continue
             self.source.still_reads()
             if status == st.OUT_OF_MEMORY:
-                raise self.faults.error("out_of_memory", fault_words(&self.e.fault, self.file_name, ""))
+                raise error("out_of_memory", fault_words(&self.e.fault, self.file_name, ""))
             with nogil:
                 ended = engine_ended(&self.e, &status)
             if ended:
@@ -399,12 +399,12 @@ cdef class Decoder:
             else:
                 out = self.codecs.decompress(codec, payload, limit, self.guesses.get(codec, 0), self.e.row.magic)
         except self.codecs.MissingCodec as missing:
-            raise self.faults.error("missing_codec", fault_words(&self.e.fault, self.file_name, str(missing))) from None
+            raise error("missing_codec", fault_words(&self.e.fault, self.file_name, str(missing))) from None
         except self.codecs.LimitReached as reached:
             self.e.fault.expected = self.e.fault.found = limit
             return st.LIMIT_EXCEEDED, f"max_decompressed_bytes={self.e.options.limit} can be raised ({reached.detail})"
-        except self.codecs.CodecError as error:
-            return st.PAYLOAD_CORRUPT, f"{self.codecs.CODECS[codec].name}: {error.detail}"
+        except self.codecs.CodecError as wrong:
+            return st.PAYLOAD_CORRUPT, f"{self.codecs.CODECS[codec].name}: {wrong.detail}"
         PyObject_GetBuffer(out, &view, PyBUF_SIMPLE)
         self.guesses[codec] = view.len
         with nogil:
@@ -417,7 +417,7 @@ cdef class Decoder:
         cdef int64_t start = self.e.position, end
         if not self.skip:
             status = refused_status(&self.e, status)
-            raise self.faults.error(_REASONS[status - st.SIZE_TOO_SMALL], self.fault(status, detail))
+            raise error(_REASONS[status - st.SIZE_TOO_SMALL], self.fault(status, detail))
         with nogil:
             end = engine_skip(&self.e, &status)
         self.source.still_reads()
@@ -428,15 +428,15 @@ cdef class Decoder:
 
     cdef dict fault(self, int status, detail):
         if status == st.UNREADABLE:
-            detail = self.faults.why_unreadable(self.source.medium.why)
+            detail = why_unreadable(self.source.medium.why)
         elif status == st.LENGTH_BEYOND_END and self.e.options.followed:
             detail = "a later segment follows"
         return fault_words(&self.e.fault, self.file_name, detail)
 
     def pop_damage(self, bint final=True):
-        """Damage so far, as faults.resolve gives it; one behind the last batch waits for the next unless `final`."""
+        """Damage so far, as damage.resolve gives it; one behind the last batch waits for the next unless `final`."""
         following = [self.first_offset(entry[5]) for entry in self.damage]
-        ready, self.damage = self.faults.resolve(self.damage, following, self.file_name, final)
+        ready, self.damage = resolve(self.damage, following, self.file_name, final)
         return ready
 
     cdef object first_offset(self, int64_t batch):

@@ -24,7 +24,8 @@ from kafkarec._c.partial cimport (
 from kafkarec._c.status cimport BATCH_TOO_SMALL, CRC_MISMATCH, Fault, OK, UNSUPPORTED_CODEC, refuse
 from kafkarec._c cimport status as st
 
-from kafkarec import _checksum, faults
+from kafkarec import _checksum
+from kafkarec.damage import error
 from kafkarec.errors import REASONS
 
 _address, _way = _checksum.find()
@@ -138,7 +139,7 @@ cdef class Request:
         with nogil:
             status = self.survey(&d, &why, &fault)
         if why != WANTED:
-            raise faults.error(_UNWANTED[why], fault_words(&fault))
+            raise error(_UNWANTED[why], fault_words(&fault))
         if status != st.END and status != st.CUT:
             raise_fault(status, &fault)
 
@@ -284,7 +285,7 @@ cdef dict fault_words(const Fault* f):
 
 
 cdef int raise_fault(int status, const Fault* f) except -1:
-    raise faults.error(_REASONS[status - st.SIZE_TOO_SMALL], fault_words(f))
+    raise error(_REASONS[status - st.SIZE_TOO_SMALL], fault_words(f))
 
 
 def unsealed(fresh):

@@ -33,6 +33,7 @@ from kafkarec._desk.leaves cimport fill_facts
 from kafkarec._desk.rowtable cimport RowTable, has_offsets, table_fill, table_give
 
 from kafkarec import _checksum
+from kafkarec.errors import MissingCodecError
 
 _address, _way = _checksum.find()
 checksums_prepare(_way != "table")
@@ -48,8 +49,17 @@ _FACTS = {
 } | {"timestampType": 2}
 
 
+_codecs = _refused = None
+
+
+def attach(codecs, refused):
+    """What this module needs from above: `codecs.native_compress`, and `write.record_errors.refused`."""
+    global _codecs, _refused
+    _codecs, _refused = codecs, refused
+
+
 def install_native(str codec, addresses):
-    """From now on lz4 or zstd payloads are compressed by these functions; see codecs/pressing.py."""
+    """From now on lz4 or zstd payloads are compressed by these functions; see codecs/native_compress.py."""
     cdef size_t[5] at
     for i, address in enumerate(addresses):
         at[<int>i] = address
@@ -303,17 +313,16 @@ cdef class Job:
     cdef Encoder e
     cdef Sheet sheet
     cdef CutList cuts
-    cdef object compress, level, held
+    cdef object level, held
 
     def __cinit__(self, Sheet sheet, header, bint keep_codec=False):
-        from kafkarec.codecs import compress, pressing
         cdef int i
-        cdef bytes heads = pressing.LZ4_HEADS
-        self.sheet, self.compress, self.level = sheet, compress, header.level
+        cdef bytes heads = _codecs.LZ4_HEADS
+        self.sheet, self.level = sheet, header.level
         fill_facts(&self.e.given, header)
         self.e.stop = sheet.rows
         self.e.keep_codec = keep_codec
-        levels, parameters = pressing.levels(None if keep_codec else header.codec, header.level)
+        levels, parameters = _codecs.levels(None if keep_codec else header.codec, header.level)
         for i in range(5):
             self.e.wringer.levels[i] = levels[i]
         for i in range(ZSTD_PARAMETERS):
@@ -406,14 +415,12 @@ cdef class Job:
 
     cdef int compress_body(self) except -1:
         """Has the open batch's records compressed by the codec room, and seals it."""
-        from kafkarec.codecs import MissingCodec
-        from kafkarec.errors import MissingCodecError
         cdef Py_buffer view
         cdef int status
         body = PyMemoryView_FromMemory(<char*>self.e.body.data, self.e.used, PyBUF_READ)
         try:
-            packed = self.compress(self.e.facts.codec, body, self.level, self.e.facts.magic)
-        except MissingCodec as missing:
+            packed = _codecs.compress(self.e.facts.codec, body, self.level, self.e.facts.magic)
+        except _codecs.MissingCodec as missing:
             raise MissingCodecError(str(missing), reason="missing_codec") from None
         PyObject_GetBuffer(packed, &view, PyBUF_SIMPLE)
         with nogil:
@@ -430,8 +437,7 @@ cdef class Job:
             raise ValueError("the input changed while it was written")
         if status == BATCH_TOO_LARGE:
             raise ValueError("a batch of more than 2^31-1 bytes")
-        from kafkarec.writing.refusals import refused
-        raise refused(
+        raise _refused(
             self.e.row_fault, self.e.rows_before + self.e.row, offset=self.e.refused_offset,
             previous=self.e.previous_offset, timestamp=self.e.refused_timestamp, base=self.e.facts.base_offset,
         )

@@ -1,13 +1,13 @@
-"""The recycled buffers of all desks: each compiled module keeps its own list (see `_c/pages.pxd`)."""
+"""The recycled buffers of all modules: each compiled module keeps its own list (see `_c/pages.pxd`)."""
 
 from __future__ import annotations
 
 import sys
 
-_DESKS = ("_core", "_press", "_partial")
+_MODULES = ("_core", "_press", "_partial")
 
 
 def release_memory() -> int:
     """Gives the recycled buffers back to the system; answers how many bytes. Columns in use stay."""
-    loaded = (sys.modules.get(f"{__package__}.{desk}") for desk in _DESKS)
-    return sum(desk.release_memory() for desk in loaded if desk is not None)
+    loaded = (sys.modules.get(f"{__package__}.{module}") for module in _MODULES)
+    return sum(module.release_memory() for module in loaded if module is not None)

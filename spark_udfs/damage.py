@@ -17,7 +17,7 @@ from typing import Any
 
 from . import bootstrap, cluster, registration
 from .decoding import REASON_FIELDS
-from .source import moved, options, planning
+from .source import options, planning, relocated
 from .source import selection as selecting
 from .source.listing import Listing, logger
 from .source.planning import File, Split
@@ -205,12 +205,12 @@ def _lenient(chosen: options.Options) -> options.Options:
 
 def _pieces(kafkarec: Any, split: Split, chosen: options.Options) -> Iterator[Any]:
     try:
-        part = moved.part(kafkarec, chosen, split)
-    except (moved.Moved, FileNotFoundError) as error:
+        part = relocated.part(kafkarec, chosen, split)
+    except (relocated.Moved, FileNotFoundError) as error:
         if split.file is None:
             raise
         logger.info("%s", error)
-        if not split.begin and isinstance(error, moved.Moved):
+        if not split.begin and isinstance(error, relocated.Moved):
             yield from _pieces(kafkarec, split._replace(end=None, file=None), chosen)
         return
     stream = part.stream(

@@ -1,7 +1,7 @@
 """Records of internal topics in the workers: key and value bytes in, JSON or typed columns out.
 
-A row is decoded by itself (`kafkarec.messages.read`): what is no message of Kafka 4.3 gives a row with its `problem`,
-never a failed query. Types come from `kafkarec.messages.schema`, the same table that the decoder reads.
+A row is decoded by itself (`kafkarec.internal_topics.read`): what is no message of Kafka 4.3 gives a row with its `problem`,
+never a failed query. Types come from `kafkarec.internal_topics.schema`, the same table that the decoder reads.
 """
 
 from __future__ import annotations
@@ -45,27 +45,27 @@ _TYPES = {
 
 def _messages() -> Any:
     bootstrap.load()
-    from kafkarec import messages
+    from kafkarec import internal_topics
 
-    return messages
+    return internal_topics
 
 
 def kafka_internal(batches: Iterator[tuple[pa.Array, pa.Array, pa.Array]]) -> Iterator[pa.Array]:
     """The body of `kafka_internal(topic, key, value)`: one struct a row, null where the topic is no internal one."""
-    messages = _messages()
+    internal_topics = _messages()
     result = schema.arrow_struct(COLUMNS)
     for batch in batches:
         topics, keys, values = arguments.given(batch, "kafka_internal(topic, key, value)", 3, 3)
         keys = arguments.binary(keys, "kafka_internal", "key")
         values = arguments.binary(values, "kafka_internal", "value")
         rows = zip(topics.to_pylist(), keys.to_pylist(), values.to_pylist(), strict=True)
-        yield pa.array([_shown(messages, *row) for row in rows], result)
+        yield pa.array([_shown(internal_topics, *row) for row in rows], result)
 
 
-def _shown(messages: Any, topic: str | None, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
-    if topic not in messages.TOPICS:
+def _shown(internal_topics: Any, topic: str | None, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
+    if topic not in internal_topics.TOPICS:
         return None
-    record = messages.read(topic, key, value)
+    record = internal_topics.read(topic, key, value)
     shown = record.as_json()
     return {
         "type": record.type,
@@ -83,7 +83,7 @@ def _text(tree: dict[str, Any] | None) -> str | None:
 
 
 def _types(column: Any) -> tuple[str, pa.DataType]:
-    """Spark's type in SQL, and Arrow's, of a `kafkarec.messages.Column`; they must be each other's image."""
+    """Spark's type in SQL, and Arrow's, of a `kafkarec.internal_topics.Column`; they must be each other's image."""
     sql, arrow = _TYPES.get(column.type, ("", None))
     if column.fields:
         inner = [(each.name, *_types(each)) for each in column.fields]
@@ -108,15 +108,15 @@ class TypedRows:
         self.type = type_
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        messages = _messages()
-        fields = {each.name: _types(each)[1] for each in messages.schema(self.topic, self.type)}
+        internal_topics = _messages()
+        fields = {each.name: _types(each)[1] for each in internal_topics.schema(self.topic, self.type)}
         types = {"version": pa.int32(), "is_tombstone": pa.bool_(), **fields, "problem": pa.string()}
         for batch in batches:
             *kept, keys, values = batch.columns
             found = [
                 (row, record)
                 for row, (key, value) in enumerate(zip(keys.to_pylist(), values.to_pylist(), strict=True))
-                if (record := messages.read(self.topic, key, value)).type == self.type
+                if (record := internal_topics.read(self.topic, key, value)).type == self.type
             ]
             rows = pa.array([row for row, _ in found], pa.int64())
             cells = [_cells(record) for _, record in found]

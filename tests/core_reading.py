@@ -19,8 +19,8 @@ import reading
 
 import kafkarec
 from kafkarec._core import Source
-from kafkarec.passes import as_columns, read_part
-from kafkarec.request import request
+from kafkarec.read.decode_options import request
+from kafkarec.read.passes import as_columns, read_part
 
 FIELDS = reading.RECORD_FIELDS
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1

@@ -10,8 +10,8 @@ from typing import Any
 from jvm_oracle import Oracle
 from random_logs import Maker
 
-from kafkarec.dump import Options, decoders, dump
 from kafkarec.errors import KafkaRecordError
+from kafkarec.ops.dump import Options, decoders, dump
 from kafkarec.storage.sources import LocalFile
 
 _DIED = 'Exception in thread "main"'

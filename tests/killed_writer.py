@@ -14,7 +14,7 @@ from typing import Any
 import builders
 
 import kafkarec
-from kafkarec.appending import SegmentWriter
+from kafkarec.ops.segment_writer import SegmentWriter
 
 SETTINGS: dict[str, Any] = {
     "segment_bytes": 1300, "index_interval_bytes": 300, "topic_id": "pmqbwj8JRCSCfzvNTqatEw",

@@ -26,7 +26,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 import jvm_oracle  # noqa: E402
 import message_samples as samples  # noqa: E402
 
-from kafkarec.messages.dump_text import DECODERS, MissingKey  # noqa: E402
+from kafkarec.internal_topics.dump_text import DECODERS, MissingKey  # noqa: E402
 
 CORPUS = HERE / "vectors" / "messages" / "corpus.jsonl"
 

@@ -7,10 +7,10 @@ import random
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kafkarec.messages.notation import Field, RecordType, Struct
-from kafkarec.messages.protocol import TAGGED, default_of
-from kafkarec.messages.topics import CONSUMER_MESSAGES, TOPICS, Topic, write_key, write_value
-from kafkarec.messages.writing import write_message
+from kafkarec.internal_topics.protocol import TAGGED, default_of
+from kafkarec.internal_topics.schema_notation import Field, RecordType, Struct
+from kafkarec.internal_topics.serialize import write_message
+from kafkarec.internal_topics.topics import CONSUMER_MESSAGES, TOPICS, Topic, write_key, write_value
 
 FLAGS = {
     "__consumer_offsets": "--offsets-decoder",

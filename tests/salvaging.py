@@ -11,7 +11,7 @@ from typing import Any
 
 from test_diff import batch, log
 
-from kafkarec.rescue import salvage
+from kafkarec.ops.salvage import salvage
 
 LARGE = b"a value of some length " * 40
 

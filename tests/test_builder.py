@@ -13,9 +13,9 @@ from long_run import fewer
 
 import kafkarec
 from kafkarec.codecs import decompress
-from kafkarec.codecs.failure import MissingCodec
-from kafkarec.writing import batch_state, builder
-from kafkarec.writing.builder import RecordBatchBuilder, write_empty_header
+from kafkarec.codecs.codec_errors import MissingCodec
+from kafkarec.write import builder, open_batch
+from kafkarec.write.builder import RecordBatchBuilder, write_empty_header
 
 pytestmark = pytest.mark.core
 
@@ -416,12 +416,12 @@ def test_a_missing_library_is_told_at_the_start(monkeypatch: pytest.MonkeyPatch)
     def missing(*arguments: Any) -> bytes:
         raise MissingCodec("zstd", "zstandard")
 
-    batch_state._load.cache_clear()
-    monkeypatch.setattr(batch_state, "compress", missing)
+    open_batch._load.cache_clear()
+    monkeypatch.setattr(open_batch, "compress", missing)
     with pytest.raises(kafkarec.MissingCodecError, match="pip install zstandard") as refused:
         RecordBatchBuilder(compression="zstd")
     assert refused.value.reason == "missing_codec"
-    batch_state._load.cache_clear()
+    open_batch._load.cache_clear()
 
 
 def test_empty_batches() -> None:

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from random_logs import Maker
 
 import kafkarec
-from kafkarec.messages import TOPICS
-from kafkarec.writing import encode
+from kafkarec.internal_topics import TOPICS
+from kafkarec.write import encode
 
 FOLDERS = ("all-codecs-0", "compacted-0", "logappend-0", "txn-0", "__consumer_offsets-0", "__cluster_metadata-0")
 FORMATS = ("json", "csv", "arrow", "parquet")

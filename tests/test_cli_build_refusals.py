@@ -19,7 +19,7 @@ from command import COMMAND, ENVIRONMENT, SEGMENTS, Here, own_process
 
 import kafkarec
 from kafkarec.cli import output
-from kafkarec.writing import encode
+from kafkarec.write import encode
 
 TXN = SEGMENTS / "txn-0"
 SECRET = "s3cr3t"

@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kafkarec
-from kafkarec.cli import arrowwriters
+from kafkarec.cli import cat_arrow
 
 TXN, CODECS, COMPACTED, OFFSETS = (
     SEGMENTS / name for name in ("txn-0", "all-codecs-0", "compacted-0", "__consumer_offsets-0")
@@ -206,7 +206,7 @@ class TestParquet:
     def test_row_groups_are_written_as_they_fill(
         self, run: Here, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        monkeypatch.setattr(arrowwriters.ParquetWriter, "group_rows", 100)
+        monkeypatch.setattr(cat_arrow.ParquetWriter, "group_rows", 100)
         path = tmp_path / "x.log"
         path.write_bytes(sorted(CODECS.glob("*.log"))[0].read_bytes() * 3)
         file = pq.ParquetFile(io.BytesIO(run("cat", path, path, "--format", "parquet").out))

@@ -9,8 +9,8 @@ import pytest
 from command import SEGMENTS, Here, own_process
 
 import kafkarec
-from kafkarec.compaction import compact
-from kafkarec.writing import encode
+from kafkarec.ops.compact import compact
+from kafkarec.write import encode
 
 TXN, OFFSETS = SEGMENTS / "txn-0", SEGMENTS / "__consumer_offsets-0"
 NOW = 1_800_000_000_000

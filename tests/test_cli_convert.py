@@ -16,7 +16,7 @@ from command import COMMAND, ENVIRONMENT, SEGMENTS, Here, own_process
 
 import kafkarec
 from kafkarec.storage import names
-from kafkarec.writing import encode
+from kafkarec.write import encode
 
 TXN, CODECS = SEGMENTS / "txn-0", SEGMENTS / "all-codecs-0"
 CODEC_LOG = CODECS / f"{0:020d}.log"

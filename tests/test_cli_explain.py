@@ -11,7 +11,7 @@ import pytest
 from command import SEGMENTS, Here, Ran, own_process
 
 import kafkarec
-from kafkarec import explain
+from kafkarec.ops import explain
 from kafkarec.storage import Segment
 
 TXN = SEGMENTS / "txn-0"

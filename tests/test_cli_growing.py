@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kafkarec
-from kafkarec.cli import growing
-from kafkarec.cli.growing import Growing
-from kafkarec.request import request
+from kafkarec.cli import tail
+from kafkarec.cli.tail import Growing
+from kafkarec.read.decode_options import request
 from kafkarec.storage.ranges import Range
 
 PREALLOCATED = 4096
@@ -162,7 +162,7 @@ def test_files_that_keep_their_time_of_change_are_looked_at_again(
     broker.play("append", 1)
     os.utime(path, ns=(before, before))  # the same tick of the file system's clock, the same size
     assert len(looks(one)) == 1
-    monkeypatch.setattr(growing, "_SETTLED", -1.0)
+    monkeypatch.setattr(tail, "_SETTLED", -1.0)
     assert looks(one) == []
     broker.play("append", 1)
     assert len(looks(one)) == 1

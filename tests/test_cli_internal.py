@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from command import SEGMENTS, Here
 
-from kafkarec import messages
+from kafkarec import internal_topics
 
 OFFSETS, METADATA = SEGMENTS / "__consumer_offsets-0", SEGMENTS / "__cluster_metadata-0"
 
@@ -49,7 +49,7 @@ def test_raw_shows_bytes_and_they_are_the_same_records(run: Here) -> None:
     assert len(shown) == len(raw) > 100
     for decoded, stored in zip(shown, raw, strict=True):
         blob = stored["value"].encode() if "value" in stored else base64.b64decode(stored["value_base64"])
-        assert decoded["value"] == messages.read("__cluster_metadata", None, blob).as_json()["value"]
+        assert decoded["value"] == internal_topics.read("__cluster_metadata", None, blob).as_json()["value"]
 
 
 def test_control_records_are_not_messages(run: Here) -> None:

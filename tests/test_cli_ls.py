@@ -18,9 +18,9 @@ from s3server import BUCKET, Refusal, Server, running
 
 import kafkarec
 from kafkarec.storage import Segment, logs
-from kafkarec.storage import survey as survey_module
+from kafkarec.storage import segment_summary as survey_module
+from kafkarec.storage.segment_summary import survey
 from kafkarec.storage.sources import LocalFile
-from kafkarec.storage.survey import survey
 
 NAMES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
 ALL = [segment for log in logs(kafkarec.open(SEGMENTS)) for segment in log.segments]

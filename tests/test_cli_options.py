@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkarec.cli import options
-from kafkarec.cli.trouble import command
+from kafkarec.cli import shared_options
+from kafkarec.cli.problems import command
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from kafkarec.cli.trouble import command
     ],
 )
 def test_times(text: str, ms: int) -> None:
-    assert options.when(text) == ms
+    assert shared_options.when(text) == ms
 
 
 @pytest.mark.parametrize(
@@ -36,29 +36,29 @@ def test_times(text: str, ms: int) -> None:
     [("-500ms", 0.5), ("-90s", 90), ("-5m", 300), ("-1h", 3600), ("-2d", 172800), ("-1w", 604800)],
 )
 def test_times_before_now(text: str, seconds: float) -> None:
-    assert abs(options.when(text) - (time.time() - seconds) * 1000) < 5000
+    assert abs(shared_options.when(text) - (time.time() - seconds) * 1000) < 5000
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "1h", "-1y", "2023-13-01", "12:00", "1e12", "99999999999999999999"])
 def test_what_is_no_time(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is no time; write"):
-        options.when(text)
+        shared_options.when(text)
 
 
 @pytest.mark.parametrize(("text", "size"), [("0", 0), ("10", 10), ("64k", 65536), ("128M", 128 << 20), ("2g", 2 << 30)])
 def test_sizes(text: str, size: int) -> None:
-    assert options.size(text) == size
+    assert shared_options.size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5g", "1t", "g"])
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is no size; write"):
-        options.size(text)
+        shared_options.size(text)
 
 
 @given(text=st.text(max_size=8))
 def test_any_text_is_a_value_or_is_refused_kindly(text: str) -> None:
-    for parse in (options.when, options.size, options.count, options.names(["offset"])):
+    for parse in (shared_options.when, shared_options.size, shared_options.count, shared_options.names(["offset"])):
         try:
             parse(text)
         except argparse.ArgumentTypeError as refusal:
@@ -68,7 +68,7 @@ def test_any_text_is_a_value_or_is_refused_kindly(text: str) -> None:
 def test_relative_times_are_joined_to_their_option_and_nothing_else_is() -> None:
     words = ["cat", "x", "--from-time", "-1h", "--to-time", "-5m", "-n", "3", "--to-time", "-x"]
     joined = ["cat", "x", "--from-time=-1h", "--to-time=-5m", "-n", "3", "--to-time", "-x"]
-    assert options.join_relative_times(words) == joined
+    assert shared_options.join_relative_times(words) == joined
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pytest
 from command import COMMAND, ENVIRONMENT, SEGMENTS, Here, own_process
 
 from kafkarec.cli import app, output
-from kafkarec.storage import outputs
+from kafkarec.storage import output_rules
 
 LOG, INDEX = f"{0:020}.log", f"{0:020}.index"
 STUDY = ("--sample", "64k", "--codecs", "lz4", "--batch-sizes", "keep")  # soon done
@@ -306,7 +306,7 @@ def test_a_missing_folder_is_told_before_anything_is_read(
     def read(*given: Any, **named: Any) -> None:
         raise AssertionError("the log was read")
 
-    monkeypatch.setattr("kafkarec.checks.verify", read)
+    monkeypatch.setattr("kafkarec.ops.verify.verify", read)
     assert run("verify", "flat/txn-0", "-o", "nowhere/x").complaint == "kafkarec: nowhere/x: no such file or directory"
     assert run("verify", "flat/txn-0", "--html", "plain.txt").status == 2
 
@@ -316,7 +316,7 @@ def test_a_file_that_appears_meanwhile(
     run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
 ) -> None:
     """It is left as it is, and so is what was written, under the name that is told."""
-    real = outputs.publish
+    real = output_rules.publish
 
     def publish(part: str, place: str, force: bool) -> None:
         if not force:
@@ -329,7 +329,7 @@ def test_a_file_that_appears_meanwhile(
     if not has_links:
         monkeypatch.setattr(os, "link", no_links)
         assert run("cat", "flat/txn-0", "-o", "alone").status == 0
-    monkeypatch.setattr(outputs, "publish", publish)
+    monkeypatch.setattr(output_rules, "publish", publish)
     ran = run("cat", "flat/txn-0", "-o", "new")
     part = tree / f".new.{os.getpid()}.part"
     assert ran.status == 2 and ran.complaint.endswith(f"and is not replaced; the output is {part}")
@@ -342,26 +342,26 @@ def test_a_file_that_appears_meanwhile(
 def test_a_bind_mount_is_the_same_folder(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another path with the device and inode of a folder that is read."""
     (tree / "mounted").mkdir()
-    real = outputs.identity
+    real = output_rules.identity
 
     def identity(path: str) -> tuple[int, int] | None:
         return real(str(tree / "flat" / "txn-0") if path == str(tree / "mounted") else path)
 
-    monkeypatch.setattr(outputs, "identity", identity)
+    monkeypatch.setattr(output_rules, "identity", identity)
     for given in ("flat", "flat/txn-0", f"flat/txn-0/{LOG}"):
-        with pytest.raises(outputs.Refused, match="mounted/new"):
-            outputs.Inputs([given]).demand_file("mounted/new", "-o", False)
+        with pytest.raises(output_rules.Refused, match="mounted/new"):
+            output_rules.Inputs([given]).demand_file("mounted/new", "-o", False)
 
 
 def test_block_devices(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk is no file to write; and what is mounted from one that is read is no place to write to."""
     real = os.stat
     disk = SimpleNamespace(st_mode=stat.S_IFBLK, st_rdev=real(tree).st_dev, st_dev=5, st_ino=77, st_nlink=1)
-    monkeypatch.setattr(outputs.os, "stat", lambda path, **named: disk if path == "sdb1" else real(path, **named))
-    with pytest.raises(outputs.Refused, match="-o sdb1 is a block device, and what lies on it would be lost"):
-        outputs.Inputs([]).demand_file("sdb1", "-o", True)
-    with pytest.raises(outputs.Refused, match="rescued lies on the file system of sdb1, which is read"):
-        outputs.Inputs(["sdb1"]).demand_apart("rescued", "rescued")
+    monkeypatch.setattr(output_rules.os, "stat", lambda path, **named: disk if path == "sdb1" else real(path, **named))
+    with pytest.raises(output_rules.Refused, match="-o sdb1 is a block device, and what lies on it would be lost"):
+        output_rules.Inputs([]).demand_file("sdb1", "-o", True)
+    with pytest.raises(output_rules.Refused, match="rescued lies on the file system of sdb1, which is read"):
+        output_rules.Inputs(["sdb1"]).demand_apart("rescued", "rescued")
 
 
 def test_no_verb_escapes() -> None:

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kafkarec
-from kafkarec import plaintext
-from kafkarec.cli import columns, jsonlines
-from kafkarec.table import Table
+from kafkarec.cli import json_lines, table_windows
+from kafkarec.support import text_table
+from kafkarec.tables.table import Table
 
 SHOWN = ["offset", "timestamp", "timestamp_type", "key", "value", "headers", "is_control", "compression", "producer_id"]
 
@@ -110,7 +110,7 @@ def parsed(lines: bytes) -> list[dict[str, Any]]:
 @settings(max_examples=200, deadline=None)
 @given(batches=BATCHES, start=st.integers(0, 9), topic=st.text(max_size=5))
 def test_every_row_parses_back(batches: list[dict[str, Any]], start: int, topic: str) -> None:
-    found = parsed(jsonlines.render(decoded(batches)[start:], ["topic", *SHOWN], constants={"topic": topic}))
+    found = parsed(json_lines.render(decoded(batches)[start:], ["topic", *SHOWN], constants={"topic": topic}))
     rows = wanted(batches)[start:]
     assert len(found) == len(rows)
     for cell, row in zip(found, rows, strict=True):
@@ -138,10 +138,10 @@ def test_columns_read_without_pyarrow_equal_pyarrow(batches: list[dict[str, Any]
 @given(batches=BATCHES, width=st.integers(1, 7), size=st.sampled_from([1, 200, 1 << 20]))
 def test_windows_are_the_table_cut_in_rows(batches: list[dict[str, Any]], width: int, size: int) -> None:
     whole = decoded(batches)
-    cut = list(columns.windows(whole, rows=width, size=size))
+    cut = list(table_windows.windows(whole, rows=width, size=size))
     assert all(0 < len(window) <= width for window in cut)
     assert size > 1 or all(len(window) == 1 for window in cut)
-    assert b"".join(jsonlines.render(window, SHOWN) for window in cut) == jsonlines.render(whole, SHOWN)
+    assert b"".join(json_lines.render(window, SHOWN) for window in cut) == json_lines.render(whole, SHOWN)
 
 
 @settings(max_examples=200, deadline=None)
@@ -152,7 +152,7 @@ def test_windows_are_the_table_cut_in_rows(batches: list[dict[str, Any]], width:
 )
 def test_rows_with_a_key_are_those_that_have_it(keys: list[bytes | None], start: int, key: bytes) -> None:
     raw = builders.batch([builders.record(offset_delta=i, key=one) for i, one in enumerate(keys)])
-    found = columns.rows_with(kafkarec.decode(raw)[start:], "key", key)
+    found = table_windows.rows_with(kafkarec.decode(raw)[start:], "key", key)
     assert found == [row for row, one in enumerate(keys[start:]) if one == key]
 
 
@@ -161,7 +161,7 @@ def one_table(blob: bytes | None) -> Table:
 
 
 def one_value(blob: bytes | None, form: str) -> str:
-    return jsonlines.render(one_table(blob), ["value"], forms={"value": form}).decode().rstrip("\n")
+    return json_lines.render(one_table(blob), ["value"], forms={"value": form}).decode().rstrip("\n")
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def one_value(blob: bytes | None, form: str) -> str:
         ("json", b"{'a'}", '{"value_base64":"eydhJ30="}'),
         ("json", b"\xef\xbb\xbf1", '{"value_base64":"77u/MQ=="}'),
         ("json", b'"\xc2\x9b"', '{"value":"\\u009b"}'),
-        *((form, None, '{"value":null}') for form in jsonlines.FORMS),
+        *((form, None, '{"value":null}') for form in json_lines.FORMS),
     ],
 )
 def test_forms(form: str, blob: bytes | None, shown: str) -> None:
@@ -199,7 +199,7 @@ def test_json_that_is_nested_beyond_sense_is_shown_as_bytes() -> None:
 @settings(max_examples=200, deadline=None)
 @given(
     blob=st.binary(max_size=20) | st.text(max_size=20).map(str.encode),
-    form=st.sampled_from(list(jsonlines.FORMS)),
+    form=st.sampled_from(list(json_lines.FORMS)),
 )
 def test_any_bytes_in_any_form_are_one_json_object_on_one_line(blob: bytes, form: str) -> None:
     (cell,) = parsed(one_value(blob, form).encode() + b"\n")
@@ -208,9 +208,9 @@ def test_any_bytes_in_any_form_are_one_json_object_on_one_line(blob: bytes, form
 
 def test_chosen_rows_and_constant_columns() -> None:
     three = kafkarec.decode(builders.batch(builders.records(3), base_offset=5), columns=["offset"])
-    assert jsonlines.render(three, ["offset"], rows=[0, 2]) == b'{"offset":5}\n{"offset":7}\n'
-    assert jsonlines.render(three, ["topic"], constants={"topic": "50%"}, rows=[1]) == b'{"topic":"50%"}\n'
-    assert jsonlines.render(three, ["topic", "offset", "file"], constants={"topic": "t", "file": "f"}, rows=[1]) == (
+    assert json_lines.render(three, ["offset"], rows=[0, 2]) == b'{"offset":5}\n{"offset":7}\n'
+    assert json_lines.render(three, ["topic"], constants={"topic": "50%"}, rows=[1]) == b'{"topic":"50%"}\n'
+    assert json_lines.render(three, ["topic", "offset", "file"], constants={"topic": "t", "file": "f"}, rows=[1]) == (
         b'{"topic":"t","offset":6,"file":"f"}\n'
     )
 
@@ -218,13 +218,13 @@ def test_chosen_rows_and_constant_columns() -> None:
 def test_columns_made_elsewhere() -> None:
     two = kafkarec.decode(builders.batch(builders.records(2)), columns=["value"])
     made = {"extra": {"control": ["null", "{}"]}, "decoded": {"value": ['{"a":1}', None]}}
-    assert jsonlines.render(two, ["value", "control"], **made) == (
+    assert json_lines.render(two, ["value", "control"], **made) == (
         b'{"value":{"a":1},"control":null}\n{"value":"value 1","control":{}}\n'
     )
 
 
 def test_a_table_lines_up_and_hides_control_characters() -> None:
-    text = plaintext.render([("n", ["1", "22", "-"]), ("name", ["a\x1b[2J", "b", "c\nd"])])
+    text = text_table.render([("n", ["1", "22", "-"]), ("name", ["a\x1b[2J", "b", "c\nd"])])
     assert text == " n  name\n 1  a\ufffd[2J\n22  b\n -  c\ufffdd\n"
 
 
@@ -240,4 +240,4 @@ def test_a_table_lines_up_and_hides_control_characters() -> None:
     ],
 )
 def test_moments(ms: int | None, shown: str) -> None:
-    assert plaintext.moment(ms) == shown
+    assert text_table.moment(ms) == shown

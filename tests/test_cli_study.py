@@ -10,7 +10,7 @@ import pytest
 from command import SEGMENTS, Here, own_process
 
 import kafkarec
-from kafkarec.studying import BATCH_SIZES, CODECS
+from kafkarec.ops.study import BATCH_SIZES, CODECS
 
 CODEC_LOG = SEGMENTS / "all-codecs-0"
 

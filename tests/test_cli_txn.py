@@ -13,7 +13,7 @@ from command import SEGMENTS, Here, own_process
 from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event
 
 from kafkarec.cli.txn import duration
-from kafkarec.plaintext import lasting
+from kafkarec.support.text_table import lasting
 
 NOW = builders.NOW
 HOUR = 3_600_000

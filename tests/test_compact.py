@@ -12,8 +12,8 @@ import pytest
 from builders import NOW
 
 import kafkarec
-from kafkarec.compaction import cleaned, compact
-from kafkarec.indexes.txn_index import AbortedTransaction
+from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.ops.compact import cleaned, compact
 
 DAY = 86_400_000
 

@@ -13,9 +13,9 @@ from builders import NOW
 from compaction_logs import Log, read
 
 import kafkarec
-from kafkarec.compaction import cleaned, compact
-from kafkarec.indexes import txn_index
-from kafkarec.indexes.txn_index import AbortedTransaction
+from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.ops.compact import cleaned, compact
+from kafkarec.sidecars import txn_index
 
 DAY = 86_400_000
 

@@ -10,7 +10,7 @@ import pytest
 from compaction_logs import read
 
 import kafkarec
-from kafkarec.compaction import Batch, BatchRetention, Rows, Verdict, filter_to
+from kafkarec.ops.compact import Batch, BatchRetention, Rows, Verdict, filter_to
 
 NOW, DAY = 1_700_001_000_000, 86_400_000
 

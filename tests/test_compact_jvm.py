@@ -18,10 +18,10 @@ from jvm_oracle import Oracle
 from random_logs import Maker
 
 import kafkarec
-from kafkarec import transactions
 from kafkarec._core import Source
-from kafkarec.compaction import Batch, BatchRetention, Compacted, Rows, Verdict, compact, filter_to
-from kafkarec.indexes import txn_index
+from kafkarec.ops.compact import Batch, BatchRetention, Compacted, Rows, Verdict, compact, filter_to
+from kafkarec.read import isolation
+from kafkarec.sidecars import txn_index
 
 # FilterResult, in the order that tests/jvm/Compaction.java prints.
 _RESULT = (
@@ -140,7 +140,7 @@ class Run:
         self.random = random.Random(self.seed)
         self.plain = self.seed % 3 == 0
         self.log = compaction_logs.Log(self.seed, uncompressed=self.plain, magics=_MAGICS[self.seed % 3])
-        stable = transactions.hidden([Source(self.log.data)]).last_stable_offset
+        stable = isolation.hidden([Source(self.log.data)]).last_stable_offset
         assert stable is not None
         self.ours, self.theirs, self.out = (self.folder / name for name in ("ours-0", "theirs-0", "out"))
         for place in (self.ours, self.theirs, self.out):

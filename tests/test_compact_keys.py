@@ -13,7 +13,7 @@ from builders import NOW
 
 import kafkarec
 from kafkarec._keymap import LastOffsets
-from kafkarec.compaction import compact
+from kafkarec.ops.compact import compact
 
 pytestmark = pytest.mark.core
 

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from long_run import fewer
 
-from kafkarec import control
-from kafkarec.control import ControlRecordType
 from kafkarec.errors import InvalidRecordError, KafkaRecordError, LimitExceededError
+from kafkarec.format import control
+from kafkarec.format.control import ControlRecordType
 
 pytestmark = pytest.mark.core
 

@@ -16,8 +16,8 @@ from random_logs import Maker
 
 import kafkarec
 from kafkarec import codecs
-from kafkarec.conversion import LOSSES, LossError, convert, converted
-from kafkarec.writing import BatchHeader, sheet_of
+from kafkarec.ops.convert import LOSSES, LossError, convert, converted
+from kafkarec.write import BatchHeader, sheet_of
 
 ALL_CODECS = (*CODECS, "zstd")
 
@@ -55,7 +55,7 @@ wishes = st.fixed_dictionaries(
 @given(seed=st.integers(0, 2**32), asked=wishes, held=st.sampled_from([0, 256 << 10]))
 def test_records_are_kept(seed: int, asked: dict[str, Any], held: int) -> None:
     data = ConvertibleMaker(seed).good_log(codecs=ALL_CODECS)
-    with patch("kafkarec.conversion.run._RUN_BYTES", held):
+    with patch("kafkarec.ops.convert.run._RUN_BYTES", held):
         found = convert(data, **asked)
     assert bytes(found) == bytes(convert(data, **asked))
     assert records(found) == records(data)

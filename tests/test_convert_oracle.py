@@ -17,9 +17,9 @@ from jvm_oracle import Oracle
 from test_jvm_reading import read
 
 import kafkarec
-from kafkarec.conversion import convert
-from kafkarec.indexes import producer_snapshot
-from kafkarec.writing import encode
+from kafkarec.ops.convert import convert
+from kafkarec.sidecars import producer_snapshot
+from kafkarec.write import encode
 
 _NO_OFFSET = -(2**63)
 _MAGIC_0 = re.compile(r"^(\S+) -1 -1 -1 0 ", re.MULTILINE)

@@ -14,8 +14,8 @@ from convertible_logs import CODECS, ConvertibleMaker
 
 import kafkarec
 from kafkarec import codecs
-from kafkarec.conversion import LossError, convert, converted
-from kafkarec.diff import compare
+from kafkarec.ops.convert import LossError, convert, converted
+from kafkarec.ops.diff import compare
 
 ALL_CODECS = (*CODECS, "zstd")
 

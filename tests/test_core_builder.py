@@ -9,7 +9,7 @@ from core_reading import INT_MAX
 from test_core_encode import by_the_book, messages, row
 
 import kafkarec
-from kafkarec.writing.builder import RecordBatchBuilder
+from kafkarec.write.builder import RecordBatchBuilder
 
 pytestmark = pytest.mark.core
 

@@ -18,10 +18,10 @@ import pytest
 from core_reading import INT_MAX, judge
 
 import kafkarec
-from kafkarec.writing.builder import RecordBatchBuilder
-from kafkarec.writing.fields import single
-from kafkarec.writing.header import BatchHeader
-from kafkarec.writing.sheets import sheet_of
+from kafkarec.write.builder import RecordBatchBuilder
+from kafkarec.write.fields import single
+from kafkarec.write.header import BatchHeader
+from kafkarec.write.record_input import sheet_of
 
 pytestmark = pytest.mark.core
 

@@ -21,7 +21,7 @@ from oracle_codecs import xxh32
 
 import kafkarec
 from kafkarec import codecs
-from kafkarec.codecs import native, zstd
+from kafkarec.codecs import native_decompress, zstd
 
 pytestmark = pytest.mark.core
 
@@ -37,8 +37,8 @@ END_MARK = bytes(4)
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The codec ids of payloads that were decompressed by the Python calls."""
     for name in ("lz4", "zstd"):
-        native.install(name)
-        if name not in native.in_use:
+        native_decompress.install(name)
+        if name not in native_decompress.in_use:
             pytest.skip(f"the installed {name} has no functions to call by pointer")
     seen: list[int] = []
     decompress = codecs.decompress

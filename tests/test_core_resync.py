@@ -13,8 +13,8 @@ from core_reading import refusal, sound_rows
 
 import kafkarec
 from kafkarec._core import Source
-from kafkarec.passes import as_columns, read_part
-from kafkarec.request import request
+from kafkarec.read.decode_options import request
+from kafkarec.read.passes import as_columns, read_part
 
 pytestmark = pytest.mark.core
 

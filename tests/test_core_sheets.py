@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import kafkarec
-from kafkarec.writing.header import BatchHeader
-from kafkarec.writing.sheets import sheet_of
+from kafkarec.write.header import BatchHeader
+from kafkarec.write.record_input import sheet_of
 
 pytestmark = pytest.mark.core
 

@@ -19,8 +19,8 @@ from test_core_resync import read as read_memory
 
 import kafkarec
 from kafkarec._core import Source
-from kafkarec.passes import as_columns, read_part
-from kafkarec.request import request
+from kafkarec.read.decode_options import request
+from kafkarec.read.passes import as_columns, read_part
 
 pytestmark = pytest.mark.core
 

@@ -18,7 +18,7 @@ from test_core_records import GOOD, LENGTHS, REFUSED, body, near
 
 import kafkarec
 from kafkarec._partial import Request, stamp_messages, unsealed
-from kafkarec.validation.rules import NO_LIMIT, Rules
+from kafkarec.ops.validate.topic_rules import NO_LIMIT, Rules
 
 pytestmark = pytest.mark.core
 

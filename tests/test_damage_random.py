@@ -24,8 +24,8 @@ from test_skip import Log, flip, swallow
 from test_verify import assert_tiles
 
 import kafkarec
-from kafkarec import checks
-from kafkarec.checks import Report
+from kafkarec.ops import verify
+from kafkarec.ops.verify import Report
 from kafkarec.storage import Segment
 
 SEEDS = range(1000 if LONG else 25)
@@ -189,7 +189,7 @@ def check(log: Log, truth: Rows, path: Path, chance: random.Random) -> Report:
     records, batches, told = read(segment, chance.choice([1, 700, 1 << 20]))
     check_records(log, truth, records)
     assert told == segment.size
-    report = checks.verify(path.parent, sequences=chance.random() < 0.3, deep=chance.random() < 0.7)
+    report = verify.verify(path.parent, sequences=chance.random() < 0.3, deep=chance.random() < 0.7)
     assert_tiles(report)
     assert report.total("batches") == batches
     assert report.state == "damaged" or not log.touched, str(report)
@@ -281,7 +281,7 @@ def test_bad_sectors_on_top_of_damage(tmp_path: Path) -> None:
         assert told == len(data)
         kept = Log(log.pieces, log.offsets, log.touched | (near if log.touched else open_))
         check_records(kept, rows_of(real(source)[0]), records)
-        report = checks.verify(segment)
+        report = verify.verify(segment)
         assert_tiles(report)
         assert report.files[0].unreadable_bytes > 0 and "ddrescue" in str(report)
 
@@ -310,7 +310,7 @@ def test_a_file_that_is_truncated_while_it_is_read() -> None:
             medium.after, medium.left = chance.randrange(60), chance.randrange(len(data))
             segment = Segment(f"orders-0/{NAME}", NAME, source=medium)
             if verifying:
-                report = checks.verify(segment)
+                report = verify.verify(segment)
                 assert_tiles(report)
                 assert str(report)
                 continue
@@ -335,7 +335,7 @@ def test_any_bytes_give_a_report(tmp_path: Path) -> None:
             pieces[i] = builders.with_crc(bytes(raw))
         path = write(tmp_path, Log(pieces, []))
         for options in ({}, {"sequences": True, "max_decompressed_bytes": 2000}):
-            report = checks.verify(path.parent, **options)
+            report = verify.verify(path.parent, **options)
             assert_tiles(report)
             assert str(report) and report.to_json()
 

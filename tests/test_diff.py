@@ -12,10 +12,10 @@ from command import SEGMENTS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkarec import lineage
-from kafkarec.diff import Difference, compare
-from kafkarec.indexes.epochs import EpochEntry
-from kafkarec.lineage import Lineage, Step, truncation
+from kafkarec.ops.diff import Difference, compare
+from kafkarec.sidecars.leader_epochs import EpochEntry
+from kafkarec.state import leader_epochs
+from kafkarec.state.leader_epochs import Lineage, Step, truncation
 
 Batches = Iterable[bytes]
 
@@ -272,4 +272,4 @@ def test_a_checkpoint_that_the_batches_contradict_is_not_followed(tmp_path: Path
     (a / "leader-epoch-checkpoint").write_text("rubbish")
     found = compare(a, a)
     assert found.a.lineage.entries == ((3, 0), (4, 10)) and "checkpoint" in found.a.lineage.note
-    assert lineage.from_batches([(3, 0), (4, 10), (3, 20)]) == ((3, 0), (4, 10))
+    assert leader_epochs.from_batches([(3, 0), (4, 10), (3, 20)]) == ((3, 0), (4, 10))

@@ -149,7 +149,7 @@ def test_every_verb_and_option_is_on_the_page() -> None:
 @pytest.mark.parametrize("verb", verbs())
 def test_examples_of_a_verb_are_commands_that_it_takes(verb: str) -> None:
     from kafkarec.cli import app
-    from kafkarec.cli.options import join_relative_times
+    from kafkarec.cli.shared_options import join_relative_times
 
     told = verbs()[verb].EXAMPLES.partition("examples:\n")[2]
     commands = [re.split(r"\s{2,}| \| ", line.strip())[0] for line in told.split("\n") if line.startswith("  ")]
@@ -171,8 +171,8 @@ def test_every_public_name_is_on_the_page() -> None:
 
 
 def test_every_reason_and_finding_is_on_the_page_with_what_to_do() -> None:
-    from kafkarec.checks.kinds import KINDS
     from kafkarec.errors import REASONS
+    from kafkarec.ops.verify.finding_kinds import KINDS
 
     page = (ROOT / "docs" / "damage.md").read_text()
     table = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in page.splitlines()]

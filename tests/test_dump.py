@@ -12,10 +12,10 @@ import pytest
 from command import SEGMENTS
 from dumping import Said, ours
 
-from kafkarec.dump import Options, decoders, dump
-from kafkarec.dump.complaints import Complaints, Consecutive, Pairs
-from kafkarec.dump.java import absolute_path, parse_long, shown_path
 from kafkarec.errors import CorruptRecordError, InvalidRecordError
+from kafkarec.ops.dump import Options, decoders, dump
+from kafkarec.ops.dump.java_text import absolute_path, parse_long, shown_path
+from kafkarec.ops.dump.mismatches import Complaints, Consecutive, Pairs
 from kafkarec.storage.sources import FileObject, LocalFile
 
 STEM = "00000000000000000000"

@@ -13,8 +13,8 @@ from jvm_oracle import Oracle
 from random_folders import fill
 from random_logs import Maker
 
-from kafkarec.control import java_text
-from kafkarec.messages.dump_text import DECODERS
+from kafkarec.format.control import java_text
+from kafkarec.internal_topics.dump_text import DECODERS
 
 STEMS = ("00000000000000000000", "00000000000000000100", "5")
 
@@ -75,7 +75,7 @@ def test_paths_are_shown_as_java_shows_them(kafka: Oracle, tmp_path: Path) -> No
 
 
 def test_java_text_is_javas(kafka: Oracle) -> None:
-    """The JVM agrees with tests/java_text.py, and kafkarec.control.java_text with both."""
+    """The JVM agrees with tests/java_text.py, and kafkarec.format.control.java_text with both."""
     random = Maker(1).random
     pool = bytes.fromhex("41c3a9eda080bfe09ff090f48ff5ffe282acc0f1")
     texts = [bytes(random.choice(pool) for _ in range(random.randrange(1, 8))) for _ in range(2000)]

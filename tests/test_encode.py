@@ -17,7 +17,7 @@ import pytest
 import subprocesses
 
 import kafkarec
-from kafkarec.writing import BatchHeader, sheet_of
+from kafkarec.write import BatchHeader, sheet_of
 
 pytestmark = pytest.mark.core
 

@@ -10,7 +10,7 @@ import pytest
 
 import kafkarec
 from kafkarec.errors import REASONS
-from kafkarec.explain import Explanation, Fault, explain, tiles
+from kafkarec.ops.explain import Explanation, Fault, explain, tiles
 
 CASES = [*golden.vectors(), *golden.invalid()]
 # The engine's quick form reads on behind a record's end until a length is compared, so its first complaint about a

@@ -11,8 +11,8 @@ import builders
 import pytest
 
 import kafkarec
-from kafkarec.indexes import epochs, offset_index, producer_snapshot, time_index, txn_index
-from kafkarec.indexes.check import CHECKS, SEVERITIES, Finding, check_folder, check_log
+from kafkarec.ops.verify.side_file_checks import CHECKS, SEVERITIES, Finding, check_folder, check_log
+from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 
 VECTORS = Path(__file__).parent / "vectors"
 FOLDERS = sorted(path for path in VECTORS.glob("*/*-0") if path.is_dir())
@@ -133,18 +133,18 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
         changed(f"{END}.snapshot", producer_with(producer_id=77)), "producer_unknown", "warning", "producer 77",
     ),
     "epochs do not rise": (
-        changed(epochs.NAME, lambda data: b"0\n2\n1 0\n0 5\n"), "epoch_order", "error", "line 4",
+        changed(leader_epochs.NAME, lambda data: b"0\n2\n1 0\n0 5\n"), "epoch_order", "error", "line 4",
     ),
     "another epoch": (
-        changed(epochs.NAME, lambda data: b"0\n2\n0 0\n1 40\n"), "epoch_differs", "error", "the file says 1",
+        changed(leader_epochs.NAME, lambda data: b"0\n2\n0 0\n1 40\n"), "epoch_differs", "error", "the file says 1",
     ),
     "epochs begin late": (
-        changed(epochs.NAME, lambda data: b"0\n1\n0 9\n"), "epoch_differs", "note", "in front of the first entry",
+        changed(leader_epochs.NAME, lambda data: b"0\n1\n0 9\n"), "epoch_differs", "note", "in front of the first entry",
     ),
     "no epochs": (
-        changed(epochs.NAME, lambda data: b"0\n0\n"), "epoch_differs", "warning", "no entry tells of it",
+        changed(leader_epochs.NAME, lambda data: b"0\n0\n"), "epoch_differs", "warning", "no entry tells of it",
     ),
-    "epochs cut": (changed(epochs.NAME, lambda data: b"0\n4\n0 0\n"), "unreadable", "error", "4 entries are announced"),
+    "epochs cut": (changed(leader_epochs.NAME, lambda data: b"0\n4\n0 0\n"), "unreadable", "error", "4 entries are announced"),
     "zeros for metadata": (
         changed("partition.metadata", lambda data: bytes(43)), "unreadable", "error", "43 zero bytes",
     ),

@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 
 from kafkarec import errors
-from kafkarec.indexes import (
-    epochs,
+from kafkarec.sidecars import (
+    leader_epochs,
     meta_properties,
     offset_checkpoints,
     offset_index,
@@ -34,7 +34,7 @@ READERS: dict[str, Callable[[bytes], object]] = {
     "timeindex": lambda data: list(time_index.read(data, 0)),
     "txnindex": txn_index.read,
     "snapshot": producer_snapshot.read,
-    "epochs": epochs.read,
+    "epochs": leader_epochs.read,
     "partition.metadata": partition_metadata.read,
     "meta.properties": meta_properties.read,
     "checkpoint": offset_checkpoints.read,
@@ -119,19 +119,19 @@ def test_aborted_between() -> None:
 
 
 def test_epochs_of_offsets_and_ends_of_epochs() -> None:
-    entries = epochs.read(b"0\n3\n0 0\n2 100\n5 180\n")
-    assert [epochs.epoch_at(entries, offset) for offset in (0, 99, 100, 180)] == [0, 0, 2, 5]
-    assert epochs.epoch_at(entries[1:], 50) is None
+    entries = leader_epochs.read(b"0\n3\n0 0\n2 100\n5 180\n")
+    assert [leader_epochs.epoch_at(entries, offset) for offset in (0, 99, 100, 180)] == [0, 0, 2, 5]
+    assert leader_epochs.epoch_at(entries[1:], 50) is None
     ends = {0: (0, 100), 1: (0, 100), 2: (2, 180), 4: (2, 180), 5: (5, 250), 9: (5, 250)}
-    assert {epoch: epochs.end_of(entries, epoch, 250) for epoch in ends} == ends
-    assert epochs.end_of(entries[1:], 1, 250) is None
+    assert {epoch: leader_epochs.end_of(entries, epoch, 250) for epoch in ends} == ends
+    assert leader_epochs.end_of(entries[1:], 1, 250) is None
 
 
 def test_assigning_an_epoch_removes_what_contradicts_it() -> None:
-    entries = [epochs.EpochEntry(0, 0), epochs.EpochEntry(2, 100), epochs.EpochEntry(3, 150)]
-    epochs.assign(entries, 3, 170)
+    entries = [leader_epochs.EpochEntry(0, 0), leader_epochs.EpochEntry(2, 100), leader_epochs.EpochEntry(3, 150)]
+    leader_epochs.assign(entries, 3, 170)
     assert entries[-1] == (3, 150)
-    epochs.assign(entries, 4, 120)
+    leader_epochs.assign(entries, 4, 120)
     assert entries == [(0, 0), (2, 100), (4, 120)]
 
 
@@ -141,7 +141,7 @@ def test_assigning_an_epoch_removes_what_contradicts_it() -> None:
 def test_text_files_written_back() -> None:
     for path in sorted((VECTORS / "segments").glob("*/leader-epoch-checkpoint")):
         data = path.read_bytes()
-        assert epochs.write(epochs.read(data)) == data
+        assert leader_epochs.write(leader_epochs.read(data)) == data
     for path in sorted((VECTORS / "segments").glob("*/partition.metadata")):
         data = path.read_bytes()
         found = partition_metadata.read(data)

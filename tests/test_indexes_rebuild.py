@@ -10,11 +10,11 @@ import builders
 import pytest
 
 import kafkarec
-from kafkarec.indexes import epochs, offset_index, producer_snapshot, time_index, txn_index
-from kafkarec.indexes.interval import NOTHING_FITS, Fit
-from kafkarec.indexes.rebuild import SegmentRebuild
-from kafkarec.indexes.rebuild_log import Rebuilt, rebuild_log
-from kafkarec.indexes.walk import walk
+from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
+from kafkarec.state.index_builders import SegmentRebuild
+from kafkarec.state.index_interval import NOTHING_FITS, Fit
+from kafkarec.state.rebuild_folder import Rebuilt, rebuild_log
+from kafkarec.state.recovery_walk import walk
 
 VECTORS = Path(__file__).parent / "vectors"
 # The interval that each topic had.
@@ -51,7 +51,7 @@ def logs_alone(folder: Path, to: Path) -> Path:
 def test_as_the_broker_left_them(name: str) -> None:
     folder = VECTORS / "segments" / name
     made, parts = rebuilt(folder, BROKER[name])
-    assert made.pop(epochs.NAME) == (folder / epochs.NAME).read_bytes()
+    assert made.pop(leader_epochs.NAME) == (folder / leader_epochs.NAME).read_bytes()
     assert made == small_files(folder)
     assert not any(part.damage or part.problems for part in parts)
 
@@ -60,7 +60,7 @@ def test_as_the_broker_left_them(name: str) -> None:
 def test_from_the_log_files_alone(name: str, tmp_path: Path) -> None:
     folder = VECTORS / "segments" / name
     made, _ = rebuilt(logs_alone(folder, tmp_path), BROKER[name])
-    assert made.pop(epochs.NAME) == (folder / epochs.NAME).read_bytes()
+    assert made.pop(leader_epochs.NAME) == (folder / leader_epochs.NAME).read_bytes()
     assert made == small_files(folder)
 
 
@@ -78,7 +78,7 @@ def test_as_recovery_makes_them(name: str, tmp_path: Path) -> None:
     interval = int((folder / "interval").read_text())
     made, parts = rebuilt(logs_alone(folder, tmp_path), interval, as_recovery=True)
     assert [part.problems for part in parts if part.problems] == []
-    found, expected = epochs.read(made.pop(epochs.NAME)), epochs.read((folder / epochs.NAME).read_bytes())
+    found, expected = leader_epochs.read(made.pop(leader_epochs.NAME)), leader_epochs.read((folder / leader_epochs.NAME).read_bytes())
     assert found[1:] == expected[1:]
     assert found[0].epoch == expected[0].epoch and found[0].start_offset <= expected[0].start_offset
     assert made == small_files(folder)
@@ -119,8 +119,8 @@ def test_a_broken_snapshot_is_passed_over(tmp_path: Path) -> None:
 
 def test_old_epochs_without_batches_are_kept(tmp_path: Path) -> None:
     (tmp_path / f"{0:020d}.log").write_bytes(builders.good_batch(2, base_offset=5, leader_epoch=4))
-    (tmp_path / epochs.NAME).write_bytes(b"0\n2\n1 0\n3 5\n")
-    assert epochs.read(rebuilt(tmp_path)[0][epochs.NAME]) == ((1, 0), (4, 5))
+    (tmp_path / leader_epochs.NAME).write_bytes(b"0\n2\n1 0\n3 5\n")
+    assert leader_epochs.read(rebuilt(tmp_path)[0][leader_epochs.NAME]) == ((1, 0), (4, 5))
 
 
 # ---- damage
@@ -175,7 +175,7 @@ def test_offsets_that_no_entry_can_hold(tmp_path: Path) -> None:
 def test_an_empty_folder_segment(tmp_path: Path) -> None:
     (tmp_path / f"{0:020d}.log").write_bytes(b"")
     made, parts = rebuilt(tmp_path)
-    assert made == {f"{0:020d}.index": b"", f"{0:020d}.timeindex": b"", epochs.NAME: b"0\n0\n"}
+    assert made == {f"{0:020d}.index": b"", f"{0:020d}.timeindex": b"", leader_epochs.NAME: b"0\n0\n"}
     assert len(parts) == 2
 
 

@@ -20,12 +20,12 @@ from jvm_oracle import Oracle
 
 import kafkarec
 from kafkarec import codecs
-from kafkarec.control import Endpoint, KRaftVersionFeature, KRaftVoter, LeaderChangeVoter
-from kafkarec.writing.builder import RecordBatchBuilder, write_empty_header
-from kafkarec.writing.fields import single
-from kafkarec.writing.ratio import CompressionRatioEstimator
-from kafkarec.writing.sizes import estimate_size, estimate_size_upper_bound
-from kafkarec.writing.stamping import stamp
+from kafkarec.format.control import Endpoint, KRaftVersionFeature, KRaftVoter, LeaderChangeVoter
+from kafkarec.write.builder import RecordBatchBuilder, write_empty_header
+from kafkarec.write.compression_ratio import CompressionRatioEstimator
+from kafkarec.write.fields import single
+from kafkarec.write.sizes import estimate_size, estimate_size_upper_bound
+from kafkarec.write.stamping import stamp
 
 NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 LIMIT = 1 << 24

@@ -11,7 +11,7 @@ from random_folders import partition
 from random_logs import Maker
 
 import kafkarec
-from kafkarec.indexes.rebuild_log import rebuild_log
+from kafkarec.state.rebuild_folder import rebuild_log
 
 _MADE = {".index", ".timeindex", ".txnindex", ".snapshot"}
 

@@ -20,8 +20,8 @@ from killed_writer import batches, content, run
 from test_jvm_broker import ISOLATION, read
 
 import kafkarec
-from kafkarec.appending import SegmentWriter
-from kafkarec.compaction import compact
+from kafkarec.ops.compact import compact
+from kafkarec.ops.segment_writer import SegmentWriter
 
 pytestmark = pytest.mark.slow
 

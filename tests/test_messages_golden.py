@@ -11,10 +11,10 @@ import message_samples as samples
 import pytest
 
 import kafkarec
-from kafkarec import messages
-from kafkarec.messages import json_view
-from kafkarec.messages.dump_text import DECODERS, MissingKey
-from kafkarec.messages.topics import TOPICS, read_framed, read_key, read_value, write_key, write_value
+from kafkarec import internal_topics
+from kafkarec.internal_topics import json_view
+from kafkarec.internal_topics.dump_text import DECODERS, MissingKey
+from kafkarec.internal_topics.topics import TOPICS, read_framed, read_key, read_value, write_key, write_value
 
 VECTORS = Path(__file__).parent / "vectors"
 DECODED = sorted(VECTORS.glob("segments/*/*.decoded.txt"))
@@ -88,7 +88,7 @@ def test_the_table_has_the_types_that_kafka_4_3_has() -> None:
         "__cluster_metadata": [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 14, 15, *range(17, 29)],
         "__remote_log_metadata": [0, 1, 2, 3],
     }
-    assert messages.KAFKA_VERSION == "4.3"
+    assert internal_topics.KAFKA_VERSION == "4.3"
 
 
 @pytest.mark.parametrize(

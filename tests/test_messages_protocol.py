@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kafkarec
-from kafkarec import messages
+from kafkarec import internal_topics
 from kafkarec.errors import REASONS
-from kafkarec.messages.dump_text import DECODERS
-from kafkarec.messages.notation import parse
-from kafkarec.messages.protocol import MOST_OBJECTS, TAGGED, Cursor, MessageError, read_message
-from kafkarec.messages.topics import TOPICS, read_framed, write_key, write_value
-from kafkarec.messages.writing import unsigned_varint, write_message
+from kafkarec.internal_topics.dump_text import DECODERS
+from kafkarec.internal_topics.protocol import MOST_OBJECTS, TAGGED, Cursor, MessageError, read_message
+from kafkarec.internal_topics.schema_notation import parse
+from kafkarec.internal_topics.serialize import unsigned_varint, write_message
+from kafkarec.internal_topics.topics import TOPICS, read_framed, write_key, write_value
 
 KINDS = list(samples.kinds())
 
@@ -30,11 +30,11 @@ def same(read: dict[str, Any], wrote: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize(("topic", "kind", "version"), KINDS, ids=lambda it: str(getattr(it, "name", it)))
-def test_what_is_written_is_read(topic: messages.Topic, kind: Any, version: int) -> None:
+def test_what_is_written_is_read(topic: internal_topics.Topic, kind: Any, version: int) -> None:
     maker = samples.Maker(version)
     for _ in range(20):
         sample = maker.record(topic, kind, version)
-        found = messages.read(topic.name, sample.key, sample.value, errors="raise")
+        found = internal_topics.read(topic.name, sample.key, sample.value, errors="raise")
         assert (found.type, found.version, found.key) == (kind.name, version, sample.key_fields)
         assert found.value is not None and same(found.value, sample.value_fields)
 
@@ -48,12 +48,12 @@ def test_spoiled_bytes_are_read_or_refused(seed: int, at: int) -> None:
     topic = sample.topic.name
     key = maker.spoil(sample.key) if sample.key is not None and seed % 3 == 0 else sample.key
     value = maker.spoil(sample.value)
-    kept = messages.read(topic, key, value)
+    kept = internal_topics.read(topic, key, value)
     assert kept.raw_value == value and (kept.value is None) == (kept.problem is not None)
     DECODERS[samples.FLAGS[topic]](key, value, 7)
     kept.as_json()
     try:
-        strict = messages.read(topic, key, value, errors="raise")
+        strict = internal_topics.read(topic, key, value, errors="raise")
     except kafkarec.KafkaRecordError as error:
         assert str(error) == kept.problem and error.reason in REASONS
     else:
@@ -63,44 +63,44 @@ def test_spoiled_bytes_are_read_or_refused(seed: int, at: int) -> None:
 @settings(max_examples=300, deadline=None)
 @given(topic=st.sampled_from(sorted(TOPICS)), key=st.none() | st.binary(max_size=40), value=st.none() | st.binary())
 def test_any_bytes_are_read_or_refused(topic: str, key: bytes | None, value: bytes | None) -> None:
-    kept = messages.read(topic, key, value)
+    kept = internal_topics.read(topic, key, value)
     assert kept.is_tombstone == (value is None)
 
 
 @pytest.mark.parametrize(("topic", "kind", "version"), KINDS, ids=lambda it: str(getattr(it, "name", it)))
-def test_a_record_cut_anywhere_is_refused_with_both_sides(topic: messages.Topic, kind: Any, version: int) -> None:
+def test_a_record_cut_anywhere_is_refused_with_both_sides(topic: internal_topics.Topic, kind: Any, version: int) -> None:
     """No prefix of a record is a record: each byte that a message needs, it needs."""
     sample = samples.Maker(version + 1).record(topic, kind, version)
     for cut in range(len(sample.value)):
         with pytest.raises(kafkarec.InvalidRecordError) as caught:
-            messages.read(topic.name, sample.key, sample.value[:cut], errors="raise")
+            internal_topics.read(topic.name, sample.key, sample.value[:cut], errors="raise")
         assert caught.value.reason in ("message_invalid", "message_unknown")
         for text in (sample.value[-cut:], sample.value[:cut]):
             assert len(text) < 4 or text.decode("latin-1") not in str(caught.value)
 
 
 def test_what_kafka_does_not_know_stays_bytes() -> None:
-    kept = messages.read("__consumer_offsets", b"\0\x09\0\1a", b"\0\0")
+    kept = internal_topics.read("__consumer_offsets", b"\0\x09\0\1a", b"\0\0")
     assert (kept.type, kept.key, kept.value, kept.raw_key) == (None, None, None, b"\0\x09\0\1a")
     assert kept.problem == "record type 9 of __consumer_offsets is not known to Kafka 4.3"
     kind = TOPICS["__consumer_offsets"].type_named("OffsetCommit")
     key = write_key(kind, {"group": "g", "topic": "t", "partition": 3})
-    later = messages.read("__consumer_offsets", key, b"\0\5" + b"x" * 30)
+    later = internal_topics.read("__consumer_offsets", key, b"\0\5" + b"x" * 30)
     assert later.key == {"group": "g", "topic": "t", "partition": 3}
     assert (later.type, later.version, later.value) == ("OffsetCommit", None, None)
     assert later.problem == "version 5 of OffsetCommitValue is not known to Kafka 4.3"
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
-        messages.read("__consumer_offsets", key, b"\0\5", errors="raise")
+        internal_topics.read("__consumer_offsets", key, b"\0\5", errors="raise")
     assert caught.value.reason == "message_unknown"
-    framed = messages.read("__cluster_metadata", None, b"\1\x63\0")
+    framed = internal_topics.read("__cluster_metadata", None, b"\1\x63\0")
     assert framed.problem == "record type 99 of __cluster_metadata is not known to Kafka 4.3"
-    newer = messages.read("__cluster_metadata", None, b"\1\x02\7\0")
+    newer = internal_topics.read("__cluster_metadata", None, b"\1\x02\7\0")
     assert newer.problem == "version 7 of TopicRecord is not known to Kafka 4.3"
 
 
 def test_unknown_tagged_fields_are_kept_as_bytes() -> None:
     value = b"\1\x17\0" + b"\2" + b"\0\3\x03ab" + b"\x63\4wxyz"
-    record = messages.read("__cluster_metadata", None, value, errors="raise")
+    record = internal_topics.read("__cluster_metadata", None, value, errors="raise")
     assert record.value == {"name": "ab", TAGGED: [(99, b"wxyz")]}
     assert record.as_json()["value"]["data"] == {"name": "ab", TAGGED: [{"tag": 99, "data": "d3h5eg=="}]}
     (key, payload) = DECODERS["--cluster-metadata-decoder"](None, value, 0)
@@ -165,7 +165,7 @@ def test_members_of_a_group_share_one_budget() -> None:
     group = {"protocolType": "consumer", "generation": 1, "protocol": None, "leader": None, "members": [member] * 6}
     fields = group | {"currentStateTimestamp": 1}
     value = write_value(TOPICS["__consumer_offsets"], kind, 3, fields)
-    record = messages.read("__consumer_offsets", write_key(kind, {"group": "g"}), value, errors="raise")
+    record = internal_topics.read("__consumer_offsets", write_key(kind, {"group": "g"}), value, errors="raise")
     members = record.as_json()["value"]["data"]["members"]
     opened = [isinstance(each["subscription"], dict) for each in members]
     assert opened == [True, True, False, False, False, False]

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkarec import remotefaults
-from kafkarec.storage import names
+from kafkarec.storage import names, remote_errors
 
 HEX = "0123456789abcdef" * 2
 UUID = "MWJ6FHTfRYy67jzwZdeqSQ"
@@ -219,7 +218,7 @@ def test_the_page_about_layouts_names_everything() -> None:
         ".cleaned",
         ".swap",
         ".part",
-        *(row.kind for row in remotefaults.TROUBLES),
+        *(row.kind for row in remote_errors.TROUBLES),
         "missing",
         "other",
     ]

@@ -9,8 +9,8 @@ import builders
 import pytest
 
 import kafkarec
-from kafkarec.indexes import producer_snapshot
-from kafkarec.producers import (
+from kafkarec.sidecars import producer_snapshot
+from kafkarec.state.producers import (
     KEPT_BATCHES,
     VERDICTS,
     EndedTransaction,

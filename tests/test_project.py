@@ -18,7 +18,7 @@ from types import ModuleType
 import pytest
 
 import kafkarec
-from kafkarec.schema import BATCH_FIELDS, RECORD_FIELDS, Field
+from kafkarec.format.schema import BATCH_FIELDS, RECORD_FIELDS, Field
 
 ROOT = Path(__file__).parent.parent
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))

@@ -17,9 +17,10 @@ from command import SEGMENTS
 from s3server import BUCKET, Refusal, Server, running, without_aws
 
 import kafkarec
-from kafkarec import remote, storage
-from kafkarec.remote import Entry, RemoteError, RemoteNotFoundError, RemotePermissionError
-from kafkarec.remotefaults import shown, translate
+from kafkarec import storage
+from kafkarec.storage import remote
+from kafkarec.storage.remote import Entry, RemoteError, RemoteNotFoundError, RemotePermissionError
+from kafkarec.storage.remote_errors import shown, translate
 
 NAMES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
 SEGMENT = "txn-0/00000000000000000030.log"

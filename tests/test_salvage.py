@@ -16,8 +16,8 @@ from test_diff import batch, log
 
 import kafkarec
 from kafkarec import storage
-from kafkarec.rescue import Refused, salvage
-from kafkarec.rescue import rows as rows_room
+from kafkarec.ops.salvage import Refused, salvage
+from kafkarec.ops.salvage import good_batches as rows_room
 
 LOGS = sorted(path for path in SEGMENTS.glob("*/*.log"))
 # What verify says of a log with batches missing: that they are. An epoch may have been hit, no checksum covers it; a

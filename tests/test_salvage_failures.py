@@ -21,7 +21,7 @@ from salvaging import LARGE, WRITING, content, count_calls, logs, make_source, r
 from test_diff import batch
 
 from kafkarec import storage
-from kafkarec.rescue import copying, salvage
+from kafkarec.ops.salvage import copying, salvage
 
 
 @pytest.fixture

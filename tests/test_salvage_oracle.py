@@ -13,7 +13,7 @@ from test_diff import batch, log
 from test_salvage import Bytes, cut, flip, garbage, hole, zeros
 
 import kafkarec
-from kafkarec.rescue import salvage
+from kafkarec.ops.salvage import salvage
 
 FOLDERS = sorted({path.parent for path in SEGMENTS.glob("*/*.log")})
 

@@ -13,7 +13,7 @@ from salvaging import content, make_source, unfinished
 from test_diff import batch
 
 from kafkarec import storage
-from kafkarec.rescue import Refused, salvage
+from kafkarec.ops.salvage import Refused, salvage
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from test_diff import batch, log
 from test_salvage import FOLDERS, Bytes, aside, copied, cut, flip, garbage, hole, rows, zeros
 
 import kafkarec
-from kafkarec.rescue import salvage
+from kafkarec.ops.salvage import salvage
 
 
 def whole_batches(path: Path, damaged: Bytes) -> dict[tuple[str, int], bytes]:

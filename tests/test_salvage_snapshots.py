@@ -11,8 +11,8 @@ from salvaging import run_in_child
 from test_diff import batch, log
 
 import kafkarec
-from kafkarec.rescue import salvage
-from kafkarec.rescue import snapshots as room
+from kafkarec.ops.salvage import kraft_snapshots as room
+from kafkarec.ops.salvage import salvage
 
 METADATA = SEGMENTS / "__cluster_metadata-0"
 NAME = "00000000000000000000-0000000000.checkpoint"

@@ -15,8 +15,8 @@ from test_diff import batch, log
 from test_salvage_oracle import loads
 
 import kafkarec
-from kafkarec.rescue import run as run_room
-from kafkarec.rescue import salvage, startable
+from kafkarec.ops.salvage import open_transactions, salvage
+from kafkarec.ops.salvage import run as run_room
 
 
 def produced(base: int, count: int, *, transactional: bool, producer_id: int = 7, sequence: int = -1) -> bytes:
@@ -72,7 +72,7 @@ def test_plain_batches_in_an_open_transaction_are_set_aside(source: Path, tmp_pa
     assert [(file.first_offset, file.last_offset) for file in one.files] == [(0, 14), (20, 29)]
     assert (one.start_offset, one.next_offset) == (0, 30)
     assert any("the transaction of producer 7 from offset 10 on is not here" in text for text in one.problems)
-    assert not startable.find(str(out / "orders-0"))
+    assert not open_transactions.find(str(out / "orders-0"))
 
 
 def test_without_as_partition_they_stay(source: Path, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_the_logs_ends_move_with_them(tmp_path: Path, last: bool) -> None:
 def test_a_transaction_that_the_snapshot_knows(tmp_path: Path) -> None:
     """It began in front of the log's first segment."""
     whole = log(tmp_path / "whole" / "orders-0", [OPEN], [PLAIN[0], batch(20, 1)])
-    rebuilt = kafkarec.indexes.rebuild_log.rebuild_log(kafkarec.open(whole))  # type: ignore[arg-type]
+    rebuilt = kafkarec.state.rebuild_folder.rebuild_log(kafkarec.open(whole))  # type: ignore[arg-type]
     files = {name: data for step in rebuilt for name, data in step.files.items()}
     source = log(tmp_path / "orders-0", [PLAIN[0], batch(20, 1)])
     name = f"{16:020}.snapshot"
@@ -106,7 +106,7 @@ def test_a_transaction_that_the_snapshot_knows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("at", ["keep", "take_out", "_rewrite", "_correct"])
 def test_a_killed_run_goes_on(source: Path, tmp_path: Path, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def attempt() -> None:
-        real, calls = getattr(startable, at), []
+        real, calls = getattr(open_transactions, at), []
 
         def killed(*given: object) -> object:
             calls.append(given)
@@ -114,7 +114,7 @@ def test_a_killed_run_goes_on(source: Path, tmp_path: Path, at: str, monkeypatch
                 os._exit(9)
             return real(*given)
 
-        monkeypatch.setattr(startable, at, killed)
+        monkeypatch.setattr(open_transactions, at, killed)
         salvage(source, tmp_path / "out", as_partition=True)
 
     assert run_in_child(attempt) != 0
@@ -132,7 +132,7 @@ def test_most_logs_are_looked_at_once(tmp_path: Path, monkeypatch: pytest.Monkey
     def walked(_: object) -> object:
         raise AssertionError("the checksums are not needed")
 
-    monkeypatch.setattr(startable, "walk", walked)
+    monkeypatch.setattr(open_transactions, "walk", walked)
     assert salvage(source, tmp_path / "out", as_partition=True).ok
 
 

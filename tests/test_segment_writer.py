@@ -20,9 +20,9 @@ from killed_writer import content
 from salvaging import run_in_child
 
 import kafkarec
-from kafkarec.appending import AppendRefused, SegmentWriter
 from kafkarec.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError, UnsupportedMagicError
-from kafkarec.indexes import epochs, partition_metadata, producer_snapshot
+from kafkarec.ops.segment_writer import AppendRefused, SegmentWriter
+from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapshot
 
 WEEK = 7 * 24 * 60 * 60 * 1000
 
@@ -101,7 +101,7 @@ def test_producers_epochs_and_aborted_transactions(folder: Path) -> None:
         writer.append(builders.end_marker(commit=False, producer_id=9, base_offset=3, leader_epoch=2))
     [entry] = producer_snapshot.read((folder / "00000000000000000004.snapshot").read_bytes())
     assert (entry.producer_id, entry.last_sequence, entry.current_txn_first_offset) == (9, 2, -1)
-    assert epochs.read((folder / epochs.NAME).read_bytes()) == ((0, 0), (2, 3))
+    assert leader_epochs.read((folder / leader_epochs.NAME).read_bytes()) == ((0, 0), (2, 3))
     assert len((folder / "00000000000000000000.txnindex").read_bytes()) == 34
     with kafkarec.open(folder) as log:
         assert len(log.read(isolation="read_committed")) == 0 and len(log.read()) == 3
@@ -182,7 +182,7 @@ def test_a_segment_is_rolled_by_record_time(folder: Path) -> None:
 
 def test_without_record_times_the_clock_decides(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [builders.NOW]
-    monkeypatch.setattr("kafkarec.appending.writer._now", lambda: clock[0])
+    monkeypatch.setattr("kafkarec.ops.segment_writer.writer._now", lambda: clock[0])
     with SegmentWriter(folder) as writer:
         for offset in range(4):
             writer.append(builders.message(magic=0, offset=offset))

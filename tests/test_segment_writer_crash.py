@@ -23,7 +23,7 @@ from long_run import LONG
 from salvaging import count_calls, run_in_child
 
 import kafkarec
-from kafkarec.appending import SegmentWriter
+from kafkarec.ops.segment_writer import SegmentWriter
 
 HARMLESS = ("unlink",)  # what fails there was about to go anyway
 
@@ -250,7 +250,7 @@ def test_interrupted_between_writing_and_noting_it(tmp_path: Path, monkeypatch: 
     with pytest.raises(KeyboardInterrupt), SegmentWriter(folder) as writer:
         writer.append(batches()[0])
         with monkeypatch.context() as patched:
-            patched.setattr("kafkarec.indexes.rebuild.SegmentRebuild.add", interrupted)
+            patched.setattr("kafkarec.state.index_builders.SegmentRebuild.add", interrupted)
             writer.append(batches()[1])
     with SegmentWriter(folder) as writer:
         assert writer.next_offset == ends()[1]

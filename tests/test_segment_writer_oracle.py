@@ -18,8 +18,8 @@ from random_logs import Maker
 from test_segment_writer import REFUSED, batch
 
 import kafkarec
-from kafkarec.appending import AppendRefused, SegmentWriter
 from kafkarec.errors import CorruptRecordError
+from kafkarec.ops.segment_writer import AppendRefused, SegmentWriter
 
 INTERVALS, SIZES = [0, 1, 100, 256, 4096], [800, 1500, 5000, 1 << 20]
 SPANS, INDEX_SIZES = [1000, 3000, 10**12], [24, 36, 40, 100, 10 << 20]

@@ -13,10 +13,10 @@ from command import SEGMENTS
 from killed_writer import SETTINGS, batches, content, ends, run
 
 import kafkarec
-from kafkarec.appending import SegmentWriter
 from kafkarec.errors import CorruptRecordError
-from kafkarec.indexes import epochs, producer_snapshot
-from kafkarec.indexes.check import check_log
+from kafkarec.ops.segment_writer import SegmentWriter
+from kafkarec.ops.verify.side_file_checks import check_log
+from kafkarec.sidecars import leader_epochs, producer_snapshot
 
 _OPEN = {"attributes": builders.TRANSACTIONAL, "producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
 
@@ -152,10 +152,10 @@ def test_epochs_and_snapshots_beyond_the_end_are_given_up(written: Path) -> None
     whole, end = content(written), ends()[-1]
     name = f"{end + 50:020d}.snapshot"
     (written / name).write_bytes(producer_snapshot.write([]))
-    (written / epochs.NAME).write_bytes(epochs.write([(0, 0), (3, 25), (8, end), (9, end + 5)]))
+    (written / leader_epochs.NAME).write_bytes(leader_epochs.write([(0, 0), (3, 25), (8, end), (9, end + 5)]))
     SegmentWriter(written, **SETTINGS).close()
     found = content(written)
-    assert name not in found and found[epochs.NAME] == whole[epochs.NAME]
+    assert name not in found and found[leader_epochs.NAME] == whole[leader_epochs.NAME]
 
 
 def test_a_log_that_begins_elsewhere(written: Path) -> None:

@@ -7,9 +7,9 @@ import threading
 import pytest
 
 import kafkarec
-from kafkarec.writing.builder import RecordBatchBuilder
-from kafkarec.writing.ratio import ESTIMATOR, CompressionRatioEstimator
-from kafkarec.writing.sizes import MAX_RECORD_OVERHEAD, estimate_size, estimate_size_upper_bound
+from kafkarec.write.builder import RecordBatchBuilder
+from kafkarec.write.compression_ratio import ESTIMATOR, CompressionRatioEstimator
+from kafkarec.write.sizes import MAX_RECORD_OVERHEAD, estimate_size, estimate_size_upper_bound
 
 pytestmark = pytest.mark.core
 

@@ -9,8 +9,8 @@ import golden
 import pytest
 
 import kafkarec
-from kafkarec.writing.builder import RecordBatchBuilder
-from kafkarec.writing.stamping import stamp, stamp_all
+from kafkarec.write.builder import RecordBatchBuilder
+from kafkarec.write.stamping import stamp, stamp_all
 
 pytestmark = pytest.mark.core
 

@@ -14,8 +14,8 @@ import pytest
 
 import kafkarec
 from kafkarec import study
-from kafkarec.studying import CODECS, Candidate, NothingToTry, codec_and_level
-from kafkarec.studying.sampling import PIECES, pieces
+from kafkarec.ops.study import CODECS, Candidate, NothingToTry, codec_and_level
+from kafkarec.ops.study.sampling import PIECES, pieces
 
 FOLDERS = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0")
 

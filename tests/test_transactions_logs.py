@@ -16,11 +16,14 @@ from hypothesis import strategies as st
 from transaction_logs import ABORT, COMMIT, DATA, EMPTY, PLAIN, Event, Kafkas
 
 import kafkarec
-from kafkarec import transactions
 from kafkarec._core import Source
-from kafkarec.indexes import txn_index
+from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.read.marker_columns import Input
+from kafkarec.read.marker_matching import NOTES
+from kafkarec.sidecars import producer_snapshot, txn_index
+from kafkarec.state import transactions
+from kafkarec.state.transactions import listing
 from kafkarec.storage import logs as logs_of
-from kafkarec.transactions import listing
 
 SEGMENTS = golden.VECTORS / "segments"
 KAFKAS = sorted((golden.VECTORS / "transactions").glob("orders-*"))
@@ -91,8 +94,7 @@ def test_without_its_markers_a_segment_is_read_by_its_index(folder: Path) -> Non
     inputs = []
     for one in log.segments:
         kept = b"".join(bytes(batch.raw) for batch in one.batches() if batch.base_offset not in aborts)
-        index = one.sidecar(".txnindex")
-        inputs.append(transactions.Input(_source(kept), one.name, lambda index=index: index))
+        inputs.append(Input(_source(kept), one.name, one.marker_input().index))
     found = listing(inputs)
     assert [(t.producer_id, t.first_offset, t.marker_offset) for t in found.aborted] == [
         (t.producer_id, t.first_offset, t.marker_offset) for t in whole.aborted if t.marker_offset < found.next_offset
@@ -125,7 +127,7 @@ def test_some_transactions_were_begun_in_deleted_segments() -> None:
 
 def test_a_snapshot_that_cannot_be_read_is_a_note() -> None:
     one = txns.segment(log_of((DATA, 1)))
-    found = listing([transactions.Input(one.opened, one.name, snapshot=lambda: b"\0\1")])
+    found = listing([Input(one.opened, one.name, snapshot=lambda: producer_snapshot.read(b"\0\1"))])
     assert [note.reason for note in found.notes] == ["snapshot_unreadable"] and len(found.open) == 1
 
 
@@ -212,8 +214,8 @@ def log_of(*kinds: tuple[str, int], epochs: tuple[int, ...] = ()) -> list[Event]
 def test_markers_are_the_truth_and_the_index_is_a_note() -> None:
     events = log_of((DATA, 1), (COMMIT, 1), (DATA, 2), (ABORT, 2), (DATA, 3), (ABORT, 3), (PLAIN, -1))
     index = [
-        txn_index.AbortedTransaction(1, 0, 1, 2),  # a COMMIT in the log
-        txn_index.AbortedTransaction(2, 1, 3, 4),  # begins elsewhere
+        AbortedTransaction(1, 0, 1, 2),  # a COMMIT in the log
+        AbortedTransaction(2, 1, 3, 4),  # begins elsewhere
     ]
     found = listing([txns.segment(events, index)])
     assert [(t.producer_id, t.state, t.first_offset) for t in found] == [
@@ -222,21 +224,21 @@ def test_markers_are_the_truth_and_the_index_is_a_note() -> None:
         (3, "aborted", 4),
     ]
     assert [(note.reason, note.producer_id) for note in found.notes] == [("txnindex_differs", who) for who in (1, 2, 3)]
-    assert all(note.reason in transactions.NOTES for note in found.notes)
+    assert all(note.reason in NOTES for note in found.notes)
 
 
 def test_an_index_of_bytes_that_make_no_sense_leaves_the_markers() -> None:
     events = log_of((DATA, 1), (ABORT, 1))
     one = txns.segment(events)
     for index in (b"\0", b"\1" * 34):
-        found = listing([transactions.Input(one.opened, one.name, lambda index=index: index)])
+        found = listing([Input(one.opened, one.name, lambda index=index: txn_index.read(index))])
         assert [note.reason for note in found.notes] == ["txnindex_unreadable"]
         assert len(found.aborted) == 1
 
 
 def test_an_index_that_is_ahead_of_its_log_is_not_believed() -> None:
     """A broker that crashed: the index reached the disk, the batches did not, and others take their offsets."""
-    found = listing([txns.segment(log_of((DATA, 1)), [txn_index.AbortedTransaction(1, 0, 9, 10)])])
+    found = listing([txns.segment(log_of((DATA, 1)), [AbortedTransaction(1, 0, 9, 10)])])
     assert [note.reason for note in found.notes] == ["txnindex_ahead"]
     assert found.last_stable_offset == 0
 

@@ -12,8 +12,8 @@ from builders import NOW
 from validating import CODECS, uncompressed
 
 import kafkarec
-from kafkarec.validation import RecordValidationStats, ValidatedRecords, validate
-from kafkarec.writing.stamping import stamp
+from kafkarec.ops.validate import RecordValidationStats, ValidatedRecords, validate
+from kafkarec.write.stamping import stamp
 
 # ---- golden files
 

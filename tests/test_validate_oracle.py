@@ -22,7 +22,7 @@ from validating import (
 )
 
 import kafkarec
-from kafkarec.validation import validate
+from kafkarec.ops.validate import validate
 
 SMALL = [case for case in golden.vectors() if 0 < len(case.bytes) < 9000 and len(kafkarec.scan(case.bytes))]
 

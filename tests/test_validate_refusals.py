@@ -14,7 +14,7 @@ from validating import CODECS
 
 import kafkarec
 from kafkarec import codecs
-from kafkarec.validation import RecordError, validate
+from kafkarec.ops.validate import RecordError, validate
 
 ONE = builders.records(1)
 PRODUCER = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}

@@ -11,8 +11,8 @@ import golden
 import pytest
 
 import kafkarec
-from kafkarec import checks
-from kafkarec.checks import KINDS, Report
+from kafkarec.ops import verify
+from kafkarec.ops.verify import KINDS, Report
 
 SEGMENTS = golden.VECTORS / "segments"
 FOLDERS = sorted(path for path in SEGMENTS.iterdir() if path.name != "metadata-root")
@@ -79,7 +79,7 @@ def verified(tmp_path: Path, data: bytes, name: str = "blob.bin", **options: obj
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
-    report = checks.verify(path, **options)  # type: ignore[arg-type]
+    report = verify.verify(path, **options)  # type: ignore[arg-type]
     assert_tiles(report)
     return report
 
@@ -104,7 +104,7 @@ def kinds(report: Report, *severities: str) -> set[str]:
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 @pytest.mark.parametrize("sequences", [False, True], ids=["", "sequences"])
 def test_a_brokers_own_logs_have_nothing_wrong(folder: Path, sequences: bool) -> None:
-    report = checks.verify(folder, sequences=sequences, deep=True)
+    report = verify.verify(folder, sequences=sequences, deep=True)
     assert_tiles(report)
     assert report.ok and report.state == "ok", str(report)
     assert kinds(report) == set()
@@ -117,7 +117,7 @@ def test_a_brokers_own_logs_have_nothing_wrong(folder: Path, sequences: bool) ->
 
 
 def test_a_whole_data_folder_is_verified_side_by_side() -> None:
-    report = checks.verify(SEGMENTS, threads=3)
+    report = verify.verify(SEGMENTS, threads=3)
     assert report.ok and len(report.partitions) == len(FOLDERS)
     assert {one.path for one in report.partitions} == set(map(str, FOLDERS))
 
@@ -184,17 +184,17 @@ def test_the_report_is_frozen_printable_and_json(tmp_path: Path) -> None:
 def test_opened_objects_and_lists_are_taken_too() -> None:
     folder = SEGMENTS / "txn-0"
     opened = kafkarec.open(folder)
-    assert len(checks.verify(opened).files) == 2
-    assert len(checks.verify(opened.segments[0]).files) == 1
-    assert len(checks.verify(sorted(folder.glob("*.log"))).files) == 2
-    assert len(checks.verify(bytes(folder)).files) == 2
+    assert len(verify.verify(opened).files) == 2
+    assert len(verify.verify(opened.segments[0]).files) == 1
+    assert len(verify.verify(sorted(folder.glob("*.log"))).files) == 2
+    assert len(verify.verify(bytes(folder)).files) == 2
     with open(folder / "00000000000000000030.log", "rb") as file:
-        assert checks.verify(file).total("batches") == 137
-    assert checks.verify(SEGMENTS / "all-codecs-0" / "00000000000000000000.log").ok
+        assert verify.verify(file).total("batches") == 137
+    assert verify.verify(SEGMENTS / "all-codecs-0" / "00000000000000000000.log").ok
     with pytest.raises(FileNotFoundError):
-        checks.verify(folder / "nothing.log")
+        verify.verify(folder / "nothing.log")
     with pytest.raises(ValueError, match="threads"):
-        checks.verify(folder, threads=0)
+        verify.verify(folder, threads=0)
 
 
 def test_the_limit_on_decompressed_bytes_is_no_fault_of_the_file(tmp_path: Path) -> None:
@@ -217,5 +217,5 @@ def test_an_empty_file_and_an_empty_folder(tmp_path: Path) -> None:
     report = verified(tmp_path, b"", "t-0/00000000000000000000.log")
     assert report.ok and kinds(report, "note") == {"empty_file"}
     (tmp_path / "u-0").mkdir()
-    empty = checks.verify(tmp_path / "u-0")
+    empty = verify.verify(tmp_path / "u-0")
     assert empty.files == () and "NOTHING TO VERIFY" in str(empty)

@@ -98,7 +98,7 @@ def test_what_comes_over_a_wire_is_fetched_once() -> None:
 
 def test_damage_beyond_a_limit_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of millions of damaged places fits in memory: the first are listed, all are counted, the map tiles."""
-    monkeypatch.setattr("kafkarec.checks.files.MOST_DAMAGE", 3)
+    monkeypatch.setattr("kafkarec.ops.verify.segment_check.MOST_DAMAGE", 3)
     batches = [good(5 * i)[:-1] + b"\xff" if i % 2 else good(5 * i) for i in range(21)]
     report = verified(made(tmp_path, {0: batches}))
     [file] = report.files
@@ -110,7 +110,7 @@ def test_damage_beyond_a_limit_is_counted(tmp_path: Path, monkeypatch: pytest.Mo
 def test_producers_beyond_a_limit_are_forgotten_the_oldest_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafkarec.checks.sequences._MOST_PRODUCERS", 2)
+    monkeypatch.setattr("kafkarec.ops.verify.sequence_checks._MOST_PRODUCERS", 2)
     order = [1, 2, 3, 1, 3]  # 1 is forgotten when 3 comes, so its return is its first batch; 3 is still known
     batches = [sequenced(5 * i, 0, producer=producer) for i, producer in enumerate(order)]
     report = verified(made(tmp_path, {0: batches}), sequences=True)

@@ -11,8 +11,8 @@ import pytest
 from test_verify import assert_tiles, kinds
 
 import kafkarec
-from kafkarec import checks
-from kafkarec.checks import Report, parallel
+from kafkarec.ops import verify
+from kafkarec.ops.verify import Report, parallel
 
 SEGMENTS = golden.VECTORS / "segments"
 
@@ -33,7 +33,7 @@ def good(base: int, count: int = 5, **fields: object) -> bytes:
 
 
 def verified(path: object, **options: object) -> Report:
-    report = checks.verify(path, **options)  # type: ignore[arg-type]
+    report = verify.verify(path, **options)  # type: ignore[arg-type]
     assert_tiles(report)
     return report
 
@@ -266,7 +266,7 @@ def test_workers_give_the_same_report(tmp_path: Path, monkeypatch: pytest.Monkey
     raw = bytearray(log.read_bytes())
     raw[9000] ^= 1
     log.write_bytes(raw)
-    monkeypatch.setattr("kafkarec.checks.run.WORTH_A_FORK", 0)
+    monkeypatch.setattr("kafkarec.ops.verify.run.WORTH_A_FORK", 0)
     alone = verified(data)
     assert alone.state == "damaged"
     told: list[tuple[str, int, int]] = []
@@ -287,9 +287,9 @@ def test_a_failure_in_a_worker_ends_all(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(parallel, "examine", fails)
     for workers in ({"threads": 1}, {"threads": 2}, {"processes": 2}):
-        monkeypatch.setattr("kafkarec.checks.run.WORTH_A_FORK", 0)
+        monkeypatch.setattr("kafkarec.ops.verify.run.WORTH_A_FORK", 0)
         with pytest.raises(kafkarec.MissingCodecError):
-            checks.verify(folders, **workers)  # type: ignore[arg-type]
+            verify.verify(folders, **workers)  # type: ignore[arg-type]
 
 
 def test_a_wrapper_at_the_begin_of_a_segment_misses_nothing(tmp_path: Path) -> None:

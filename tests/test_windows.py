@@ -19,9 +19,9 @@ from test_skip import KINDS, make_log
 
 import kafkarec
 from kafkarec._core import Source
-from kafkarec.passes import as_columns, read_part, scan_pieces
-from kafkarec.records import BatchTable
-from kafkarec.request import request
+from kafkarec.read.decode_options import request
+from kafkarec.read.passes import as_columns, read_part, scan_pieces
+from kafkarec.tables.records import BatchTable
 
 pytestmark = pytest.mark.core
 

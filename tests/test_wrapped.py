@@ -16,8 +16,8 @@ from command import SEGMENTS
 
 import kafkarec
 from kafkarec import LimitExceededError
-from kafkarec.codecs import CodecError, wrapping
-from kafkarec.storage import wrapped
+from kafkarec.codecs import CodecError, gz_stream
+from kafkarec.storage import gz_segment
 from kafkarec.storage.sources import FileObject
 
 SEGMENT = SEGMENTS / "all-codecs-0" / "00000000000000000000.log"
@@ -48,7 +48,7 @@ PACKED = {
 
 
 def source_of(data: bytes, name: str = "x.log.gz") -> Any:
-    return wrapped.unwrap(FileObject(io.BytesIO(data), name), name)
+    return gz_segment.unwrap(FileObject(io.BytesIO(data), name), name)
 
 
 @pytest.mark.parametrize("form", PACKED)
@@ -60,7 +60,7 @@ def test_reads_as_if_it_were_not_packed(form: str, tmp_path: Path) -> None:
     assert source.read_at(0, 17) == PLAIN[:17]
     assert source.read_at(len(PLAIN), 1) == b""
     source.close()
-    suffix = ".gz" if PACKED[form][:2] == wrapping.GZIP_MAGIC else ".zst"
+    suffix = ".gz" if PACKED[form][:2] == gz_stream.GZIP_MAGIC else ".zst"
     path = tmp_path / "all-codecs-0" / f"{SEGMENT.name}{suffix}"
     path.parent.mkdir()
     path.write_bytes(PACKED[form])
@@ -118,7 +118,7 @@ def test_a_name_may_lie() -> None:
 
 def test_no_segment_has_two_gigabytes() -> None:
     bomb = unsized(bytes(8 << 20))
-    source = wrapped.unwrap(FileObject(io.BytesIO(bomb), "bomb.zst"), "bomb.zst", limit=4 << 20)
+    source = gz_segment.unwrap(FileObject(io.BytesIO(bomb), "bomb.zst"), "bomb.zst", limit=4 << 20)
     with pytest.raises(LimitExceededError, match="more than 4194304 bytes"):
         source.size  # noqa: B018  the property unpacks
     source.close()
@@ -142,7 +142,7 @@ def test_a_failing_disk_ends_the_content(tmp_path: Path) -> None:
                 raise OSError(errno.EIO, "Input/output error")
             return super().read(count)
 
-    source: Any = wrapped.unwrap(FileObject(Failing(gzip.compress(NOISE, 1)), "x.gz"), "x.gz")
+    source: Any = gz_segment.unwrap(FileObject(Failing(gzip.compress(NOISE, 1)), "x.gz"), "x.gz")
     assert 64 << 10 < source.size < len(NOISE)
     with pytest.raises(OSError, match="ends or is corrupt") as caught:
         source.read_at(source.size - 1, 1)
@@ -167,10 +167,10 @@ def test_a_failing_disk_ends_the_content(tmp_path: Path) -> None:
 )
 def test_reasons(packed: bytes, reason: str) -> None:
     file = io.BytesIO(packed)
-    codec = wrapping.recognise(packed)
+    codec = gz_stream.recognise(packed)
     assert codec is not None
     with pytest.raises(CodecError) as caught:
-        for _ in wrapping.unpack(codec, file.read):
+        for _ in gz_stream.unpack(codec, file.read):
             pass
     assert caught.value.reason == reason
 
@@ -184,7 +184,7 @@ def test_random_damage_ends_in_one_of_the_reasons() -> None:
             for _ in range(chance.randrange(1, 4)):
                 broken[chance.randrange(4, len(broken))] = chance.randrange(256)
             try:
-                for _ in wrapping.unpack(wrapping.recognise(packed) or "", io.BytesIO(broken).read):
+                for _ in gz_stream.unpack(gz_stream.recognise(packed) or "", io.BytesIO(broken).read):
                     pass
             except CodecError as error:
                 assert error.reason.startswith("payload_")

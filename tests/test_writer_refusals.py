@@ -11,8 +11,8 @@ import golden
 import pytest
 
 import kafkarec
-from kafkarec.writing.builder import RecordBatchBuilder, write_empty_header
-from kafkarec.writing.stamping import stamp
+from kafkarec.write.builder import RecordBatchBuilder, write_empty_header
+from kafkarec.write.stamping import stamp
 
 ATTEMPTS: list[dict[str, Any]] = json.loads((golden.VECTORS / "writer-refusals.json").read_text())["attempts"]
 
@@ -77,8 +77,8 @@ def control_in_data() -> bytes:
 
 def unknown_control() -> bytes:
     builder = RecordBatchBuilder(is_control=True)
-    unknown = kafkarec.control.ControlRecordType.UNKNOWN
-    builder.append_control(5, kafkarec.control.UnknownControlRecord(unknown, -1, 0, b""))
+    unknown = kafkarec.format.control.ControlRecordType.UNKNOWN
+    builder.append_control(5, kafkarec.format.control.UnknownControlRecord(unknown, -1, 0, b""))
     return builder.build()
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 import kafkarec
-from kafkarec.control import (
+from kafkarec.format.control import (
     ControlRecord,
     ControlRecordType,
     Endpoint,
@@ -17,8 +17,8 @@ from kafkarec.control import (
     LeaderChangeRecord,
     LeaderChangeVoter,
 )
-from kafkarec.writing.builder import RecordBatchBuilder
-from kafkarec.writing.controls import ControlAppends
+from kafkarec.write.builder import RecordBatchBuilder
+from kafkarec.write.control_records import ControlAppends
 
 pytestmark = pytest.mark.core
 

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 import kafkarec
 from kafkarec._core import Source
-from kafkarec.indexes import txn_index
-from kafkarec.transactions import Input
+from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.read.marker_columns import Input
+from kafkarec.sidecars import txn_index
 
 DATA, PLAIN, IDEMPOTENT, ABORT, COMMIT, EMPTY = "data", "plain", "idempotent", "abort", "commit", "empty marker"
 MARKERS = {ABORT: False, COMMIT: True}
@@ -140,7 +141,7 @@ def committed_offsets(events: Sequence[Event]) -> list[int]:
     ]
 
 
-def index_of(events: Sequence[Event], segment: Sequence[Event]) -> list[txn_index.AbortedTransaction]:
+def index_of(events: Sequence[Event], segment: Sequence[Event]) -> list[AbortedTransaction]:
     """The .txnindex of `segment`, a stretch of the whole log `events`."""
     entries = []
     for txn in ended(events):
@@ -149,15 +150,15 @@ def index_of(events: Sequence[Event], segment: Sequence[Event]) -> list[txn_inde
             others = [data[0].base for data in still_open(before)]
             stable = min(others, default=txn.marker.last + 1)
             entries.append(
-                txn_index.AbortedTransaction(txn.producer, txn.data[0].base, txn.marker.base, stable)
+                AbortedTransaction(txn.producer, txn.data[0].base, txn.marker.base, stable)
             )
     return entries
 
 
-def segment(events: Sequence[Event], index: Sequence[txn_index.AbortedTransaction] | None = None) -> Input:
+def segment(events: Sequence[Event], index: Sequence[AbortedTransaction] | None = None) -> Input:
     """A file as the engine takes it; its .txnindex, where there is one."""
     data = as_bytes(events)
-    written = None if index is None else txn_index.write(index)
+    written = None if index is None else txn_index.read(txn_index.write(index))
     return Input(lambda: nullcontext(Source(data)), f"{events[0].base if events else 0:020}.log", lambda: written)
 
 

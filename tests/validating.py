@@ -13,7 +13,7 @@ from builders import CONTROL, DELETE_HORIZON, LOG_APPEND, NOW, TRANSACTIONAL
 
 import kafkarec
 from kafkarec import codecs
-from kafkarec.validation import validate
+from kafkarec.ops.validate import validate
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 NO_LIMIT = 2**63 - 1

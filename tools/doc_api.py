@@ -88,9 +88,9 @@ def page() -> str:
                 split(shown)[0].strip() + "\n" if shown is doc else escaped(shown) + "\n",
             ]
             lines += [_entry(name, find(path, name)) for name in exported if name[0].islower() or name[0].isupper()]
-    lines += ["\n## kafkarec.diff\n", split(ast.get_docstring(_tree(PACKAGE / "diff.py")) or "")[0]]
+    lines += ["\n## kafkarec.ops.diff\n", split(ast.get_docstring(_tree(PACKAGE / "diff.py")) or "")[0]]
     lines += [_entry(name, find(PACKAGE / "diff.py", name)) for name in ("compare", "Difference", "Extent")]
-    lines += ["\n## kafkarec.indexes\n", _small_files(PACKAGE / "indexes")]
+    lines += ["\n## kafkarec.sidecars\n", _small_files(PACKAGE / "indexes")]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The reference page of columns: names and types from `kafkarec.schema`, the words from the tables here."""
+"""The reference page of columns: names and types from `kafkarec.format.schema`, the words from the tables here."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ BATCHES = """
 PAGE = """\
 # Columns
 
-<!-- written by tools/make_docs.py from kafkarec/schema.py and tools/doc_columns.py: do not edit -->
+<!-- written by tools/make_docs.py from kafkarec/format/schema.py and tools/doc_columns.py: do not edit -->
 
 ## Records
 
@@ -85,12 +85,12 @@ Magic 0 and 1: one row per outer message.
 
 
 def page() -> str:
-    from kafkarec.schema import BATCH_FIELDS, DEFAULT_RECORD_COLUMNS, RECORD_FIELDS
+    from kafkarec.format.schema import BATCH_FIELDS, DEFAULT_RECORD_COLUMNS, RECORD_FIELDS
 
     def table(fields, notes: str) -> str:  # type: ignore[no-untyped-def]
         told = {name.strip(): rest for name, *rest in (line.split("|") for line in notes.strip().split("\n"))}
         if set(told) != set(fields):
-            raise ValueError(f"tools/doc_columns.py and kafkarec/schema.py differ: {set(told) ^ set(fields)}")
+            raise ValueError(f"tools/doc_columns.py and kafkarec/format/schema.py differ: {set(told) ^ set(fields)}")
         rows = ["| column | type | null when | what |", "|---|---|---|---|"]
         for name, field in fields.items():
             null, what = (cell.strip() for cell in told[name])

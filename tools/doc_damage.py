@@ -1,4 +1,4 @@
-"""The reference page of damage: reasons and exceptions from `kafkarec.errors`, findings from `kafkarec.checks.kinds`.
+"""The reference page of damage: reasons and exceptions from `kafkarec.errors`, findings from `kafkarec.ops.verify.finding_kinds`.
 
 What to do about a reason stands here; a reason without it stops the generator.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 DAMAGE = """\
 # Damage: the reasons
 
-<!-- written by tools/make_docs.py from kafkarec/errors.py and kafkarec/checks/kinds.py: do not edit -->
+<!-- written by tools/make_docs.py from kafkarec/errors.py and kafkarec/ops/verify/finding_kinds.py: do not edit -->
 
 One word says why bytes were refused. It is the same in the exception (`error.reason`), in `.damage` under
 `errors="skip"`, in the JSON of the command line and in Spark's `_corrupt_record`. The list is closed: a
@@ -114,7 +114,7 @@ words are in square brackets in the report and under `kind` in the JSON.
 
 def page() -> str:
     from kafkarec import errors
-    from kafkarec.checks.kinds import KINDS
+    from kafkarec.ops.verify.finding_kinds import KINDS
 
     todo = {reason: what for reasons, what in _DO.items() for reason in reasons.split()}
     if set(todo) != set(errors.REASONS):

@@ -4,8 +4,8 @@ usage: make_docs.py [--check]
 
 | what | from |
 |---|---|
-| docs/damage.md | `kafkarec.errors.REASONS` and `kafkarec.checks.kinds`, the closed tables (`doc_damage.py`) |
-| docs/columns.md | `kafkarec.schema`, the one table of columns (`doc_columns.py`) |
+| docs/damage.md | `kafkarec.errors.REASONS` and `kafkarec.ops.verify.finding_kinds`, the closed tables (`doc_damage.py`) |
+| docs/columns.md | `kafkarec.format.schema`, the one table of columns (`doc_columns.py`) |
 | docs/reference/cli.md | the verbs' parsers (`doc_cli.py`) |
 | docs/reference/api.md | signatures and docstrings (`doc_api.py`) |
 | docs/pictures/ | real bytes, verify's report, the imports (`pictures.py`) |

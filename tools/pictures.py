@@ -2,7 +2,7 @@
 
 | picture | drawn from |
 |---|---|
-| batch.svg | the spans of `kafkarec.explain` for a batch of examples/data |
+| batch.svg | the spans of `kafkarec.ops.explain` for a batch of examples/data |
 | damage.svg | the report of `kafkarec.verify` for a file that is broken here, by verify's own map |
 | rooms.svg | the imports in the sources (`pictures_rooms.py`) |
 
@@ -47,7 +47,7 @@ _PER_ROW, _CELL_W, _CELL_H, _TOP = 16, 29, 30, 66
 
 def batch() -> str:
     """The first batch of examples/data/txn-0: a cell per byte, a colour per group of fields."""
-    from kafkarec.explain import explain
+    from kafkarec.ops.explain import explain
 
     told = explain(BATCH.read_bytes())
     data = bytes(told.sections[0].data)[: told.size]
@@ -114,7 +114,7 @@ def broken_file() -> bytes:
 def damage() -> str:
     """verify's own map of `broken_file`, and what it says of each place."""
     import kafkarec
-    from kafkarec.checks import html
+    from kafkarec.ops.verify import report_html
 
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "orders-0" / "00000000000000000000.log"
@@ -123,7 +123,7 @@ def damage() -> str:
         os.utime(path, (0, 0))
         (partition,) = kafkarec.verify(path).partitions
     (file,) = partition.files
-    drawn = html._strip(file.ranges, file.size).replace("<svg ", '<svg x="24" y="84" width="1072" height="44" ')
+    drawn = report_html._strip(file.ranges, file.size).replace("<svg ", '<svg x="24" y="84" width="1072" height="44" ')
     parts = [
         text(24, 32, "A damaged segment, as verify sees it", "title"),
         text(24, 52, f"{file.size} bytes, {file.batches} good batches, {file.records} records", "soft"),

@@ -4,7 +4,7 @@
     up to OUT_BASE_OFFSET  fields of the batch, spread over its rows: one line each in field_of()
     behind              the few that take a thought of their own
 
-`kafkarec/schema.py` names the codes in this order.
+`kafkarec/format/schema.py` names the codes in this order.
 """
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free

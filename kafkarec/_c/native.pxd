@@ -7,7 +7,7 @@
 Only the plain case is taken here, and only when every check that Kafka's streams make holds. Whatever else it is (odd
 flags, a failed check, a second frame, too large for the limit) is answered with NEEDS_CODEC: then the codec room
 decides, and says what is wrong. So the verdict is the same with and without pointers, which a test compares.
-`kafkarec/codecs/native.py` finds the addresses, proves them, and hands them over.
+`kafkarec/codecs/native_decompress.py` finds the addresses, proves them, and hands them over.
 """
 from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy

@@ -6,7 +6,7 @@
     zstd  one frame with its content size
 
 NEEDS_CODEC: the library has no such symbols, or the codec is another one; the codec room compresses then, to the same
-format. `kafkarec/codecs/pressing.py` finds the addresses, proves them, and hands them over.
+format. `kafkarec/codecs/native_compress.py` finds the addresses, proves them, and hands them over.
 """
 from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc

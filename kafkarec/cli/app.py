@@ -18,12 +18,12 @@ from typing import NoReturn
 
 from kafkarec._version import __version__
 from kafkarec.errors import KafkaRecordError
-from kafkarec.remotefaults import RemoteError
-from kafkarec.storage.outputs import Refused
+from kafkarec.storage.output_rules import Refused
+from kafkarec.storage.remote_errors import RemoteError
 
-from .options import CouldNot, WrongUse, join_relative_times
 from .output import FILE, ClosedPipe, demand
-from .trouble import COULD_NOT, DAMAGED, FINE, INTERRUPTED, WRONG_USE, exit_status, say
+from .problems import COULD_NOT, DAMAGED, FINE, INTERRUPTED, WRONG_USE, exit_status, say
+from .shared_options import CouldNot, WrongUse, join_relative_times
 
 # verb -> what it does. A verb has a module of its name in this folder.
 VERBS = {

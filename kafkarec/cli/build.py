@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 
-from kafkarec.storage.outputs import is_stream
+from kafkarec.storage.output_rules import is_stream
 
-from . import newlog, options, output, rowreaders
-from .buildbatches import Batches, Settings
-from .options import WrongUse
-from .rowcells import FORMS, TAKEN
-from .rows import Rows
-from .trouble import DAMAGED, FINE, say
+from . import input_formats, new_log, output, shared_options
+from .build_batches import Batches, Settings
+from .input_cells import FORMS, TAKEN
+from .input_rows import Rows
+from .problems import DAMAGED, FINE, say
+from .shared_options import WrongUse
 
 DESCRIPTION = """Makes a log of rows: JSON Lines as cat prints them, CSV, Arrow IPC, Parquet. What a row does not say
 has a default: no key, no headers, no timestamp, the offset after the one before. The log is a .log file, a stream of
@@ -35,12 +35,12 @@ _ROWS_TOLD = 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", nargs="*", metavar="INPUT", help="files of rows; - or nothing: standard input")
     parser.add_argument(
-        "--from", "--format", dest="form", choices=rowreaders.FORMATS,
-        type=lambda name: options.SAME_FORMAT.get(name, name),
+        "--from", "--format", dest="form", choices=input_formats.FORMATS,
+        type=lambda name: shared_options.SAME_FORMAT.get(name, name),
         help="the input's format (default: what its name and its first bytes say)",
     )  # fmt: skip
     parser.add_argument(
-        "--columns", type=options.names(TAKEN), metavar="A,B",
+        "--columns", type=shared_options.names(TAKEN), metavar="A,B",
         help=f"take these and pass over the rest; there are {', '.join(TAKEN)}",
     )  # fmt: skip
     for name in ("key", "value"):
@@ -52,21 +52,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--errors", choices=("raise", "skip"), default="raise",
         help="a row that does not fit: write nothing (raise), or leave it out and tell it (skip); both exit 1",
     )  # fmt: skip
-    newlog.add_output(parser)
+    new_log.add_output(parser)
     _add_header(parser)
 
 
 def _add_header(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what rows and batches get, whatever the columns say")
-    newlog.add_compression(group, "none")
+    new_log.add_compression(group, "none")
     group.add_argument(
-        "--batch-size", type=options.size, default=16384, metavar="SIZE",
+        "--batch-size", type=shared_options.size, default=16384, metavar="SIZE",
         help="how large a batch gets, as batch.size (default 16k)",
     )  # fmt: skip
     group.add_argument("--magic", type=int, choices=(0, 1, 2), help="the record format (default 2)")
     group.add_argument("--base-offset", type=int, metavar="N", help="number the records from N on")
     group.add_argument(
-        "--timestamp", type=options.when, metavar="T",
+        "--timestamp", type=shared_options.when, metavar="T",
         help="for rows without one: ISO 8601, ms, or -1h (default: none)",
     )  # fmt: skip
     group.add_argument(
@@ -98,12 +98,12 @@ def _number(bits: int) -> Callable[[str], int]:
 
 def run(args: argparse.Namespace) -> int:
     refused = _Refused(stop=args.errors == "raise")
-    inputs = args.input or [rowreaders.STANDARD_INPUT]
-    if inputs.count(rowreaders.STANDARD_INPUT) > 1:
+    inputs = args.input or [input_formats.STANDARD_INPUT]
+    if inputs.count(input_formats.STANDARD_INPUT) > 1:
         raise WrongUse("standard input (-) can be read once only")
-    with newlog.opened(args) as log:
+    with new_log.opened(args) as log:
         settings = _settings(args, log.is_folder)
-        builders: dict[newlog.Place, Batches] = {}
+        builders: dict[new_log.Place, Batches] = {}
         for rows in _rows(inputs, args, refused):
             for place, some in _parted(rows, log):
                 if place not in builders:
@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
         log.finish()
     if not is_stream(args.output):
         made = builders.values()
-        say(f"{newlog.contents(sum(each.records for each in made), sum(each.batches for each in made), log.size)}, "
+        say(f"{new_log.contents(sum(each.records for each in made), sum(each.batches for each in made), log.size)}, "
             f"in {log.told}")  # fmt: skip
     return refused.finish()
 
@@ -138,7 +138,7 @@ def _settings(args: argparse.Namespace, into_folder: bool) -> Settings:
     least = -(1 << 63) if args.odd else 0
     if args.timestamp is not None and not least <= args.timestamp < 1 << 63:
         raise WrongUse("--timestamp: from 1970 on, in 64 bits")
-    newlog.demand_level(args.compression, args.level)
+    new_log.demand_level(args.compression, args.level)
     defaults = {"partition_leader_epoch": 0} if into_folder and args.magic in (None, 2) else {}
     return Settings(
         {name: value for name, value in fields.items() if value is not None}, defaults,
@@ -157,7 +157,7 @@ class _Refused:
     def __call__(self, place: str, problem: str) -> None:
         self.count += 1
         if self._stop:
-            raise newlog.BadInput(f"{self.file}, {place}: {problem}")
+            raise new_log.BadInput(f"{self.file}, {place}: {problem}")
         if self.count <= _ROWS_TOLD:
             say(f"{self.file}, {place}: {problem}; left out")
 
@@ -170,12 +170,12 @@ class _Refused:
 def _rows(inputs: list[str], args: argparse.Namespace, refused: _Refused) -> Iterator[Rows]:
     forms = {"key": args.key_as, "value": args.value_as}
     for path in inputs:
-        refused.file = "standard input" if path == rowreaders.STANDARD_INPUT else path
-        with rowreaders.opened(path) as file:
-            yield from rowreaders.rows(file, path, args.form, forms, args.columns, refused)
+        refused.file = "standard input" if path == input_formats.STANDARD_INPUT else path
+        with input_formats.opened(path) as file:
+            yield from input_formats.rows(file, path, args.form, forms, args.columns, refused)
 
 
-def _parted(rows: Rows, log: newlog.NewLog) -> Iterator[tuple[newlog.Place, Rows]]:
+def _parted(rows: Rows, log: new_log.NewLog) -> Iterator[tuple[new_log.Place, Rows]]:
     """The rows of each partition, where they say one and there is a folder for each."""
     topics, partitions = rows.column("topic"), rows.column("partition")
     if topics is None or partitions is None:
@@ -183,7 +183,7 @@ def _parted(rows: Rows, log: newlog.NewLog) -> Iterator[tuple[newlog.Place, Rows
         yield (None, None), rows
         return
     places = list(zip(topics, partitions, strict=True))
-    by_place: dict[newlog.Place, list[int]] = {}
+    by_place: dict[new_log.Place, list[int]] = {}
     for row, place in enumerate(places):
         by_place.setdefault(place, []).append(row)
     for place, mine in by_place.items():

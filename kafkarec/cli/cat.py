@@ -8,17 +8,17 @@ import binascii
 from collections.abc import Generator, Sequence
 from contextlib import closing
 
-from kafkarec.schema import RECORD_FIELDS
+from kafkarec.format.schema import RECORD_FIELDS
 from kafkarec.storage import Log, Segment
 
-from . import follow, inputs, internal, lastrows, options, output, progress
-from .arrowwriters import ArrowWriter, ParquetWriter
-from .catwriters import CONSTANTS, JsonWriter, Writer
-from .csvwriter import CsvWriter
-from .jsonlines import FORMS
-from .reading import Part, Reader
+from . import follow, inputs, internal, last_records, output, progress, shared_options
+from .cat_arrow import ArrowWriter, ParquetWriter
+from .cat_csv import CsvWriter
+from .cat_writer import CONSTANTS, JsonWriter, Writer
+from .json_lines import FORMS
+from .problems import Troubles
+from .record_pieces import Part, Reader
 from .selection import Piece, Selection, first_rows, last_rows
-from .trouble import Troubles
 
 DESCRIPTION = """Prints records as JSON Lines, one record a line, or as CSV, Parquet or an Arrow IPC stream.
 Keys and values that are UTF-8 are strings; others are base64 under key_base64 and value_base64.
@@ -38,8 +38,8 @@ COLUMNS = (*DEFAULT_COLUMNS, *(name for name in RECORD_FIELDS if name not in DEF
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_inputs(parser)
-    options.add_range(parser, "records")
+    shared_options.add_inputs(parser)
+    shared_options.add_range(parser, "records")
     parser.add_argument(
         "--follow",
         "-f",
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--control", action="store_true", help="control records too, decoded under control")
     parser.add_argument(
         "--columns",
-        type=options.names(COLUMNS),
+        type=shared_options.names(COLUMNS),
         metavar="A,B",
         help=f"which, in which order: {', '.join(COLUMNS)}",
     )
@@ -70,13 +70,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--raw", action="store_true", help="do not decode the records of internal topics")
     parser.add_argument(
         "--max-decompressed-bytes",
-        type=options.size,
+        type=shared_options.size,
         default=128 << 20,
         metavar="SIZE",
         help="how far one batch may decompress (default 128m)",
     )
-    options.add_errors(parser)
-    options.add_output(parser, ("json", "csv", "parquet", "arrow"))
+    shared_options.add_errors(parser)
+    shared_options.add_output(parser, ("json", "csv", "parquet", "arrow"))
     parser.add_argument(
         "--spreadsheet",
         action="store_true",
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _pieces(args: argparse.Namespace, logs: Sequence[Log], reader: Reader) -> Generator[Piece]:
     if args.last is not None:
-        parts = lastrows.parts(reader, logs, args.last)
+        parts = last_records.parts(reader, logs, args.last)
     else:
         parts = [Part(log, args.from_offset) for log in logs]
     with closing(reader.pieces(parts)) as found:
@@ -137,7 +137,7 @@ def _pieces(args: argparse.Namespace, logs: Sequence[Log], reader: Reader) -> Ge
 
 def _writer(args: argparse.Namespace, sink: output.Sink, sources: Sequence[Segment], columns: Sequence[str]) -> Writer:
     if args.spreadsheet and args.format != "csv":
-        raise options.WrongUse("--spreadsheet goes with --format csv")
+        raise shared_options.WrongUse("--spreadsheet goes with --format csv")
     if args.format in ("arrow", "parquet"):
         several = len({(source.topic, source.partition) for source in sources}) > 1
         shown = [name for name in columns if args.columns or several or name not in CONSTANTS]
@@ -160,5 +160,5 @@ def _key_bytes(text: str | None, form: str) -> bytes | None:
         if form == "base64":
             return base64.b64decode(text, validate=True)
     except (ValueError, OverflowError, binascii.Error):
-        raise options.WrongUse(f"--key {text!r} is no {form}, as --key-as asks for") from None
+        raise shared_options.WrongUse(f"--key {text!r} is no {form}, as --key-as asks for") from None
     return text.encode("utf-8", "surrogateescape")

@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
-from kafkarec.compaction import CleanerStats, cleaned
 from kafkarec.errors import KafkaRecordError
+from kafkarec.ops.compact import CleanerStats, cleaned
 from kafkarec.storage import Log, Segment
 from kafkarec.storage.folders import LocalFolder
-from kafkarec.storage.outputs import is_stream
+from kafkarec.storage.output_rules import is_stream
 
-from . import inputs, newlog, options, output
-from .options import CouldNot
-from .trouble import FINE
+from . import inputs, new_log, output, shared_options
+from .problems import FINE
+from .shared_options import CouldNot
 
 DESCRIPTION = """Keeps the last record of each key, as the cleaner of Kafka 4.3 does: older ones go, and records without
 a key, data of aborted transactions, and tombstones and markers whose time has come. Offsets stay. Tombstones get their
@@ -44,8 +44,8 @@ _REASONS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_inputs(parser)
-    newlog.add_output(parser)
+    shared_options.add_inputs(parser)
+    new_log.add_output(parser)
     group = parser.add_argument_group("the cleaner's settings")
     for name, what in (
         ("delete-retention-ms", "how long tombstones and markers stay (delete.retention.ms, default a day)"),
@@ -57,14 +57,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="leave everything from the first batch on that is younger (min.compaction.lag.ms, default 0)",
     )  # fmt: skip
     group.add_argument(
-        "--now", type=options.when, metavar="T", help="the time that these count from: ISO 8601, ms, -1h (default: now)"
+        "--now", type=shared_options.when, metavar="T", help="the time that these count from: ISO 8601, ms, -1h (default: now)"
     )
     group.add_argument("--passes", type=_passes, default=1, metavar="N", help="run the cleaner N times (default 1)")
     parser.add_argument(
-        "--max-decompressed-bytes", type=options.size, default=128 << 20, metavar="SIZE",
+        "--max-decompressed-bytes", type=shared_options.size, default=128 << 20, metavar="SIZE",
         help="how far one batch may decompress (default 128m)",
     )  # fmt: skip
-    newlog.add_format(parser)
+    new_log.add_format(parser)
 
 
 def _milliseconds(text: str) -> int:
@@ -88,12 +88,12 @@ def run(args: argparse.Namespace) -> int:
     }  # fmt: skip
     done: list[tuple[str, str, list[CleanerStats]]] = []
     try:
-        with newlog.opened(args, any(map(os.path.isdir, args.paths))) as out:
+        with new_log.opened(args, any(map(os.path.isdir, args.paths))) as out:
             for log in logs:
                 out.check((log.topic, log.partition), log.path)
             for log in logs:
                 place = log.topic, log.partition
-                out.begin(place, log.path, newlog.origin_of(log))
+                out.begin(place, log.path, new_log.origin_of(log))
                 with ExitStack() as passes:
                     stats, source = [], log
                     for _ in range(args.passes - 1):
@@ -102,12 +102,12 @@ def run(args: argparse.Namespace) -> int:
                     cleaning = cleaned(source, **wishes)
                     for batches in cleaning:
                         out.write(place, batches)
-                done.append((newlog.shown(log, args.paths), out.shown(place), [*stats, cleaning.stats]))
+                done.append((new_log.shown(log, args.paths), out.shown(place), [*stats, cleaning.stats]))
             out.finish()
     except KafkaRecordError as error:
         rescue = f"kafkarec salvage {' '.join(map(shlex.quote, args.paths))} -o rescued"
-        return newlog.refused(error, args, f"{rescue} (leaves it out), then compact that")
-    newlog.report(args.format, (_summary(*each) for each in done), (line for each in done for line in _lines(*each)))
+        return new_log.refused(error, args, f"{rescue} (leaves it out), then compact that")
+    new_log.report(args.format, (_summary(*each) for each in done), (line for each in done for line in _lines(*each)))
     return FINE
 
 
@@ -140,8 +140,8 @@ def _lines(source: str, output: str, stats: list[CleanerStats]) -> Iterator[str]
     before = first.messages_read + first.messages_aborted + first.markers_removed
     left = last.batches_copied + last.batches_rewritten + last.batches_emptied
     yield (
-        f"{source}: {newlog.contents(before, first.batches_read, first.bytes_read)}"
-        f" -> {output}: {newlog.contents(last.messages_retained, left, last.bytes_retained, first.bytes_read)}"
+        f"{source}: {new_log.contents(before, first.batches_read, first.bytes_read)}"
+        f" -> {output}: {new_log.contents(last.messages_retained, left, last.bytes_retained, first.bytes_read)}"
     )
     for name, words in _REASONS.items():
         if gone := sum(getattr(one, name) for one in stats):

@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from kafkarec.conversion import LOSSES, Conversion, ConversionStats, LossError, converted
 from kafkarec.errors import KafkaRecordError
+from kafkarec.ops.convert import LOSSES, Conversion, ConversionStats, LossError, converted
 from kafkarec.storage import Log
 
-from . import inputs, newlog, options, output
-from .options import WrongUse
-from .trouble import DAMAGED, Troubles, command, say
+from . import inputs, new_log, output, shared_options
+from .problems import DAMAGED, Troubles, command, say
+from .shared_options import WrongUse
 
 DESCRIPTION = """Writes a log anew with another codec, level, batch size or magic: offsets, timestamps, keys, values,
 headers, producers and transactions stay as they are. What already is as it should be is copied byte for byte. Down to
@@ -30,16 +30,16 @@ OUTPUT = output.LOG
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_inputs(parser)
-    newlog.add_output(parser)
+    shared_options.add_inputs(parser)
+    new_log.add_output(parser)
     group = parser.add_argument_group("what becomes of the batches")
     group.add_argument(
         "--magic", choices=("2", "1", "0", "keep"), default="2",
         help="the record format (default 2); keep: each batch its own",
     )  # fmt: skip
-    newlog.add_compression(group, "each its own")
+    new_log.add_compression(group, "each its own")
     group.add_argument(
-        "--batch-size", type=options.size, metavar="SIZE",
+        "--batch-size", type=shared_options.size, metavar="SIZE",
         help="put neighbours together up to so many bytes, before compression, and cut above (default: as they are)",
     )  # fmt: skip
     group.add_argument(
@@ -51,14 +51,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="at damage: end, and no file appears (raise), or leave such batches out (skip); both exit 1",
     )  # fmt: skip
     parser.add_argument(
-        "--max-decompressed-bytes", type=options.size, default=128 << 20, metavar="SIZE",
+        "--max-decompressed-bytes", type=shared_options.size, default=128 << 20, metavar="SIZE",
         help="how far one batch may decompress (default 128m)",
     )  # fmt: skip
-    newlog.add_format(parser)
+    new_log.add_format(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    newlog.demand_level(args.compression, args.level)
+    new_log.demand_level(args.compression, args.level)
     magic = None if args.magic == "keep" else int(args.magic)
     if magic in (0, 1) and args.compression == "zstd":
         raise WrongUse(f"--magic {magic} has no zstd: none, gzip, snappy or lz4")
@@ -72,17 +72,17 @@ def run(args: argparse.Namespace) -> int:
         "on_loss": args.on_loss, "errors": args.errors, "max_decompressed_bytes": args.max_decompressed_bytes,
     }  # fmt: skip
     try:
-        with newlog.opened(args, any(map(os.path.isdir, args.paths))) as out:
+        with new_log.opened(args, any(map(os.path.isdir, args.paths))) as out:
             for log in logs:
                 out.check((log.topic, log.partition), log.path)
             for log in logs:
                 place = log.topic, log.partition
-                out.begin(place, log.path, newlog.origin_of(log))
+                out.begin(place, log.path, new_log.origin_of(log))
                 conversion = converted(log, **wishes)
                 for batches in conversion:
                     out.write(place, batches)
                 _tell(log, conversion, troubles)
-                done.append((newlog.shown(log, args.paths), out.shown(place), conversion.stats))
+                done.append((new_log.shown(log, args.paths), out.shown(place), conversion.stats))
             out.finish()
     except LossError as error:
         say(f"nothing is written: magic {magic} has no place for")
@@ -93,8 +93,8 @@ def run(args: argparse.Namespace) -> int:
             say(f"  {LOSSES[word]}: {count}, first in the batch in {first}")
         return DAMAGED
     except KafkaRecordError as error:
-        return newlog.refused(error, args, command(args.argv, "--errors", "skip"))
-    newlog.report(args.format, (_summary(*each) for each in done), (line for each in done for line in _lines(*each)))
+        return new_log.refused(error, args, command(args.argv, "--errors", "skip"))
+    new_log.report(args.format, (_summary(*each) for each in done), (line for each in done for line in _lines(*each)))
     return troubles.finish()
 
 
@@ -113,8 +113,8 @@ def _summary(source: str, output: str, stats: ConversionStats) -> dict[str, Any]
 
 def _lines(source: str, output: str, stats: ConversionStats) -> Iterator[str]:
     yield (
-        f"{source}: {newlog.contents(stats.records_in, stats.batches_in, stats.bytes_in)}"
-        f" -> {output}: {newlog.contents(stats.records_out, stats.batches_out, stats.bytes_out, stats.bytes_in)}"
+        f"{source}: {new_log.contents(stats.records_in, stats.batches_in, stats.bytes_in)}"
+        f" -> {output}: {new_log.contents(stats.records_out, stats.batches_out, stats.bytes_out, stats.bytes_in)}"
     )
     for word, count in stats.losses.items():
         yield f"  lost: {LOSSES[word]}: {count}"

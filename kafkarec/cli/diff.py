@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from kafkarec.diff import Difference, Extent, Replica, compare
 from kafkarec.errors import KafkaRecordError
-from kafkarec.lineage import Truncation
-from kafkarec.plaintext import safe
+from kafkarec.ops.diff import Difference, Extent, Replica, compare
+from kafkarec.state.leader_epochs import Truncation
+from kafkarec.support.text_table import safe
 
-from . import options, output
-from .options import CouldNot, WrongUse
-from .trouble import DAMAGED, FINE
+from . import output, shared_options
+from .problems import DAMAGED, FINE
+from .shared_options import CouldNot, WrongUse
 
 DESCRIPTION = """Compares two replicas of a partition record by record: where they part, by leader epoch and CRC,
 who holds what the other lacks, and to which offset each would truncate with the other as its leader (KIP-101,
@@ -33,9 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("a", "b"):
         parser.add_argument(name, metavar=name.upper(), help="a partition folder or a segment")
     parser.add_argument(
-        "--max-decompressed-bytes", type=options.size, default=128 << 20, metavar="SIZE", help="default: 128m"
+        "--max-decompressed-bytes", type=shared_options.size, default=128 << 20, metavar="SIZE", help="default: 128m"
     )
-    options.add_output(parser, ("text", "json"))
+    shared_options.add_output(parser, ("text", "json"))
 
 
 def run(args: argparse.Namespace) -> int:

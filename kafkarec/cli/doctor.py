@@ -11,10 +11,10 @@ from typing import Any
 
 import kafkarec
 from kafkarec import _core
-from kafkarec.plaintext import safe
+from kafkarec.support.text_table import safe
 
-from . import options, output
-from .trouble import COULD_NOT, FINE
+from . import output, shared_options
+from .problems import COULD_NOT, FINE
 
 DESCRIPTION = """Prints versions, codecs with their libraries, the way CRC-32C is computed, the build, and
 what is missing. Exit status 3 when something that decoding needs is missing or wrong."""
@@ -34,7 +34,7 @@ _CHECKED = b"123456789"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_output(parser, ("text", "json"))
+    shared_options.add_output(parser, ("text", "json"))
 
 
 def run(args: argparse.Namespace) -> int:

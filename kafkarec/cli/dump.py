@@ -9,17 +9,18 @@ import shlex
 import sys
 from collections.abc import Callable
 
-from kafkarec import dump, plaintext, remote
-from kafkarec.dump import decoders
-from kafkarec.dump.tool import ClosableSource, Options
 from kafkarec.errors import KafkaRecordError
-from kafkarec.storage import names
+from kafkarec.ops import dump
+from kafkarec.ops.dump import decoders
+from kafkarec.ops.dump.run import ClosableSource, Options
+from kafkarec.storage import names, remote
 from kafkarec.storage.folders import LocalFolder, RemoteFolder
+from kafkarec.support import text_table
 
-from . import inputs, options, output
-from .options import CouldNot
+from . import inputs, output, shared_options
 from .output import Sink
-from .trouble import COULD_NOT, exit_status, say
+from .problems import COULD_NOT, exit_status, say
+from .shared_options import CouldNot
 
 DESCRIPTION = """Prints logs, snapshots and indexes exactly as Kafka 4.3's kafka-dump-log does, and takes its options.
 Nothing is written or changed (Kafka's tool cuts an .index that does not end with a whole entry)."""
@@ -76,12 +77,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-bytes", type=_int, default=_INT, metavar="BYTES", help="read only so much of a log")
     parser.add_argument(
         "--max-decompressed-bytes",
-        type=options.size,
+        type=shared_options.size,
         default=128 << 20,
         metavar="N",
         help="cap for one compressed batch, such as 512m; default 128m",
     )
-    options.add_file(parser)
+    shared_options.add_file(parser)
 
 
 def _int(text: str) -> int:
@@ -171,7 +172,7 @@ def _for_terminals(sink: Sink) -> Callable[[str], None]:
     """A record must not move the cursor or change the colours of a terminal; a pipe or a file gets its bytes."""
 
     def write(text: str) -> None:
-        sink.write("\n".join(plaintext.safe(line) for line in text.split("\n")).encode("utf-8", "replace"))
+        sink.write("\n".join(text_table.safe(line) for line in text.split("\n")).encode("utf-8", "replace"))
 
     return write
 
@@ -184,7 +185,7 @@ def _complain(sink: Sink) -> Callable[[str], None]:
         if line.startswith("note: "):
             say(line)
         elif sys.stderr is not None:
-            print("\n".join(plaintext.safe(part) for part in line.split("\n")), file=sys.stderr)
+            print("\n".join(text_table.safe(part) for part in line.split("\n")), file=sys.stderr)
 
     return complain
 

@@ -17,11 +17,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kafkarec import storage
-from kafkarec.explain import explain
+from kafkarec.ops.explain import explain
 
-from . import hexview, options, output
-from .options import CouldNot, WrongUse
-from .trouble import DAMAGED, FINE
+from . import explain_text, output, shared_options
+from .problems import DAMAGED, FINE
+from .shared_options import CouldNot, WrongUse
 
 DESCRIPTION = """Prints every byte of one batch: hex on the left, the field, its value and its meaning on the
 right; of a compressed batch also what its payload holds. A damaged batch is explained as far as it can be read,
@@ -47,9 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--full", action="store_true", help="all bytes of long fields, not their first 32")
     parser.add_argument(
-        "--max-decompressed-bytes", type=options.size, default=128 << 20, metavar="SIZE", help="default: 128m"
+        "--max-decompressed-bytes", type=shared_options.size, default=128 << 20, metavar="SIZE", help="default: 128m"
     )
-    options.add_output(parser, ("text", "json"))
+    shared_options.add_output(parser, ("text", "json"))
 
 
 def position(text: str) -> int:
@@ -60,7 +60,7 @@ def position(text: str) -> int:
 
 
 def how_many(text: str) -> int | None:
-    return None if text == "all" else options.count(text)
+    return None if text == "all" else shared_options.count(text)
 
 
 class Place(NamedTuple):
@@ -81,9 +81,9 @@ def run(args: argparse.Namespace) -> int:
         found = explain(data, max_decompressed_bytes=args.max_decompressed_bytes, records=args.records)
         found = replace(found, position=place.position)
         if args.format == "json":
-            sink.write((json.dumps(hexview.as_json(found, name, redact=args.redact)) + "\n").encode())
+            sink.write((json.dumps(explain_text.as_json(found, name, redact=args.redact)) + "\n").encode())
         else:
-            for line in hexview.text(found, name, remark, redact=args.redact, full=args.full):
+            for line in explain_text.text(found, name, remark, redact=args.redact, full=args.full):
                 sink.write(f"{line}\n".encode())
     return DAMAGED if found.faults else FINE
 

@@ -12,17 +12,16 @@ from contextlib import closing
 from types import FrameType
 from typing import Any
 
-from kafkarec import remote
-from kafkarec.request import request
-from kafkarec.storage import Log
-from kafkarec.storage.outputs import is_stream
+from kafkarec.read.decode_options import request
+from kafkarec.storage import Log, remote
+from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.ranges import Range
 
-from . import inputs, lastrows
-from .growing import Growing
-from .options import WrongUse
-from .reading import Reader
+from . import inputs, last_records
+from .record_pieces import Reader
 from .selection import Piece, first_rows, last_rows
+from .shared_options import WrongUse
+from .tail import Growing
 
 INTERVAL = 0.25  # seconds between two looks
 
@@ -46,7 +45,7 @@ def pieces(args: argparse.Namespace, logs: Sequence[Log], reader: Reader) -> Gen
     for log in logs:
         start = args.from_offset
         if args.last is not None:
-            ((_, start),) = lastrows.parts(reader, [log], max(args.last, 1))
+            ((_, start),) = last_records.parts(reader, [log], max(args.last, 1))
         growing.append(_growing(args, log, reader, start))
     with closing(_endless(growing, reader, args.last)) as found:
         yield from found if args.first is None else first_rows(found, args.first)

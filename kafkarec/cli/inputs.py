@@ -8,12 +8,12 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 
-from kafkarec import remote, storage
-from kafkarec.storage import Log, Segment, names
+from kafkarec import storage
+from kafkarec.storage import Log, Segment, names, remote
 from kafkarec.storage.folders import LocalFolder
 from kafkarec.storage.sources import OpenFile
 
-from .options import CouldNot, WrongUse
+from .shared_options import CouldNot, WrongUse
 
 _SPOOL_STEP = 1 << 20
 STANDARD_INPUT = "-"

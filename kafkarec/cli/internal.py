@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kafkarec import messages
-from kafkarec.messages import json_view
+from kafkarec import internal_topics
+from kafkarec.internal_topics import json_view
 from kafkarec.storage import Segment
 
 from .selection import Piece
@@ -29,14 +29,14 @@ class Decoding:
         """For each decoded column its JSON text per row of the piece's table; None where the bytes are no message
         (and for rows not chosen)."""
         topic = piece.source.topic
-        if topic is None or topic not in messages.TOPICS:
+        if topic is None or topic not in internal_topics.TOPICS:
             return {}
         controls, keys, values = map(piece.table.column, NEEDED)
         texts: dict[str, list[str | None]] = {name: [None] * len(piece.table) for name in self._columns}
         for row in range(len(piece.table)) if piece.rows is None else piece.rows:
             if controls[row]:
                 continue
-            shown = messages.read(topic, keys[row], values[row]).as_json()
+            shown = internal_topics.read(topic, keys[row], values[row]).as_json()
             for name in self._columns:
                 tree = shown.get(name)
                 if tree is not None:
@@ -47,6 +47,6 @@ class Decoding:
 def wanted(sources: Iterable[Segment], names: Sequence[str], forms: Mapping[str, str]) -> Decoding | None:
     """None when no source is an internal topic, or no column of theirs is shown in its plain form."""
     columns = [name for name in ("key", "value") if name in names and forms[name] == "utf8"]
-    if not columns or not any(source.topic in messages.TOPICS for source in sources):
+    if not columns or not any(source.topic in internal_topics.TOPICS for source in sources):
         return None
     return Decoding(columns)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 
 from kafkarec import storage
 from kafkarec.errors import KafkaRecordError
-from kafkarec.remotefaults import RemoteError
 from kafkarec.storage import Log, LogDir, Segment, names
-from kafkarec.storage.survey import Survey, survey
+from kafkarec.storage.remote_errors import RemoteError
+from kafkarec.storage.segment_summary import survey
 
-from . import inputs, lstext, options, output
-from .options import CouldNot, WrongUse
-from .trouble import COULD_NOT, DAMAGED, FINE, exit_status, say
+from . import inputs, ls_text, output, shared_options
+from .ls_text import Row
+from .problems import COULD_NOT, DAMAGED, FINE, exit_status, say
+from .shared_options import CouldNot, WrongUse
 
 DESCRIPTION = """Lists what is in files, partition folders, data folders and buckets: segments, offsets, sizes, times
 and codecs, and which files and folders are left out and why. Looks at the first and the last batches only, so it
@@ -37,22 +37,6 @@ _LINES_AT_MOST = 20
 _HOPELESS = ("unreachable", "no_credentials", "bad_credentials", "expired", "region", "clock", "tls", "no_bucket")
 
 
-@dataclass(frozen=True)
-class Row:
-    """A line of the listing: a segment, or a partition of which the first and the last segment were looked at.
-
-    seen     what was seen of each segment that was looked at
-    refused  sentences of those that could not be looked at
-    """
-
-    log: Log
-    segments: Sequence[Segment]
-    is_partition: bool
-    seen: Sequence[Survey]
-    refused: Sequence[str]
-    status: int
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths",
@@ -65,13 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--partition", type=int, help="the partition, likewise")
     parser.add_argument("--segments", action="store_true", help="one line a segment in data folders, too")
     parser.add_argument("--full", action="store_true", help="read all headers: all codecs, counts, damaged frames")
-    options.add_output(parser, ("text", "json"))
+    shared_options.add_output(parser, ("text", "json"))
 
 
 def run(args: argparse.Namespace) -> int:
     opened = [_open(path, args.topic, args.partition) for path in args.paths]
     status = FINE
-    write: Callable[..., Iterator[str]] = lstext.as_json if args.format == "json" else lstext.as_text
+    write: Callable[..., Iterator[str]] = ls_text.as_json if args.format == "json" else ls_text.as_text
     with output.opened(args) as sink:
         for number, (path, one) in enumerate(zip(args.paths, opened, strict=True)):
             if number and args.format == "text":
@@ -117,7 +101,7 @@ def _tell_damage(path: str, damage: Sequence[str]) -> None:
         say(sentence)
     if damage:
         more = f"{len(damage) - _LINES_AT_MOST} more; " if len(damage) > _LINES_AT_MOST else ""
-        say(f"{more}all of it, and what is lost: kafkarec verify {lstext.quoted(path)}")
+        say(f"{more}all of it, and what is lost: kafkarec verify {ls_text.quoted(path)}")
 
 
 def _rows(opened: Segment | Log | LogDir, full: bool, each_segment: bool) -> Iterator[Row]:

@@ -1,6 +1,6 @@
 """Where a verb writes: standard output, or a file that appears only when it is complete.
 
-`demand` looks at all outputs of a command line before its verb begins; kafkarec.storage.outputs says what may be
+`demand` looks at all outputs of a command line before its verb begins; kafkarec.storage.output_rules says what may be
 written where.
 """
 
@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from kafkarec.storage import outputs
-from kafkarec.storage.outputs import Inputs, Refused, is_stream
+from kafkarec.storage import output_rules
+from kafkarec.storage.output_rules import Inputs, Refused, is_stream
 
-from .options import CouldNot
+from .shared_options import CouldNot
 
 # What a verb writes, which its module tells as OUTPUT: files; a folder; a log, which is either (see newlog).
 FILE, FOLDER, LOG = "a file", "a folder", "a log"
@@ -74,16 +74,16 @@ def demand(args: argparse.Namespace, kind: str) -> Inputs:
     read = Inputs(_inputs(args))
     given = {option: path for name, option in OPTIONS.items() if (path := getattr(args, name, None)) is not None}
     shown: dict[str, str | None] = {f"{option} {path}": path for option, path in given.items()}
-    outputs.demand_different({"standard output": None, **shown} if "-o" not in given else shown)
+    output_rules.demand_different({"standard output": None, **shown} if "-o" not in given else shown)
     if kind == FOLDER or is_stream(given.get("-o")):
         read.demand_stream(1, "standard output")
     for option, path in given.items():
         if kind == FOLDER and (is_stream(path) or os.path.isfile(path)):
             raise Refused(f"{option} {path} is not a folder, and a folder is written; name a new one")
-        if kind == FILE and path != outputs.STANDARD_OUTPUT:
+        if kind == FILE and path != output_rules.STANDARD_OUTPUT:
             read.demand_file(path, option, args.force)
         elif not is_stream(path):
-            outputs.demand_local(path, f"{option} {path}")
+            output_rules.demand_local(path, f"{option} {path}")
             read.demand_apart(path, f"{option} {path}")
     return read
 
@@ -92,7 +92,7 @@ def _inputs(args: argparse.Namespace) -> Iterator[str]:
     for name in INPUTS:
         given = getattr(args, name, ())
         if name == "input" and given == []:  # build reads standard input where nothing is named
-            given = [outputs.STANDARD_INPUT]
+            given = [output_rules.STANDARD_INPUT]
         for word in [given] if isinstance(given, str) else given:
             yield from word.split(",") if name == "files" else [word]
 
@@ -100,7 +100,7 @@ def _inputs(args: argparse.Namespace) -> Iterator[str]:
 def demand_ways(args: argparse.Namespace) -> None:
     """CouldNot where an output's folder or descriptor is not there: for verbs that open it after hours of work."""
     for path in filter(None, (getattr(args, name, None) for name in OPTIONS)):
-        descriptor = 1 if path == outputs.STANDARD_OUTPUT else outputs.descriptor_of(path)
+        descriptor = 1 if path == output_rules.STANDARD_OUTPUT else output_rules.descriptor_of(path)
         try:
             os.stat(os.path.dirname(os.path.realpath(path))) if descriptor is None else os.fstat(descriptor)
         except OSError as error:
@@ -111,7 +111,7 @@ def demand_ways(args: argparse.Namespace) -> None:
 def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
     """The sink of an output. A regular file is written beside its place, and gets its name when all went well."""
     path: str | None = getattr(args, name)
-    descriptor = 1 if path is None or path == outputs.STANDARD_OUTPUT else outputs.descriptor_of(path)
+    descriptor = 1 if path is None or path == output_rules.STANDARD_OUTPUT else output_rules.descriptor_of(path)
     if path is None or descriptor == 1:
         if sys.stdout is None:
             raise CouldNot("standard output is closed")
@@ -147,7 +147,7 @@ class _Taken(Refused):
 
 def _publish(part: str, place: str, shown: str, force: bool) -> None:
     try:
-        outputs.publish(part, place, force)
+        output_rules.publish(part, place, force)
     except FileExistsError:
         raise _Taken(f"{shown} is there since this run began, and is not replaced; the output is {part}") from None
     except OSError as error:

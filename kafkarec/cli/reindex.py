@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from kafkarec import plaintext
 from kafkarec.errors import KafkaRecordError
-from kafkarec.indexes import epochs, offset_index, producer_snapshot, time_index, txn_index
-from kafkarec.indexes.interval import NOTHING_FITS, Fit
-from kafkarec.indexes.rebuild import DEFAULT_INTERVAL
-from kafkarec.indexes.rebuild_log import LogLike, Rebuilt, rebuild_log
+from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
+from kafkarec.state.index_builders import DEFAULT_INTERVAL
+from kafkarec.state.index_interval import NOTHING_FITS, Fit
+from kafkarec.state.rebuild_folder import LogLike, Rebuilt, rebuild_log
 from kafkarec.storage import Log
+from kafkarec.support import text_table
 
 from . import inputs, output
-from .options import CouldNot, WrongUse
-from .trouble import DAMAGED, FINE, say
+from .problems import DAMAGED, FINE, say
+from .shared_options import CouldNot, WrongUse
 
 DESCRIPTION = """Makes .index, .timeindex, .txnindex, .snapshot and leader-epoch-checkpoint anew from a log's batches,
 byte for byte as the recovery of Kafka 4.3 does, and says how the old ones compare. Nothing is written beside the log:
@@ -57,7 +57,7 @@ _KINDS = {
     producer_snapshot.SUFFIX: _Kind(
         lambda data: len(producer_snapshot.read(data)), lambda data: sorted(producer_snapshot.read(data))
     ),
-    epochs.NAME: _Kind(lambda data: len(epochs.read(data)), lambda data: epochs.read(data)),
+    leader_epochs.NAME: _Kind(lambda data: len(leader_epochs.read(data)), lambda data: leader_epochs.read(data)),
 }
 
 
@@ -133,7 +133,7 @@ def _files(log: LogLike, rebuilt: Rebuilt) -> Iterator[Made]:
     """The new files with what became of the old ones."""
     segment = rebuilt.segment
     for name, data in rebuilt.files.items():
-        suffix = name if name == epochs.NAME else os.path.splitext(name)[1]
+        suffix = name if name == leader_epochs.NAME else os.path.splitext(name)[1]
         old = _old(log.folder_file, name) if segment is None else _old(segment.sidecar, suffix)
         yield _made(name, data, old, _KINDS[suffix])
     old = None if segment is None else _old(segment.sidecar, txn_index.SUFFIX)
@@ -324,7 +324,7 @@ class TextReport:
     def end(self) -> None:
         rows, self._rows = self._rows, []
         if self._several and all(made.compared == EQUAL for made in rows):
-            self._out.line(f"{plaintext.safe(self._titles[-1])}: all {len(rows)} files are equal to the old ones\n")
+            self._out.line(f"{text_table.safe(self._titles[-1])}: all {len(rows)} files are equal to the old ones\n")
             return
         columns = [
             ("file", [made.name for made in rows]),
@@ -332,14 +332,14 @@ class TextReport:
             ("bytes", [str(made.size) for made in rows]),
             ("compared", [_remark(made) for made in rows]),
         ]
-        self._out.line(f"{plaintext.safe(self._titles[-1])}\n{plaintext.render(columns)}")
+        self._out.line(f"{text_table.safe(self._titles[-1])}\n{text_table.render(columns)}")
 
     def finish(self, interval: int) -> None:
         made = sum(self._counts.values()) - self._counts[DROPPED]
         told = ", ".join(f"{count} {name}" for name, count in self._counts.items() if count)
         where = "nothing is written (--dry-run)"
         if self._folder is not None:
-            where = f"written to {plaintext.safe(self._folder)}"
+            where = f"written to {text_table.safe(self._folder)}"
         self._out.line(f"{made} file{'' if made == 1 else 's'} ({told}), {where}")
         if self._folder is not None and self._counts[EQUAL] < made:
             source = f"{shlex.quote(self._folder)}/*"

@@ -12,15 +12,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from kafkarec.durable import write_file
 from kafkarec.errors import KafkaRecordError
-from kafkarec.plaintext import safe
-from kafkarec.rescue import NoRoom, SalvageReport, salvage
-from kafkarec.rescue.journal import REPORT
+from kafkarec.ops.salvage import NoRoom, SalvageReport, salvage
+from kafkarec.ops.salvage.journal import REPORT
+from kafkarec.support.durable import write_file
+from kafkarec.support.text_table import safe
 
-from . import inputs, options, output
-from .options import CouldNot, WrongUse
-from .trouble import DAMAGED, FINE
+from . import inputs, output, shared_options
+from .problems import DAMAGED, FINE
+from .shared_options import CouldNot, WrongUse
 
 DESCRIPTION = """Copies every good batch of a damaged log to a new one, byte for byte, with new indexes, and maps
 what is lost. Reads any file (a disk image, lost+found/#12345, - for standard input), partition folders and data
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--partition", type=int, help="the partition, likewise")
     parser.add_argument("--ignore-space", action="store_true", help="begin although the disk may get full")
     parser.add_argument(
-        "--max-decompressed-bytes", type=options.size, default=128 << 20, metavar="SIZE",
+        "--max-decompressed-bytes", type=shared_options.size, default=128 << 20, metavar="SIZE",
         help="a batch that decompresses to more is set aside (default: 128m)",
     )  # fmt: skip
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")

@@ -7,17 +7,17 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
-from kafkarec import plaintext
-from kafkarec.records import BatchTable
-from kafkarec.schema import BATCH_FIELDS
+from kafkarec.format.schema import BATCH_FIELDS
 from kafkarec.storage import Segment
+from kafkarec.support import text_table
+from kafkarec.tables.records import BatchTable
 
-from . import inputs, jsonlines, options, output
-from .catwriters import constants
-from .columns import windows
+from . import inputs, json_lines, output, shared_options
+from .cat_writer import constants
 from .output import Sink
+from .problems import Troubles, say
 from .selection import Piece, first_rows, last_rows
-from .trouble import Troubles, say
+from .table_windows import windows
 
 DESCRIPTION = """Prints one row per batch from its header alone: nothing is decompressed, no checksum is
 computed, so a gigabyte takes a moment. For magic 0 and 1 one row is one outer message."""
@@ -30,17 +30,17 @@ COLUMNS = tuple(BATCH_FIELDS)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_inputs(parser)
-    options.add_range(parser, "batches")
+    shared_options.add_inputs(parser)
+    shared_options.add_range(parser, "batches")
     known = ("file", *COLUMNS)
     parser.add_argument(
         "--columns",
-        type=options.names(known),
+        type=shared_options.names(known),
         metavar="A,B",
         help=f"which, in which order: {', '.join(known)}",
     )
-    options.add_errors(parser)
-    options.add_output(parser, ("text", "json"))
+    shared_options.add_errors(parser)
+    shared_options.add_output(parser, ("text", "json"))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -117,7 +117,7 @@ class JsonWriter:
 
     def write(self, piece: Piece) -> None:
         known = constants(piece.source)
-        self._sink.write(jsonlines.render(piece.table, self._names, constants=known, rows=piece.rows))
+        self._sink.write(json_lines.render(piece.table, self._names, constants=known, rows=piece.rows))
         self._sink.flush()
 
     def finish(self) -> None:
@@ -139,7 +139,7 @@ class TextWriter:
             return
         if self._several and self._names is None and self._source is not piece.source:
             self._source = piece.source
-            self._sink.write(f"{plaintext.safe(piece.source.path)}\n".encode())
+            self._sink.write(f"{text_table.safe(piece.source.path)}\n".encode())
         rows = _values(piece)
         for row in rows:
             self._batches += 1
@@ -147,11 +147,11 @@ class TextWriter:
             self._records += row["record_count"] or 0
             self._uncounted += row["record_count"] is None
         if self._names is None:
-            columns = [(title, [show(row) for row in rows]) for title, show in plaintext.BATCH_COLUMNS]
+            columns = [(title, [show(row) for row in rows]) for title, show in text_table.BATCH_COLUMNS]
         else:
             rows = [row | constants(piece.source) for row in rows]
-            columns = [(name, [plaintext.plain(name, row[name]) for row in rows]) for name in self._names]
-        self._sink.write(plaintext.render(columns).encode())
+            columns = [(name, [text_table.plain(name, row[name]) for row in rows]) for name in self._names]
+        self._sink.write(text_table.render(columns).encode())
         self._sink.flush()
 
     def finish(self) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafkarec.records import RecordColumns
 from kafkarec.storage import Segment
+from kafkarec.tables.records import RecordColumns
 
-from .columns import rows_with, windows
+from .table_windows import rows_with, windows
 
 
 @dataclass(frozen=True, slots=True)

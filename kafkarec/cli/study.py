@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from kafkarec.ops.study import BATCH_SIZES, CODECS, NothingToTry, Study, codec_and_level, study
 from kafkarec.storage import Log
-from kafkarec.studying import BATCH_SIZES, CODECS, NothingToTry, Study, codec_and_level, study
 
-from . import inputs, newlog, options, output, progress, studytext
-from .options import CouldNot, WrongUse
-from .trouble import DAMAGED, FINE, say
+from . import inputs, new_log, output, progress, shared_options, study_text
+from .problems import DAMAGED, FINE, say
+from .shared_options import CouldNot, WrongUse
 
 DESCRIPTION = """Tells what a log would be with other codecs, levels and batch sizes. It tries each of them on pieces
 spread over the log, with the code that convert runs, and writes nothing. Sizes come with what they may be off by;
@@ -29,7 +29,7 @@ _SAMPLE, _SAMPLE_IN_ALL, _SAMPLE_AT_LEAST = 16 << 20, 128 << 20, 1 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_inputs(parser)
+    shared_options.add_inputs(parser)
     group = parser.add_argument_group("what to try")
     group.add_argument(
         "--codecs", type=_codecs, default=CODECS, metavar="LIST",
@@ -38,21 +38,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--batch-sizes", type=_sizes, default=BATCH_SIZES, metavar="LIST",
         help=f"bytes before compression, as convert takes them; {AS_CUT}: as they are cut (default "
-        f"{','.join(map(studytext.size, BATCH_SIZES))})",
+        f"{','.join(map(study_text.size, BATCH_SIZES))})",
     )  # fmt: skip
     some = parser.add_mutually_exclusive_group()
     some.add_argument(
-        "--sample", type=options.size, metavar="SIZE",
+        "--sample", type=shared_options.size, metavar="SIZE",
         help="how much of each partition to look at (default 16m, less where there are many)",
     )  # fmt: skip
     some.add_argument("--all", action="store_true", help="look at everything")
     parser.add_argument("--full", action="store_true", help="a table for each partition, where there are several")
     parser.add_argument(
-        "--max-decompressed-bytes", type=options.size, default=128 << 20, metavar="SIZE",
+        "--max-decompressed-bytes", type=shared_options.size, default=128 << 20, metavar="SIZE",
         help="how far one batch may decompress (default 128m)",
     )  # fmt: skip
     parser.add_argument("--plot", metavar="FILE", help="a picture, .svg, .png or .pdf: size against speed of writing")
-    options.add_output(parser, ("text", "json"))
+    shared_options.add_output(parser, ("text", "json"))
 
 
 def _codecs(text: str) -> list[str]:
@@ -66,7 +66,7 @@ def _codecs(text: str) -> list[str]:
 
 
 def _sizes(text: str) -> list[int | None]:
-    sizes = [None if word == AS_CUT else options.size(word) for word in _words(text)]
+    sizes = [None if word == AS_CUT else shared_options.size(word) for word in _words(text)]
     if 0 in sizes or any(size and size >= 1 << 31 for size in sizes):
         raise argparse.ArgumentTypeError("a batch holds 1 byte to 2 GiB")
     return sizes
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         raise WrongUse(f"--plot draws one partition, and there are {len(logs)}")
     draw = _drawing(args.plot) if args.plot is not None else None
     found = _studied(logs, args)
-    write = studytext.as_json if args.format == "json" else studytext.as_text
+    write = study_text.as_json if args.format == "json" else study_text.as_text
     with output.opened(args) as sink:
         for text in write(found, args.full or len(found) == 1):
             sink.write(text.encode())
@@ -106,7 +106,7 @@ def _studied(logs: Sequence[Log], args: argparse.Namespace) -> list[tuple[str, S
     found = []
     with progress.share_shown() as tick:
         for number, log in enumerate(logs):
-            name = newlog.shown(log, args.paths)
+            name = new_log.shown(log, args.paths)
             try:
                 one = study(
                     log, codecs=args.codecs, batch_sizes=args.batch_sizes, sample=sample,
@@ -128,6 +128,6 @@ def _tell(tick: Callable[[float], None], number: int, of: int, share: float) -> 
 
 def _drawing(path: str) -> Callable[[str, Study], bytes]:
     """Looks for matplotlib before anything is tried."""
-    from . import studyplot
+    from . import study_plot
 
-    return studyplot.drawing(path)
+    return study_plot.drawing(path)

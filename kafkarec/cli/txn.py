@@ -9,16 +9,19 @@ import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
-from kafkarec import storage, transactions
+from kafkarec import storage
 from kafkarec._core import Source
 from kafkarec.errors import KafkaRecordError
-from kafkarec.transactions import STATES, Input, TransactionListing
+from kafkarec.read.marker_columns import Input
+from kafkarec.state import transactions
+from kafkarec.state.transactions import STATES
 
-from . import inputs, options, output, txntext
-from .options import CouldNot, WrongUse
-from .trouble import DAMAGED, FINE, say
+from . import inputs, output, shared_options, txn_text
+from .problems import DAMAGED, FINE, say
+from .shared_options import CouldNot, WrongUse
+from .txn_text import Partition
 
 DESCRIPTION = """Lists transactions that are open, hanging (open for longer than a coordinator lets one live) or
 aborted, with producer, first offset and duration; says where a read_committed consumer stands and since when, and
@@ -85,40 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="which to list: open, hanging, aborted, committed (default: all but committed)",
     )
     parser.add_argument("--all", action="store_true", help="print every line, not one screen of them")
-    options.add_output(parser, ("text", "json"))
-
-
-class Partition(NamedTuple):
-    """One log and what its markers say."""
-
-    path: str
-    topic: str | None
-    partition: int | None
-    segments: int
-    alone: bool
-    listing: TransactionListing
-
-    @property
-    def name(self) -> str:
-        return self.path if self.topic is None else f"{self.topic}-{self.partition}"
-
-    @property
-    def stuck_ms(self) -> int | None:
-        """For how long a read_committed consumer cannot go on, by the log's own times; None: it can."""
-        ages = [txn.duration_ms or 0 for txn in self.listing.ongoing]
-        return max(ages, default=None)
-
-    @property
-    def waiting(self) -> int:
-        """Offsets from the last stable one to the end."""
-        stable, end = self.listing.last_stable_offset, self.listing.next_offset
-        return 0 if stable is None or end is None else max(end - stable, 0)
-
-    @property
-    def badness(self) -> tuple[Any, ...]:
-        found = self.listing
-        stuck = -1 if self.stuck_ms is None else self.stuck_ms
-        return (len(found.hanging) > 0, stuck, bool(found.damage or found.notes), found.count("aborted"))
+    shared_options.add_output(parser, ("text", "json"))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -129,12 +99,12 @@ def run(args: argparse.Namespace) -> int:
             for one in found:
                 sink.write(json.dumps(_as_json(one, args.state)).encode() + b"\n")
         else:
-            sink.write(txntext.render(found, args.state, args.hanging_after, args.all).encode())
+            sink.write(txn_text.render(found, args.state, args.hanging_after, args.all).encode())
     for one in found:
         _tell_damage(one)
     hanging = sum(len(one.listing.hanging) for one in found)
     if args.fail_if_hanging and hanging:
-        say(f"{txntext.counted(hanging, 'transaction')} hanging, the worst in {found[0].name}")
+        say(f"{txn_text.counted(hanging, 'transaction')} hanging, the worst in {found[0].name}")
         return DAMAGED
     return DAMAGED if any(one.listing.damage for one in found) else FINE
 
@@ -175,7 +145,7 @@ def _tell_damage(one: Partition) -> None:
     damage = one.listing.damage
     if damage:
         more = f" (and {len(damage) - 1} more places)" if len(damage) > 1 else ""
-        path = txntext.quoted(one.path)
+        path = txn_text.quoted(one.path)
         say(f"{damage[0].detail}{more} [{damage[0].reason}]; markers may be lost: kafkarec verify {path}")
 
 
@@ -197,7 +167,7 @@ def _as_json(one: Partition, states: tuple[str, ...]) -> dict[str, Any]:
             for name, spread in found.spreads().items()
         },
         "transactions": [txn._asdict() for state in states for txn in found.of(state)],
-        "next": [line for txn in found.hanging for _, line in txntext.commands(one.topic, one.partition, txn)],
+        "next": [line for txn in found.hanging for _, line in txn_text.commands(one.topic, one.partition, txn)],
         "notes": [note._asdict() for note in found.notes],
         "damage": [damage._asdict() for damage in found.damage],
     }

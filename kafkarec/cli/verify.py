@@ -11,15 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kafkarec import checks, plaintext, storage
-from kafkarec.checks import html, text
-from kafkarec.checks.parallel import Tick
-from kafkarec.checks.run import DEFAULT_LIMIT
+from kafkarec import storage
+from kafkarec.ops import verify
+from kafkarec.ops.verify import report_html, report_text
+from kafkarec.ops.verify.parallel import Tick
+from kafkarec.ops.verify.run import DEFAULT_LIMIT
 from kafkarec.storage import LogDir
+from kafkarec.support import text_table
 
-from . import inputs, options, output
-from .options import CouldNot, WrongUse
-from .trouble import COULD_NOT
+from . import inputs, output, shared_options
+from .problems import COULD_NOT
+from .shared_options import CouldNot, WrongUse
 
 DESCRIPTION = """Reads every byte of segments, partition folders or a broker's whole data folder: checksums, structure,
 decompression, offsets, indexes, leader epochs, and what Kafka passes over in silence. Says what is damaged, which
@@ -60,16 +62,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--max-decompressed-bytes",
-        type=options.size,
+        type=shared_options.size,
         default=DEFAULT_LIMIT,
         metavar="N",
         help="cap for one compressed payload, such as 512m; default 128m",
     )
-    options.add_output(parser, ("text", "json"))
+    shared_options.add_output(parser, ("text", "json"))
 
 
 def _workers(text: str) -> int:
-    number = options.count(text)
+    number = shared_options.count(text)
     if not 1 <= number <= 256:
         raise argparse.ArgumentTypeError(f"{text} workers: 1 to 256")
     return number
@@ -78,7 +80,7 @@ def _workers(text: str) -> int:
 def run(args: argparse.Namespace) -> int:
     output.demand_ways(args)
     with _progress() as tick:
-        report = checks.verify(
+        report = verify.verify(
             _opened(args),
             sequences=args.sequences,
             deep=args.deep,
@@ -89,9 +91,9 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.html:
         with output.opened(args, "html") as sink:
-            for piece in html.render(report):
+            for piece in report_html.render(report):
                 sink.write(piece.encode())
-    told = report.to_json() + "\n" if args.format == "json" else text.render(report, args.all)
+    told = report.to_json() + "\n" if args.format == "json" else report_text.render(report, args.all)
     with output.opened(args) as sink:
         sink.write(told.encode())
     return report.exit_status(args.strict) if report.files else COULD_NOT
@@ -136,8 +138,8 @@ def _progress() -> Iterator[Tick | None]:
             total = sum(done.values())
             speed = total / (now - begin) / 1e6
             name = path.rsplit("/", 1)[-1][-40:]
-            line = f"{text.amount(total)} read, {speed:.0f} MB/s, {name} {100 * read // max(size, 1)} %"
-            sys.stderr.write(f"\r\x1b[K{plaintext.safe(line)}")
+            line = f"{report_text.amount(total)} read, {speed:.0f} MB/s, {name} {100 * read // max(size, 1)} %"
+            sys.stderr.write(f"\r\x1b[K{text_table.safe(line)}")
             sys.stderr.flush()
 
     try:

@@ -5,11 +5,10 @@ wrapForOutput); each codec's file names its classes and their oddities. Librarie
 """
 
 from collections.abc import Callable
-from importlib import metadata
 from typing import Any, NamedTuple
 
-from kafkarec.codecs import gzip, lz4, native, snappy, zstd
-from kafkarec.codecs.failure import REASONS, CodecError, LimitReached, MissingCodec, load
+from . import gzip, lz4, snappy, zstd
+from .codec_errors import REASONS, CodecError, LimitReached, MissingCodec
 
 __all__ = [
     "BY_NAME",
@@ -23,7 +22,6 @@ __all__ = [
     "compress",
     "decompress",
     "probe",
-    "versions",
 ]
 
 Decompress = Callable[[Any, int, int, int], bytes | memoryview]
@@ -128,32 +126,3 @@ def _codec_to_write(codec_id: int) -> Codec:
     if not 0 <= codec_id < len(CODECS):
         raise ValueError(f"codec id {codec_id}: 0 to {len(CODECS) - 1}")
     return CODECS[codec_id]
-
-
-def versions() -> dict[str, dict[str, str | None]]:
-    """Codec name -> library (its pip name), version (None: missing), how payloads are read and written. Loads them all.
-    """
-    return {
-        codec.name: {"library": codec.pip_name, "version": _version(codec.pip_name), "how": _way(codec)}
-        for codec in CODECS
-        if codec.pip_name and codec.module
-    }
-
-
-def _way(codec: Codec) -> str | None:
-    try:
-        load(str(codec.module), codec.name, str(codec.pip_name))
-    except MissingCodec:
-        return None
-    from kafkarec.codecs import pressing  # whose desk needs this table
-
-    pressing.look(codec.name)
-    ways = [word for word, used in (("read", native.in_use), ("written", pressing.in_use)) if codec.name in used]
-    return f"{codec.module}, plain payloads {' and '.join(ways)} by pointer" if ways else codec.module
-
-
-def _version(pip_name: str) -> str | None:
-    try:
-        return metadata.version(pip_name)
-    except metadata.PackageNotFoundError:
-        return None

@@ -18,7 +18,7 @@ import zlib
 from struct import Struct
 from typing import Any
 
-from kafkarec.codecs.failure import CodecError, LimitReached, first_room, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, first_room, load
 
 NAME, PIP_NAME, MODULE = "gzip", "isal", "isal.igzip_lib"
 

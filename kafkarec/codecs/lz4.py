@@ -22,7 +22,7 @@ from functools import cache
 from struct import Struct
 from typing import Any
 
-from kafkarec.codecs.failure import CodecError, LimitReached, first_room, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, first_room, load
 
 NAME, PIP_NAME, MODULE = "lz4", "lz4", "lz4.frame"
 

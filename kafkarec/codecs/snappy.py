@@ -15,7 +15,7 @@ from array import array
 from struct import Struct
 from typing import Any
 
-from kafkarec.codecs.failure import CodecError, LimitReached, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, load
 
 NAME, PIP_NAME, MODULE = "snappy", "cramjam", "cramjam"
 

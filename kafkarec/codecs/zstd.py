@@ -22,7 +22,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from kafkarec.codecs.failure import CodecError, LimitReached, first_room, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, first_room, load
 
 NAME, PIP_NAME, MODULE = "zstd", "zstandard", "zstandard"
 

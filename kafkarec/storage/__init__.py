@@ -7,9 +7,9 @@
     readable   the verbs they share         outputs    where an output may go
 """
 
-from .datadir import LogDir
+from .log import LeftOut, Log
+from .log_dir import LogDir
 from .opening import logs, open, open_folder
-from .partition import LeftOut, Log
 from .segment import Segment
 
 __all__ = ["LeftOut", "Log", "LogDir", "Segment", "logs", "open", "open_folder"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from .. import remote
+from . import remote
 from .names import WRAPPERS
 from .sources import ByteSource, LocalFile
 
@@ -123,11 +123,11 @@ class Tally:
 
 def unpacked(source: ByteSource, name: str, read: Callable[[str], bytes | None]) -> ByteSource:
     """The source itself, or what is inside of a .gz or .zst; an encoded object of tiered storage is refused."""
-    from . import tiered, wrapped
+    from . import gz_segment, tiered
 
     try:
         if name.endswith(tuple(WRAPPERS)):
-            return wrapped.unwrap(source, name)
+            return gz_segment.unwrap(source, name)
         tiered.refuse_encoded(source, name, read)
     except BaseException:
         source.close()

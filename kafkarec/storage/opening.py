@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from .. import remote
-from . import names
-from .datadir import LogDir
+from . import names, remote
 from .folders import Entry, Folder, LocalFolder, RemoteFolder
-from .partition import Log
+from .log import Log
+from .log_dir import LogDir
 from .segment import Segment
 from .sources import FileObject
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from ..errors import KafkaRecordError
-from ..indexes import offset_index, time_index
+from kafkarec.errors import KafkaRecordError
+from kafkarec.sidecars import offset_index, time_index
 
-if TYPE_CHECKING:
-    from .segment import Segment
+from . import segment_summary
+from .segment_protocol import SegmentLike
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # base offset, and the last offset delta of magic 2
@@ -71,13 +71,11 @@ def _ms(name: str, value: int | datetime | None) -> int | None:
     return -((_EPOCH - value) // timedelta(milliseconds=1))
 
 
-def start_position(segment: Segment, wanted: Range) -> int:
+def start_position(segment: SegmentLike, wanted: Range) -> int:
     """The byte where reading may begin: a batch border with nothing wanted in front of it. 0 without an index."""
     offset = wanted.first_offset
     if wanted.start_timestamp is not None and offset is None and segment.tally is not None:
-        from . import survey  # which reads segments itself
-
-        behind = survey.start_behind(segment, wanted.start_timestamp)
+        behind = segment_summary.start_behind(segment, wanted.start_timestamp)
         if behind is not None:
             return behind
     if wanted.start_timestamp is not None:
@@ -115,7 +113,7 @@ def _holds(head: bytes, offset: int) -> bool:
     return magic in (0, 1) and base == offset
 
 
-def _offset_for_time(segment: Segment, timestamp: int) -> int:
+def _offset_for_time(segment: SegmentLike, timestamp: int) -> int:
     """No record with this timestamp or a later one lies in front of this offset, as far as the time index tells. Its
     entry counts only when the batch that holds its offset has its timestamp for the latest one."""
     base = segment.base_offset or 0

@@ -21,7 +21,7 @@ import stat
 import threading
 from typing import Any, Protocol
 
-from .._core import Source
+from kafkarec._core import Source
 
 _WINDOW = 1 << 20
 _WORTH_A_CALL = 8 << 10

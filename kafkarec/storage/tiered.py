@@ -22,7 +22,8 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..errors import UnsupportedCompressionError
+from kafkarec.errors import UnsupportedCompressionError
+
 from . import names
 from .sources import ByteSource
 

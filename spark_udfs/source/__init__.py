@@ -31,7 +31,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource
 
-from .findable import Findable
+from .worker_path import Findable
 
 NAME = "kafkarec"
 
@@ -52,7 +52,7 @@ class KafkarecDataSource(Findable, DataSource):
         return schema(self.options)
 
     def reader(self, schema: Any) -> Any:
-        from .batch import reader
+        from .filters import reader
 
         return reader(self.options, schema)
 

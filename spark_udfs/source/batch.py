@@ -12,8 +12,9 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from .. import bootstrap
-from ..schema import Column
+from spark_udfs import bootstrap
+from spark_udfs.schema import Column
+
 from . import columns, options, paths, planning, selection
 from .listing import Listing
 from .paths import Key, PartitionPaths
@@ -29,17 +30,6 @@ def schema(given: Mapping[str, str]) -> Any:
     bootstrap.load()
     paths.expanded(chosen)
     return columns.struct(columns.chosen(chosen))
-
-
-def reader(given: Mapping[str, str], wanted: Any) -> DataSourceReader:
-    """A Reader; with pushDownFilters one that has pushFilters, as Spark fails where a reader merely has that method."""
-    chosen = options.parse(given, "read")
-    found = columns.of_schema(wanted, chosen)
-    if chosen["pushDownFilters"]:
-        from .filters import PruningReader
-
-        return PruningReader(chosen, found)
-    return Reader(chosen, found)
 
 
 class Reader(DataSourceReader):

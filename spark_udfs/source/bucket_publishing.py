@@ -22,9 +22,11 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from .. import bootstrap
+from spark_udfs import bootstrap
+
+from . import bucket_lock
 from . import bucket_segments as segments
-from . import turns
+from .bucket_lock import COMMITS, Turn
 from .bucket_staging import BEGUN, BucketStage
 from .buckets import Bucket, Listed
 from .publishing import (
@@ -40,7 +42,6 @@ from .publishing import (
     warn_undone,
 )  # fmt: skip
 from .staging import TEMPORARY, Settings, Staged
-from .turns import COMMITS, Turn
 
 _OWN = os.path.basename(COMMITS)
 # Requests at the same time, each for another partition.
@@ -64,7 +65,7 @@ def commit(kafkarec: Any, job: Job, staged: Iterable[Staged]) -> list[dict[str, 
     offsets that do not follow what is there and for two tasks that bring offsets of one partition.
     """
     bucket = _bucket(kafkarec, job)
-    with turns.taken(bucket, job.job) as turn:
+    with bucket_lock.taken(bucket, job.job) as turn:
         if _is_done(bucket, job):
             _clean_up(bucket, job.job)
             return []
@@ -94,7 +95,7 @@ def abort(job: Job) -> None:
     if _journal(bucket, job.job) is None:
         bucket.drop(_staging(job.job))
         return
-    with turns.taken(bucket, job.job) as turn:
+    with bucket_lock.taken(bucket, job.job) as turn:
         _undo(bucket, turn, job.job)
 
 
@@ -107,11 +108,11 @@ def sweep(path: str, older_than_hours: float = 24.0, storage: Mapping[str, Any] 
     border = older_than_hours * 3600
     if not _older(bucket, border):
         return []
-    with turns.taken(bucket, f"sweep-{os.getpid()}-{time.time_ns()}", min(turns.STALE, border)) as turn:
+    with bucket_lock.taken(bucket, f"sweep-{os.getpid()}-{time.time_ns()}", min(bucket_lock.STALE, border)) as turn:
         found = [job for job in _older(bucket, border) if job != turn.job]
         for job in found:
             _undo(bucket, turn, job)
-            bucket.delete(f"{COMMITS}/{job}{turns.SUFFIX}")
+            bucket.delete(f"{COMMITS}/{job}{bucket_lock.SUFFIX}")
         return found
 
 
@@ -120,7 +121,7 @@ def _older(bucket: Bucket, seconds: float) -> list[str]:
     newest: dict[str, float] = {}
     for one in bucket.names(TEMPORARY):
         folder, _, rest = one.name.partition("/")
-        job = rest.removesuffix(".json").removesuffix(turns.SUFFIX) if folder == _OWN else folder
+        job = rest.removesuffix(".json").removesuffix(bucket_lock.SUFFIX) if folder == _OWN else folder
         newest[job] = max(newest.get(job, 0.0), one.modified)
     return sorted(job for job, at in newest.items() if time.time() - at >= seconds)
 

@@ -17,8 +17,9 @@ from typing import Any
 
 from pyspark.sql import types as T
 
-from .. import schema
-from ..schema import Column
+from spark_udfs import schema
+from spark_udfs.schema import Column
+
 from .options import Options
 
 _ORDER = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")

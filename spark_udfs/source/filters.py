@@ -10,12 +10,22 @@ gives it to every later use of that DataFrame, with other filters or without: on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
 
+from . import columns, options
 from .batch import Reader
 from .paths import Key, PartitionPaths
 from .planning import Split
@@ -116,3 +126,12 @@ def _whole(value: Any) -> int | None:
 
 def _int64(value: int | None) -> int | None:
     return None if value is None else max(-(2**63), min(value, 2**63 - 1))
+
+
+def reader(given: Mapping[str, str], wanted: Any) -> DataSourceReader:
+    """A Reader; with pushDownFilters one that has pushFilters, as Spark fails where a reader merely has that method."""
+    chosen = options.parse(given, "read")
+    found = columns.of_schema(wanted, chosen)
+    if chosen["pushDownFilters"]:
+        return PruningReader(chosen, found)
+    return Reader(chosen, found)

@@ -230,7 +230,7 @@ def _is_folder(name: str, above: str) -> bool:
 
 
 def _is_remote(options: Options) -> bool:
-    from kafkarec import remote
+    from kafkarec.storage import remote
 
     given = [*([options["path"]] if options["path"] else []), *options["paths"]]
     return any(remote.is_url(each) and remote.local_path(each) is None for each in given)

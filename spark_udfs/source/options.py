@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from .. import schema
+from spark_udfs import schema
 
 MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -98,9 +98,9 @@ def shown(path: str) -> str:
     """Of a URL without what may be a password or a signature: as rows, logs and messages name it."""
     if "://" not in path:
         return path
-    from kafkarec import remotefaults
+    from kafkarec.storage import remote_errors
 
-    return remotefaults.shown(path)
+    return remote_errors.shown(path)
 
 
 def not_found(path: str, why: str = "") -> AnalysisException:
@@ -108,7 +108,7 @@ def not_found(path: str, why: str = "") -> AnalysisException:
 
 
 def _matches(path: str, options: Options) -> Iterator[str]:
-    from kafkarec import remote
+    from kafkarec.storage import remote
 
     if remote.is_url(path):
         local = remote.local_path(path)

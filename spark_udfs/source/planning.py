@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
-from . import undecided
+from . import isolation
 from .options import Options
 from .paths import Key, PartitionPaths, SegmentPath
 from .selection import Range
@@ -152,7 +152,7 @@ def committed(options: Options) -> bool:
 
 
 def _hidden_of(kafkarec: Any, partition: PartitionPaths, options: Options, start: int | None) -> Hidden:
-    found = undecided.walk(kafkarec, partition, options, start)
+    found = isolation.walk(kafkarec, partition, options, start)
     return Hidden(found.aborted, _NO_END if found.stable_offset is None else found.stable_offset)
 
 
@@ -223,7 +223,7 @@ def _base_offset(head: bytes) -> int | None:
 
 def _indexed_cuts(kafkarec: Any, opened: Any, segment: SegmentPath, most: int) -> list[_Cut] | None:
     """Cuts at entries of the .index; None where there is none, where it does not fit the log, or has too few."""
-    from kafkarec.indexes import offset_index
+    from kafkarec.sidecars import offset_index
 
     data = opened.sidecar(offset_index.SUFFIX)
     if not data or segment.base_offset is None or segment.size is None:

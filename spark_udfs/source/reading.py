@@ -22,9 +22,10 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from .. import bootstrap, decoding, schema
-from ..schema import Column
-from . import moved
+from spark_udfs import bootstrap, decoding, schema
+from spark_udfs.schema import Column
+
+from . import relocated
 from .options import Options
 from .paths import shown
 from .planning import Split, committed
@@ -58,7 +59,7 @@ def read_split(
     tally = Tally() if tally is None else tally
     rows = _Rows(split, options, columns)
     try:
-        with closing(moved.opened(kafkarec, options, split)) as parts:
+        with closing(relocated.opened(kafkarec, options, split)) as parts:
             for here, part in parts:
                 tally.begin(here)
                 rows = rows if here is split else _Rows(here, options, columns)

@@ -25,9 +25,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from .. import bootstrap
-from ..schema import Column
-from . import columns, findable, options, paths, planning, reading, selection
+from spark_udfs import bootstrap
+from spark_udfs.schema import Column
+
+from . import columns, options, paths, planning, reading, selection, worker_path
 from .admission import Limit, admitted
 from .listing import DataLoss, Listing
 from .offsets import Offsets, Told, parse, tell
@@ -62,7 +63,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __reduce__(self) -> Any:
         """What the driver has seen of the logs stays there."""
-        return findable.travelling(StreamReader, self.options, self.columns)
+        return worker_path.travelling(StreamReader, self.options, self.columns)
 
     # ---- offsets
 

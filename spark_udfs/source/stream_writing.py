@@ -14,11 +14,12 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
-from .. import bootstrap
-from . import options, places
-from .dividing import Plan
-from .findable import Findable
+from spark_udfs import bootstrap
+
+from . import destination, options
 from .publishing import Job
+from .rows_by_partition import Plan
+from .worker_path import Findable
 from .writing import Written, log_commit, planned, staged_of, write
 
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
@@ -53,14 +54,14 @@ class StreamWriter(Findable, DataSourceStreamArrowWriter):
         job = _job_of(messages)
         if job is not None:
             started = time.monotonic()
-            rows = places.publisher(job.path).commit(bootstrap.load(), job, staged_of(messages))
+            rows = destination.publisher(job.path).commit(bootstrap.load(), job, staged_of(messages))
             log_commit(job, rows, started)
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         """Where no task has told anything the query's next commit, or a sweep, removes what is staged."""
         job = _job_of(messages)
         if job is not None:
-            places.publisher(job.path).abort(job)
+            destination.publisher(job.path).abort(job)
 
 
 def _job_of(messages: Sequence[Any]) -> Job | None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from . import undecided
+from . import isolation
 from .admission import Step
 from .options import Options
 from .paths import PartitionPaths, SegmentPath
@@ -269,7 +269,7 @@ class Tail:
             elif start == LATEST:
                 start = self.end
             paths = self.paths._replace(segments=segments)
-            found = undecided.walk(self._kafkarec, paths, self._options, start)
+            found = isolation.walk(self._kafkarec, paths, self._options, start)
             for producer, first, marker in found.aborted:
                 known = self._aborted.get((producer, marker), first)
                 self._aborted[producer, marker] = min(first, known)

@@ -19,12 +19,13 @@ from uuid import uuid4
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from .. import bootstrap
-from ..schema import CORRUPT
-from . import options, places
-from .dividing import Divider, Plan
+from spark_udfs import bootstrap
+from spark_udfs.schema import CORRUPT
+
+from . import destination, options
 from .publishing import Job
 from .reading import log_to_stderr
+from .rows_by_partition import Divider, Plan
 from .staging import Settings, Staged, check_topic
 
 _log = logging.getLogger("spark_udfs")
@@ -55,7 +56,7 @@ def writer(given: Mapping[str, str], schema: Any, overwrite: bool) -> DataSource
     chosen = options.parse(given, "write")
     path, plan = planned(chosen, schema)
     job = Job(path, str(uuid4()), overwrite, plan.settings, storage=chosen["storageOptions"])
-    places.publisher(path).begin(job)
+    destination.publisher(path).begin(job)
     return Writer(job, plan)
 
 
@@ -70,11 +71,11 @@ class Writer(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[Any]) -> None:
         started = time.monotonic()
-        rows = places.publisher(self.job.path).commit(bootstrap.load(), self.job, staged_of(messages))
+        rows = destination.publisher(self.job.path).commit(bootstrap.load(), self.job, staged_of(messages))
         log_commit(self.job, rows, started)
 
     def abort(self, messages: Sequence[Any]) -> None:
-        places.publisher(self.job.path).abort(self.job)
+        destination.publisher(self.job.path).abort(self.job)
 
 
 def staged_of(messages: Sequence[Any]) -> list[Staged]:
@@ -93,7 +94,7 @@ def log_commit(job: Job, rows: list[dict[str, Any]], started: float) -> None:
 
 def planned(chosen: options.Options, schema: Any) -> tuple[str, Plan]:
     """The absolute path and the plan that all tasks get."""
-    path, there = places.looked_at(chosen["path"], chosen["storageOptions"])
+    path, there = destination.looked_at(chosen["path"], chosen["storageOptions"])
     names = check_columns({field.name: field.dataType.simpleString() for field in schema.fields})
     topic = chosen["topic"]
     if topic is not None:
@@ -130,7 +131,7 @@ def write(job: Job, plan: Plan, batches: Iterator[Any]) -> Written:
     context = TaskContext.get()
     task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     started = time.monotonic()
-    stage = places.publisher(job.path).stage(bootstrap.load(), job, task, attempt)
+    stage = destination.publisher(job.path).stage(bootstrap.load(), job, task, attempt)
     try:
         divider = Divider(plan, task)
         for batch in batches:

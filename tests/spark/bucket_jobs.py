@@ -11,7 +11,7 @@ import pytest
 from published import Crash, table
 
 import kafkarec
-from spark_udfs.source import bucket_publishing, turns
+from spark_udfs.source import bucket_lock, bucket_publishing
 from spark_udfs.source.buckets import Bucket
 from spark_udfs.source.options import StorageOptions
 from spark_udfs.source.publishing import Job
@@ -63,7 +63,7 @@ def new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of a new folder in such a bucket; one request at a time."""
     monkeypatch.setattr(bucket_publishing, "Bucket", Dying)
     monkeypatch.setattr(bucket_publishing, "AT_ONCE", 1)
-    monkeypatch.setattr(turns, "_POLL", 0.05)
+    monkeypatch.setattr(bucket_lock, "_POLL", 0.05)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     Dying.number, Dying.log = None, []
     return f"file://{tmp_path}/bucket/out"

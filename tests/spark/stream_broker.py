@@ -10,7 +10,7 @@ from stream_engine import Row
 
 import kafkarec
 from kafkarec import SegmentWriter
-from kafkarec.control import ControlRecordType, EndTxnMarker
+from kafkarec.format.control import ControlRecordType, EndTxnMarker
 
 CODECS = ("none", "gzip", "lz4", "zstd", "snappy")
 

@@ -21,7 +21,7 @@ from bucket_jobs import Dying, an_hour_later, content, job, new_store, objects, 
 from long_run import LONG
 from published import Crash, numbered, table
 
-from spark_udfs.source import bucket_publishing, places, turns
+from spark_udfs.source import bucket_lock, bucket_publishing, destination
 from spark_udfs.source.options import StorageOptions
 
 OLD = {"t-0": numbered("a", "b"), "t-1": numbered("c")}
@@ -344,12 +344,12 @@ def test_a_driver_that_slept_too_long_stops_before_the_next_request(
     def copy(self: Any, source: str, target: str) -> None:
         keep(self, source, target)
         if not slept:
-            slept.append(monkeypatch.setattr(turns, "STALE", -1.0))
+            slept.append(monkeypatch.setattr(bucket_lock, "STALE", -1.0))
 
     monkeypatch.setattr(Dying, "copy", copy)
-    with pytest.raises(turns.TurnLost, match="was not raised anew"):
+    with pytest.raises(bucket_lock.TurnLost, match="was not raised anew"):
         bucket_publishing.commit(kafkarec, made, staged)
-    monkeypatch.setattr(turns, "STALE", 1200.0)
+    monkeypatch.setattr(bucket_lock, "STALE", 1200.0)
     monkeypatch.setattr(Dying, "copy", keep)
     publish(store, "job-3", {"t-1": ["z"]})
     assert content(store) == {"t-0": numbered("a", "b"), "t-1": numbered("c", "z")}
@@ -382,4 +382,4 @@ def test_a_job_travels_without_showing_its_keys(store: str) -> None:
 
 def test_a_url_that_cannot_be_written_is_told() -> None:
     with pytest.raises(ValueError, match=r"does not write to https://, but to s3, "):
-        places.looked_at("https://example.invalid/x", {})
+        destination.looked_at("https://example.invalid/x", {})

@@ -15,7 +15,7 @@ from source_rows import SEGMENTS, Read, spoil
 from stream_engine import Query
 
 import kafkarec
-from kafkarec import remote
+from kafkarec.storage import remote
 from spark_udfs.source import options
 
 pytestmark = [pytest.mark.spark]
@@ -72,15 +72,15 @@ def test_tasks_read_their_bytes_once_and_list_nothing(bucket: Server, library: s
 def test_spans_that_come_with_their_markers_are_taken_as_they_are() -> None:
     log = kafkarec.open(SEGMENTS / "txn-0")
     wanted = log.read(isolation="read_committed")
-    from kafkarec import transactions
+    from kafkarec.read import isolation
 
-    hidden = transactions.hidden(log.segments)
+    hidden = isolation.hidden(log.segments)
     spans = {"aborted": hidden.aborted, "last_stable_offset": wanted.last_stable_offset}
     assert [row.offset for row in log.read(isolation="read_committed", **spans)] == [row.offset for row in wanted]
     last = log.segments[-1]
     of_last = last.read(isolation="read_committed", **spans)
     assert [row.offset for row in of_last] == [row.offset for row in wanted if row.offset >= (last.base_offset or 0)]
-    assert transactions.hidden(iter(()), hidden.aborted, 293).aborted == hidden.aborted
+    assert isolation.hidden(iter(()), hidden.aborted, 293).aborted == hidden.aborted
 
 
 def test_messages_show_no_keys(bucket: Server, library: str) -> None:

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 import kafkarec
-from kafkarec import messages
+from kafkarec import internal_topics
 from spark_udfs import internal, schema
 
 ROOT = Path(__file__).parent.parent.parent
@@ -34,7 +34,7 @@ def shown(rows: list[tuple[Any, Any, Any]]) -> list[Any]:
 def test_a_row_is_what_read_says() -> None:
     rows = [("__consumer_offsets", record.key, record.value) for record in OFFSETS]
     for (topic, key, value), row in zip(rows, shown(rows), strict=True):
-        record = messages.read(topic, key, value)
+        record = internal_topics.read(topic, key, value)
         tree = record.as_json()
         assert json.loads(row["key"]) == tree["key"]["data"]
         assert (None if row["value"] is None else json.loads(row["value"])) == (tree["value"] and tree["value"]["data"])
@@ -86,8 +86,8 @@ def source(spark: Any) -> Any:
 def test_typed_rows_have_spark_s_own_types(spark: Any, topic: str, type_: str) -> None:
     """Spark compares Arrow schemas: what the body gives is what pyspark derives from the declared columns."""
     maker = samples.Maker(5)
-    kind = messages.TOPICS[topic].type_named(type_)
-    made = [maker.record(messages.TOPICS[topic], kind, kind.value.last) for _ in range(5)]
+    kind = internal_topics.TOPICS[topic].type_named(type_)
+    made = [maker.record(internal_topics.TOPICS[topic], kind, kind.value.last) for _ in range(5)]
     rows = [(sample.key, sample.value) for sample in made] + [(made[0].key, None), (b"\0\x63", b"\1\x63\0")]
     batch = pa.RecordBatch.from_arrays(
         [pa.array(range(7)), *(pa.array(blobs, pa.binary()) for blobs in zip(*rows, strict=True))],
@@ -98,7 +98,7 @@ def test_typed_rows_have_spark_s_own_types(spark: Any, topic: str, type_: str) -
     declared = cast(StructType, StructType.fromDDL(ddl))
     assert out.schema.equals(to_arrow_schema(declared, timezone="UTC"))
     assert out.column("n").to_pylist() == ([0, 1, 2, 3, 4, 5] if made[0].key is not None else [0, 1, 2, 3, 4])
-    wanted = messages.columns(
+    wanted = internal_topics.columns(
         [kafkarec.Record(n, 0, 0, key, value, []) for n, (key, value) in enumerate(rows)], topic, type=type_
     )
     for name in ("version", "is_tombstone", "problem"):

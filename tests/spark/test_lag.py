@@ -12,7 +12,7 @@ from stream_broker import Broker
 from stream_engine import Query
 
 from spark_udfs import lag
-from spark_udfs.behind import Lag
+from spark_udfs.lag import Lag
 
 pytestmark = pytest.mark.spark
 

@@ -14,8 +14,8 @@ from stream_broker import Broker
 from stream_engine import Query
 
 import kafkarec
-from kafkarec.transactions import matching
-from spark_udfs.source import options, paths, undecided
+from kafkarec.read import marker_matching
+from spark_udfs.source import isolation, options, paths
 
 pytestmark = pytest.mark.spark
 
@@ -39,10 +39,10 @@ def filled(broker: Broker, seed: int, still_open: bool) -> None:
         broker.end_transaction(producer, commit=False)
 
 
-def walk(broker: Broker, start: int | None) -> undecided.Undecided:
+def walk(broker: Broker, start: int | None) -> isolation.Undecided:
     chosen = options.parse({"path": str(broker.root)}, "read")
     (partition,) = paths.partitions(kafkarec, chosen).values()
-    return undecided.walk(kafkarec, partition, chosen, start)
+    return isolation.walk(kafkarec, partition, chosen, start)
 
 
 @pytest.mark.parametrize("still_open", [False, True])
@@ -63,9 +63,9 @@ def test_every_start(broker: Broker, seed: int, still_open: bool) -> None:
 def test_only_what_is_read_is_walked(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(broker, 1, False)
     walked: list[str] = []
-    real = matching.Match.read
+    real = marker_matching.Match.read
     monkeypatch.setattr(
-        matching.Match, "read", lambda self, one, check: walked.append(Path(one.name).name) or real(self, one, check)
+        marker_matching.Match, "read", lambda self, one, check: walked.append(Path(one.name).name) or real(self, one, check)
     )
     names = [path.name for path in broker.log()]
     start = int(names[-2][:20]) + 1

@@ -1,0 +1,35 @@
+"""What this build consists of: versions of the package and its libraries, and the routines in use."""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+from typing import Any
+
+from kafkarec import _core
+from kafkarec._version import __version__
+from kafkarec.codecs import installed
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def build_info() -> dict[str, Any]:
+    """Versions and ways taken, for doctor: the package, how it was built, the checksum's way, each codec."""
+    ways = {
+        "library": "hardware routine of the crc32c library, by pointer",
+        "own": "own SSE4.2 routine",
+        "table": "own table, no hardware",
+    }
+    return {
+        "kafkarec": __version__,
+        "python": sys.version.split()[0],
+        "abi": "abi3" if ".abi3." in (_core.__file__ or "") else sys.implementation.cache_tag,
+        "cython": _core.CYTHON_VERSION,
+        "crc32c": {"way": ways[_core.CRC32C_WAY], "library": _version("crc32c")},
+        "codecs": installed.versions(),
+    }

@@ -1,0 +1,110 @@
+"""`cat` as Arrow IPC stream and as Parquet: kafkarec's own buffers, handed to pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import kafkarec
+
+from .cat_writer import CONSTANTS, constants
+from .output import Sink
+from .selection import Piece
+from .shared_options import CouldNot, WrongUse
+
+
+class ArrowWriter:
+    """An Arrow IPC stream; topic, partition and file are added where shown."""
+
+    format = "arrow"
+    timestamp_unit = "ms"
+    needed_columns: Sequence[str] = ()
+
+    def __init__(self, sink: Sink, names: Sequence[str]) -> None:
+        try:
+            import pyarrow  # type: ignore[import-untyped,unused-ignore]
+            import pyarrow.parquet  # type: ignore[import-untyped,unused-ignore]
+        except ImportError:
+            raise CouldNot(f"--format {self.format} needs pyarrow: pip install 'kafkarec[arrow]'") from None
+        if sink.is_terminal:
+            raise WrongUse(f"--format {self.format} is binary and would garble the terminal; add -o FILE or pipe it on")
+        self._pa = pyarrow
+        self._sink = sink
+        self._names = list(names)
+        self._out: Any = None
+
+    def write(self, piece: Piece) -> None:
+        for batch in self._pa.RecordBatchReader.from_stream(piece.table):  # of a window: one
+            chosen = batch if piece.rows is None else self._chosen(batch, piece.rows)
+            self._take(self._shown(chosen, constants(piece.source)))
+
+    def finish(self, decode: Mapping[str, Any]) -> None:
+        """An input without records is a stream without batches: it still has its schema."""
+        if self._out is None:
+            empty = self._pa.table(kafkarec.decode(b"", **decode))
+            batch = self._pa.RecordBatch.from_pylist([], schema=empty.schema)
+            self._opened(self._shown(batch, {}).schema)
+        self._out.close()
+        self._sink.flush()
+
+    def _take(self, batch: Any) -> None:
+        self._opened(batch.schema).write_batch(batch)
+        self._sink.flush()
+
+    def _opened(self, schema: Any) -> Any:
+        if self._out is None:
+            self._out = self._pa.ipc.new_stream(self._sink, schema)
+        return self._out
+
+    def _chosen(self, batch: Any, rows: Sequence[int]) -> Any:
+        if len(rows) * 2 > batch.num_rows and rows[-1] - rows[0] + 1 == len(rows):
+            return batch.slice(rows[0], len(rows))  # keeps the whole batch alive
+        return batch.take(self._pa.array(rows, self._pa.int64()))
+
+    def _shown(self, batch: Any, known: Mapping[str, Any]) -> Any:
+        pa = self._pa
+        types = {"topic": pa.string(), "partition": pa.int32(), "file": pa.string()}
+        columns, fields = [], []
+        for name in self._names:
+            if name in CONSTANTS:
+                columns.append(pa.repeat(pa.scalar(known.get(name), types[name]), batch.num_rows))
+                fields.append(pa.field(name, types[name]))
+            else:
+                columns.append(batch.column(name))
+                fields.append(batch.schema.field(name))
+        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+class ParquetWriter(ArrowWriter):
+    """A Parquet file of the same columns, a row group at a time: what is held is one group."""
+
+    format = "parquet"
+    group_rows = 1 << 20
+    group_bytes = 32 << 20
+
+    def __init__(self, sink: Sink, names: Sequence[str]) -> None:
+        super().__init__(sink, names)
+        self._held: list[Any] = []
+        self._rows = self._bytes = 0
+
+    def finish(self, decode: Mapping[str, Any]) -> None:
+        self._write_group()
+        super().finish(decode)
+
+    def _take(self, batch: Any) -> None:
+        self._held.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= self.group_rows or self._bytes >= self.group_bytes:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        if self._held:
+            table = self._pa.Table.from_batches(self._held)
+            self._opened(table.schema).write_table(table, row_group_size=max(table.num_rows, 1))
+            self._held, self._rows, self._bytes = [], 0, 0
+
+    def _opened(self, schema: Any) -> Any:
+        if self._out is None:
+            self._out = self._pa.parquet.ParquetWriter(self._sink, schema)
+        return self._out

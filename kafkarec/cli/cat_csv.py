@@ -1,0 +1,185 @@
+"""`cat` as CSV (RFC 4180): a line of names, CRLF behind each row, text in quotes, null as nothing at all.
+
+    topic,partition,offset,timestamp,timestamp_type,key,key_base64,value,value_base64,headers
+    "orders",0,17,1700000000000,0,"user-1",,"it says ""hi"" twice",,"[{""key"":""k"",""value"":""v""}]"
+
+A key or value stands either in its own column or, where it cannot be text, in NAME_base64; null in neither. Why it is
+so: docs/decisions/0013-csv.md.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, repeat
+from typing import Any
+
+from kafkarec.tables.table import Table
+
+from . import internal, json_lines
+from .cat_writer import constants, control_cells
+from .output import Sink
+from .selection import Piece
+from .table_windows import cells
+
+# Control characters but tab, line feed and carriage return, and the separators of lines and paragraphs.
+_CONTROLS = bytes({*range(32), 127} - {9, 10, 13})
+_NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
+# What spreadsheets take for the beginning of a formula, also in its full-width form.
+_FORMULA = re.compile(r'^"(?=[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])')
+_NOTHING = ""
+
+
+def quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _as_text(blob: bytes) -> str:
+    text = blob.decode()
+    if _NO_TEXT.search(text):
+        raise ValueError("control characters")
+    return quoted(text)
+
+
+def _as_json(blob: bytes) -> str:
+    return _as_text(json_lines.FORMS["json"][1](blob).encode())
+
+
+def _as_base64(blob: bytes) -> str:
+    return quoted(base64.b64encode(blob).decode())
+
+
+# --key-as, --value-as: the suffix of the column's name, bytes -> cell or ValueError.
+_FORMS: dict[str, tuple[str, Callable[[bytes], str]]] = {
+    "utf8": ("", _as_text),
+    "json": ("", _as_json),
+    "base64": ("_base64", _as_base64),
+    "hex": ("_hex", json_lines.FORMS["hex"][1]),
+    "int32": ("", json_lines.FORMS["int32"][1]),
+    "int64": ("", json_lines.FORMS["int64"][1]),
+}
+_ALWAYS_FIT = ("base64", "hex")
+
+
+class CsvWriter:
+    """`spreadsheet`: for people who double-click: a byte order mark, and an apostrophe in front of what would be taken
+    for a formula (such cells do not read back as they were)."""
+
+    timestamp_unit = "int64"
+
+    def __init__(
+        self,
+        sink: Sink,
+        names: Sequence[str],
+        control: bool,
+        forms: Mapping[str, str],
+        decoding: internal.Decoding | None = None,
+        spreadsheet: bool = False,
+    ) -> None:
+        self._sink = sink
+        self._names = [*names, "control"] if control else list(names)
+        self._forms = forms
+        self._decoding = decoding
+        self._spreadsheet = spreadsheet
+        self._begun = False
+        self.needed_columns: Sequence[str] = internal.NEEDED if control or decoding else ()
+
+    def write(self, piece: Piece) -> None:
+        known = constants(piece.source)
+        decoded = self._decoding.texts(piece) if self._decoding else {}
+        columns: list[list[str]] = []
+        for name in self._names:
+            if name in known:
+                columns.append([_constant(known[name])] * piece.count)
+            elif name == "control":
+                shown = json_lines.picked(control_cells(piece.table), piece.rows)
+                columns.append([_NOTHING if text == json_lines.NULL else quoted(text) for text in shown])
+            else:
+                texts = json_lines.picked(decoded[name], piece.rows) if name in decoded else None
+                columns += self._columns(piece, name, texts)
+        if self._spreadsheet:
+            columns = [[_FORMULA.sub("\"'", cell, count=1) for cell in cells] for cells in columns]
+        self._put("".join(chain.from_iterable(zip(*_between(columns, piece.count), strict=True))))
+
+    def finish(self, decode: Mapping[str, Any]) -> None:
+        self._put("")
+
+    def _put(self, lines: str) -> None:
+        if not self._begun:
+            self._begun = True
+            self._sink.write((("\ufeff" if self._spreadsheet else "") + ",".join(self._titles()) + "\r\n").encode())
+        self._sink.write(json_lines.escaped(lines))  # what is left to be escaped lies in JSON
+        self._sink.flush()
+
+    def _titles(self) -> Iterable[str]:
+        for name in self._names:
+            form = self._forms.get(name)
+            suffix = _FORMS[form][0] if form else ""
+            yield name + suffix
+            if form and form not in _ALWAYS_FIT:
+                yield f"{name}_base64"
+
+    def _columns(self, piece: Piece, name: str, decoded: Sequence[str | None] | None) -> list[list[str]]:
+        """The cells of one column; of a key or value those of NAME_base64, too."""
+        values = cells(piece.table, name, piece.rows)
+        form = self._forms.get(name)
+        if form is None:
+            return [_others(piece.table, name, values)]
+        shown, hidden = _blobs(values, form, decoded)
+        return [shown] if form in _ALWAYS_FIT else [shown, hidden]
+
+
+def _constant(value: str | int | None) -> str:
+    """Topic, partition, file. A file's name may hold anything."""
+    if value is None:
+        return _NOTHING
+    return quoted(_NO_TEXT.sub("\ufffd", value)) if isinstance(value, str) else str(value)
+
+
+def _others(table: Table, name: str, values: Sequence[Any]) -> list[str]:
+    kind = table.schema[table.schema.names.index(name)].format
+    if kind == "+l":
+        return [quoted(json_lines.headers(pairs)) if pairs else '"[]"' for pairs in values]
+    if kind == "u":
+        return [_NOTHING if text is None else quoted(text) for text in values]
+    if kind == "b":
+        return [_NOTHING if value is None else json_lines.BOOLEANS[value] for value in values]
+    return [_NOTHING if value is None else str(value) for value in values]
+
+
+def _blobs(
+    values: Sequence[bytes | None], form: str, decoded: Sequence[str | None] | None
+) -> tuple[list[str], list[str]]:
+    """The cells, and those of NAME_base64 for what does not fit the form."""
+    if form == "utf8" and decoded is None and (whole := _all_text(values)) is not None:
+        return whole, [_NOTHING] * len(values)
+    show = _FORMS[form][1]
+    shown, hidden = [_NOTHING] * len(values), [_NOTHING] * len(values)
+    for row, blob in enumerate(values):
+        text = decoded[row] if decoded is not None else None
+        if text is not None:
+            shown[row] = quoted(text)
+        elif blob is not None:
+            try:
+                shown[row] = show(blob)
+            except ValueError:
+                hidden[row] = _as_base64(blob)
+    return shown, hidden
+
+
+def _all_text(values: Sequence[bytes | None]) -> list[str] | None:
+    """The cells where all of them are ASCII and text, which one look at their bytes tells; None where they are not."""
+    together = b"".join([blob for blob in values if blob])
+    if not together.isascii() or len(together.translate(None, _CONTROLS)) < len(together):
+        return None
+    return [_NOTHING if blob is None else quoted(blob.decode()) for blob in values]
+
+
+def _between(columns: Sequence[Iterable[str]], count: int) -> Iterable[Iterable[str]]:
+    """The columns with what stands between them."""
+    for number, column in enumerate(columns):
+        if number:
+            yield repeat(",", count)
+        yield column
+    yield repeat("\r\n", count)

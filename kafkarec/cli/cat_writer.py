@@ -1,0 +1,88 @@
+"""What a writer of `cat` is, and the one of JSON Lines. CSV: csvwriter. Arrow and Parquet: arrowwriters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import kafkarec
+from kafkarec.format import control
+from kafkarec.storage import Segment
+from kafkarec.tables.records import RecordColumns
+
+from . import internal, json_lines
+from .output import Sink
+from .selection import Piece
+
+CONSTANTS = ("topic", "partition", "file")
+
+
+class Writer(Protocol):
+    """One output format."""
+
+    timestamp_unit: str
+    needed_columns: Sequence[str]
+
+    def write(self, piece: Piece) -> None:
+        """Write the chosen rows of one piece."""
+
+    def finish(self, decode: Mapping[str, Any]) -> None:
+        """End the output; `decode` are the options that the pieces were decoded with."""
+
+
+def constants(source: Segment) -> dict[str, Any]:
+    """The columns that the command line knows and the batches do not."""
+    # A path that is no UTF-8 is shown with U+FFFD: JSON has no other way to hold it.
+    file = source.path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return {"topic": source.topic, "partition": source.partition, "file": file}
+
+
+class JsonWriter:
+    """JSON Lines: see the contract in docs; `control` adds the decoded control record, `decoding` internal topics."""
+
+    timestamp_unit = "int64"
+
+    def __init__(
+        self,
+        sink: Sink,
+        names: Sequence[str],
+        control: bool,
+        forms: Mapping[str, str],
+        decoding: internal.Decoding | None = None,
+    ) -> None:
+        self._sink = sink
+        self._decoding = decoding
+        self._control = control
+        self._names = [*names, "control"] if control else list(names)
+        self._forms = forms
+        self.needed_columns: Sequence[str] = internal.NEEDED if control or decoding else ()
+
+    def write(self, piece: Piece) -> None:
+        lines = json_lines.render(
+            piece.table,
+            self._names,
+            constants=constants(piece.source),
+            forms=self._forms,
+            extra={"control": control_cells(piece.table)} if self._control else {},
+            decoded=self._decoding.texts(piece) if self._decoding else {},
+            rows=piece.rows,
+        )
+        self._sink.write(lines)
+        self._sink.flush()
+
+    def finish(self, decode: Mapping[str, Any]) -> None:
+        self._sink.flush()
+
+
+def control_cells(table: RecordColumns) -> list[str]:
+    """The control record of each row as JSON text."""
+    flags, keys, values = map(table.column, ("is_control", "key", "value"))
+    return [_control_cell(key, value) if flag else "null" for flag, key, value in zip(flags, keys, values, strict=True)]
+
+
+def _control_cell(key: bytes | None, value: bytes | None) -> str:
+    try:
+        return json.dumps(control.as_json(control.parse(key, value)), ensure_ascii=False, separators=(",", ":"))
+    except kafkarec.KafkaRecordError as error:
+        return json.dumps({"unreadable": str(error)})

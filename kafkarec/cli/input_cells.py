@@ -1,0 +1,303 @@
+"""Cells of input rows, checked and turned into what a record holds: numbers, bytes, headers.
+
+What JSON Lines and CSV bring are the same Python values by the time they come here: text, numbers, true and false,
+lists, null. A cell that does not fit is named by its row and column, with what was expected, never with its content.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import compress
+from typing import Any
+
+from kafkarec.format.schema import RECORD_FIELDS
+
+BLOBS = ("key", "value")
+# Columns of `cat` that say nothing about how a record is to be written.
+PASSED_OVER = ("file", "batch_position", "control_type")
+# Names that other programs have for the same (Spark's Kafka source).
+ALIASES = {"timestampType": "timestamp_type"}
+TAKEN = ("topic", "partition", *(name for name in RECORD_FIELDS if name not in ("topic", "partition", *PASSED_OVER)))
+
+_BITS = {"l": 64, "i": 32, "s": 16, "c": 8}
+_KINDS = {type(None): "null", bool: "true or false", int: "a number", float: "a fraction", str: "text"}
+_KINDS |= {list: "a list", dict: "an object"}
+
+Cells = Sequence[Any]
+Columns = dict[str, Sequence[Any]]
+
+
+class BadCell(Exception):
+    """A cell that does not fit: `row` counts within the columns at hand, `problem` says what was expected and found."""
+
+    def __init__(self, row: int, name: str, problem: str) -> None:
+        super().__init__(row, name, problem)
+        self.row = row
+        self.name = name
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.problem}" if self.name else self.problem
+
+
+class JsonText(str):
+    """The text of a JSON value as it stood in the input: numbers keep their digits, objects their order."""
+
+    __slots__ = ()
+
+
+def found(cell: Any) -> str:
+    """What a cell is, in words."""
+    return _KINDS.get(type(cell), type(cell).__name__)
+
+
+def unknown_names(names: Iterable[str]) -> list[str]:
+    """Those that neither `cat` writes nor `build` takes."""
+    blobs = {f"{name}{suffix}" for name in BLOBS for suffix in ("", "_base64", "_hex")}
+    return [name for name in names if name not in blobs and name not in RECORD_FIELDS and name != "control"]
+
+
+def typed(columns: Mapping[str, Cells], forms: Mapping[str, str]) -> Columns:
+    """The columns that a record is made of, checked. BadCell names the first that does not fit.
+
+    columns    by name, as they were read: `key`, `key_base64`, `key_hex`, `headers`, `offset`, ...
+    forms      key, value -> how its plain column is meant: utf8, json, base64, hex, int32, int64
+    """
+    out: Columns = {}
+    for name, cells in columns.items():
+        if name in PASSED_OVER or name == "control" or name.removesuffix("_base64").removesuffix("_hex") in BLOBS:
+            continue
+        kind = RECORD_FIELDS[name].format
+        if name == "timestamp":
+            out[name] = _times(cells)
+        elif kind == "+l":
+            out[name] = [_headers(row, cell) if cell else [] for row, cell in enumerate(cells)]
+        elif kind in _BITS:
+            out[name] = integers(name, cells, _BITS[kind])
+        else:
+            out[name] = _only(name, cells, *((bool, "true or false") if kind == "b" else (str, "text")))
+    for name in BLOBS:
+        columns = _with_messages(name, columns) if forms[name] == "utf8" else columns
+        blobs = _blobs(name, columns, forms[name])
+        if blobs is not None:
+            out[name] = blobs
+    if "control" in columns:
+        told = out.get("is_control") or [None] * len(columns["control"])
+        shown = columns["control"]
+        out["is_control"] = [bool(flag) or cell is not None for flag, cell in zip(told, shown, strict=True)]
+    return out
+
+
+def integers(name: str, cells: Cells, bits: int) -> Cells:
+    """Whole numbers of a width, or null."""
+    _only(name, cells, int, "a whole number")
+    numbers = [cell for cell in cells if cell is not None]
+    limit = 1 << bits - 1
+    if numbers and not (-limit <= min(numbers) and max(numbers) < limit):
+        row = next(row for row, cell in enumerate(cells) if cell is not None and not -limit <= cell < limit)
+        raise BadCell(row, name, f"a number of {bits} bits is expected, found a larger one")
+    return cells
+
+
+def _only(name: str, cells: Cells, wanted: type, words: str) -> Cells:
+    """The cells, all of which must be null or of one type."""
+    if set(map(type, cells)) - {wanted, type(None)}:
+        row = next(row for row, cell in enumerate(cells) if cell is not None and type(cell) is not wanted)
+        raise BadCell(row, name, f"{words} is expected, found {found(cells[row])}")
+    return cells
+
+
+def _times(cells: Cells) -> Cells:
+    """Milliseconds; ISO 8601 text (UTC where bare) is taken, too."""
+    if str in set(map(type, cells)):
+        cells = [_moment(row, cell) if isinstance(cell, str) else cell for row, cell in enumerate(cells)]
+    return integers("timestamp", cells, 64)
+
+
+def _moment(row: int, text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        problem = "milliseconds or ISO 8601 text such as 2026-01-31T12:00:00.250Z is expected, found other text"
+        raise BadCell(row, "timestamp", problem) from None
+    whole = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+    return (whole.days * 86_400 + whole.seconds) * 1000 + whole.microseconds // 1000
+
+
+# ---- keys and values
+
+
+def _with_messages(name: str, columns: Mapping[str, Cells]) -> Mapping[str, Cells]:
+    """Objects of internal topics become their bytes. As text, in CSV, they begin with a brace, and no bytes of those
+    topics do."""
+    topics = columns.get("topic", ())
+    if name not in columns or not any(str(topic).startswith("__") for topic in set(topics)):
+        return columns
+    from . import input_messages
+
+    cells = list(columns[name])
+    for row, (topic, cell) in enumerate(zip(topics, cells, strict=True)):
+        if (type(cell) is dict or str(cell).startswith("{")) and input_messages.is_internal(topic):
+            try:
+                node = cell if type(cell) is dict else parsed_json(cell)
+                cells[row] = input_messages.message_bytes(topic, name, node)
+            except ValueError as error:
+                raise BadCell(row, name, f"no message of {topic}: {error}") from None
+    return {**columns, name: cells}
+
+
+def _blobs(name: str, columns: Mapping[str, Cells], form: str) -> list[bytes | None] | None:
+    """The bytes of a key or value column from those of its columns that are there."""
+    parts = [
+        _converted(column, columns[column], as_)
+        for column, as_ in ((name, form), (f"{name}_base64", "base64"), (f"{name}_hex", "hex"))
+        if column in columns
+    ]
+    parts = [cells for cells in parts if cells.count(None) < len(cells)] or parts[:1]
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    merged: list[bytes | None] = []
+    for row, cells in enumerate(zip(*parts, strict=True)):
+        given = [cell for cell in cells if cell is not None]
+        if len(given) > 1:
+            raise BadCell(row, name, f"stands there twice, as {name} and as {name}_base64 or {name}_hex")
+        merged.append(given[0] if given else None)
+    return merged
+
+
+def _converted(name: str, cells: Cells, form: str) -> list[bytes | None]:
+    convert, words = _FORMS[form]
+    try:
+        if form == "utf8" and bytes not in set(map(type, cells)):
+            return [None if cell is None else cell.encode() for cell in cells]
+        return [None if cell is None else convert(cell) for cell in cells]
+    except (TypeError, ValueError, AttributeError, OverflowError):
+        for row, cell in enumerate(cells):
+            try:
+                if cell is not None:
+                    convert(cell)
+            except (TypeError, ValueError, AttributeError, OverflowError):
+                raise BadCell(row, name, f"{words} is expected, {_instead(name, cell, form)}") from None
+        raise
+
+
+def _instead(name: str, cell: Any, form: str) -> str:
+    if form == "utf8" and type(cell) is str:
+        return "found an unpaired surrogate"
+    if form == "utf8":
+        other = "json, int32 or int64" if type(cell) is int else "json"
+        return f"found {found(cell)} (--{name}-as {other} takes it)"
+    if type(cell) in _TAKES[form]:
+        return "found other text" if type(cell) is str else "found a larger number"
+    return f"found {found(cell)}"
+
+
+def _text(cell: str | bytes) -> bytes:
+    return cell if isinstance(cell, bytes) else cell.encode()
+
+
+def _json_text(cell: Any) -> bytes:
+    if not isinstance(cell, JsonText):
+        raise TypeError
+    return cell.encode()
+
+
+def _base64(cell: str) -> bytes:
+    return base64.b64decode(cell.encode("ascii"), validate=True)
+
+
+def _hex(cell: str) -> bytes:
+    return bytes.fromhex(cell)
+
+
+def _integer(size: int) -> Callable[[int], bytes]:
+    """Big-endian, as Kafka's IntegerSerializer and LongSerializer write it."""
+
+    def convert(cell: int) -> bytes:
+        if type(cell) is not int:
+            raise TypeError
+        return cell.to_bytes(size, "big", signed=True)
+
+    return convert
+
+
+# --key-as, --value-as: cell -> bytes, and what is expected.
+_FORMS: dict[str, tuple[Callable[[Any], bytes], str]] = {
+    "utf8": (_text, "text or null"),
+    "json": (_json_text, "JSON"),
+    "base64": (_base64, "base64 text"),
+    "hex": (_hex, "hex text"),
+    "int32": (_integer(4), "a whole number of 32 bits"),
+    "int64": (_integer(8), "a whole number of 64 bits"),
+}
+_TAKES = {"utf8": (str,), "json": (JsonText,), "base64": (str,), "hex": (str,), "int32": (int,), "int64": (int,)}
+FORMS = tuple(_FORMS)
+
+
+# ---- headers
+
+
+def _headers(row: int, cell: Any) -> list[tuple[str, bytes | None]]:
+    """[{"key": "k", "value": "v"}], as `cat` writes them; {"k": "v"} and [["k", "v"]] are taken, too."""
+    if isinstance(cell, dict):
+        cell = list(cell.items())
+    if not isinstance(cell, list):
+        raise BadCell(row, "headers", f'a list of {{"key", "value"}} is expected, found {found(cell)}')
+    return [_header(row, number, pair) for number, pair in enumerate(cell, 1)]
+
+
+def _header(row: int, number: int, pair: Any) -> tuple[str, bytes | None]:
+    def refused(problem: str) -> BadCell:
+        return BadCell(row, f"header {number}", problem)
+
+    if isinstance(pair, dict):
+        unknown = pair.keys() - {"key", "value", "value_base64"}
+        if unknown or "key" not in pair:
+            raise refused('"key" and "value" (or "value_base64") are expected, found other names')
+        pair = (pair["key"], _header_value(refused, pair))
+    if not (isinstance(pair, list | tuple) and len(pair) == 2):
+        raise refused(f'{{"key", "value"}} is expected, found {found(pair)}')
+    key, value = pair
+    if type(key) is not str:
+        raise refused(f"text is expected as key, found {found(key)}")
+    if type(value) is str:
+        value = _encoded(refused, value)
+    elif value is not None and type(value) is not bytes:
+        raise refused(f"text or null is expected as value, found {found(value)}")
+    _encoded(refused, key)
+    return key, value
+
+
+def _header_value(refused: Callable[[str], BadCell], pair: Mapping[str, Any]) -> Any:
+    packed = pair.get("value_base64")
+    if packed is None:
+        return pair.get("value")
+    if pair.get("value") is not None:
+        raise refused("the value stands there twice, as value and as value_base64")
+    try:
+        return _base64(packed)
+    except (TypeError, ValueError, AttributeError):
+        raise refused(f"base64 text is expected as value_base64, found {found(packed)}") from None
+
+
+def _encoded(refused: Callable[[str], BadCell], text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise refused("text is expected, found an unpaired surrogate") from None
+
+
+def parsed_json(text: str) -> Any:
+    """json.loads with one exception, ValueError."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def kept(columns: Mapping[str, Cells], chosen: Sequence[bool]) -> Columns:
+    """The rows that are chosen."""
+    return {name: list(compress(cells, chosen)) for name, cells in columns.items()}

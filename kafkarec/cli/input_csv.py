@@ -1,0 +1,199 @@
+"""CSV to rows, as `cat --format csv` writes it (docs/decisions/0013-csv.md), and what a spreadsheet or SQL makes of it.
+
+A cell in quotes is text, empty ones too; nothing between two commas is null. Line breaks may stand in quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, BinaryIO
+
+from kafkarec.format.schema import RECORD_FIELDS
+
+from .input_cells import ALIASES, BLOBS, BadCell, JsonText, parsed_json, typed, unknown_names
+from .input_json import no_such_column
+from .input_rows import ListRows, Refuse
+from .shared_options import WrongUse
+
+_STEP = 1 << 20
+_CELL = re.compile(r'("[^"]*(?:""[^"]*)*"|[^",\r\n]*)(,|\r?\n|\r|\Z)')
+_BOOLEANS = {"true": True, "false": False, "t": True, "f": False, "": None}
+_NUMBER = re.compile(r"-?\d{1,20}")
+_AS_THEY_ARE = ("topic", "compression", "key_base64", "key_hex", "value_base64", "value_hex", "control")
+_NUMBERS = ("l", "i", "s", "c", "tsm:UTC")
+
+Record = tuple[int, list[str]]  # the line it begins on, its cells as they stand there
+
+
+def read(
+    file: BinaryIO, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
+) -> Iterator[ListRows]:
+    """The rows of a file in blocks of about a MiB; see jsonrows.read."""
+    titles: list[str] | None = None
+    for records in _blocks(file):
+        if titles is None:
+            titles = _titles(records.pop(0)[1], columns)
+        if len(titles) > 1:
+            records = [record for record in records if record[1] != [""]]  # empty lines
+        if not records:
+            continue
+        try:
+            yield _rows(records, titles, forms, columns)
+        except BadCell:
+            good = list(_single(records, titles, forms, columns, refuse))
+            if good:
+                yield _rows(good, titles, forms, columns)
+
+
+def _titles(cells: Sequence[str], columns: Sequence[str] | None) -> list[str]:
+    names = [cell.strip(' "') for cell in cells]
+    names = [ALIASES.get(name, name) for name in names]
+    unknown = unknown_names(names)
+    if unknown and columns is None:
+        raise WrongUse(no_such_column("line 1", unknown))
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise WrongUse(f"line 1: column named twice: {', '.join(twice)}")
+    return names
+
+
+def _rows(
+    records: Sequence[Record], titles: Sequence[str], forms: Mapping[str, str], columns: Sequence[str] | None
+) -> ListRows:
+    for row, (_, cells) in enumerate(records):
+        if len(cells) != len(titles):
+            raise BadCell(row, "", f"{len(titles)} cells are expected, as in the first line, found {len(cells)}")
+    shown = {}
+    for number, name in enumerate(titles):
+        plain = name.removesuffix("_base64").removesuffix("_hex")
+        if columns is None or name in columns or plain in columns:
+            shown[name] = _values(name, [cells[number] for _, cells in records], forms)
+    return ListRows(typed(shown, forms), [number for number, _ in records])
+
+
+def _values(name: str, cells: Sequence[str], forms: Mapping[str, str]) -> list[Any]:
+    texts = [
+        (cell[1:-1].replace('""', '"') if cell[0] == '"' else cell) if cell else None
+        for cell in cells
+    ]  # fmt: skip
+    if forms.get(name) == "utf8" or name in _AS_THEY_ARE:
+        return texts
+    return [None if text is None else _value(row, name, text, forms) for row, text in enumerate(texts)]
+
+
+def _value(row: int, name: str, text: str, forms: Mapping[str, str]) -> Any:
+    """What the text of a cell stands for: what JSON Lines would bring."""
+    if name in BLOBS:
+        if forms[name] == "json":
+            _json(row, name, text)
+            return JsonText(text)
+        return _number(row, name, text) if forms[name] in ("int32", "int64") else text
+    kind = RECORD_FIELDS[name].format if name in RECORD_FIELDS else "u"
+    if name == "timestamp":
+        return int(text) if _NUMBER.fullmatch(text) else text
+    if kind in _NUMBERS:
+        return _number(row, name, text)
+    if kind == "b":
+        if text.lower() not in _BOOLEANS:
+            raise BadCell(row, name, "true or false is expected, found other text")
+        return _BOOLEANS[text.lower()]
+    return [] if text == "[]" else _json(row, name, text)
+
+
+def _number(row: int, name: str, text: str) -> int:
+    if not _NUMBER.fullmatch(text):
+        raise BadCell(row, name, "a whole number is expected, found other text")
+    return int(text)
+
+
+def _json(row: int, name: str, text: str) -> Any:
+    try:
+        return parsed_json(text)
+    except ValueError:
+        raise BadCell(row, name, "JSON is expected, found other text") from None
+
+
+def _single(
+    records: Sequence[Record],
+    titles: Sequence[str],
+    forms: Mapping[str, str],
+    columns: Sequence[str] | None,
+    refuse: Refuse,
+) -> Iterator[Record]:
+    for record in records:
+        try:
+            _rows([record], titles, forms, columns)
+        except BadCell as bad:
+            refuse(f"line {record[0]}", str(bad))
+        else:
+            yield record
+
+
+# ---- text to cells
+
+
+def _blocks(file: BinaryIO) -> Iterator[list[Record]]:
+    """The rows of a file. The text is cut where a line ends outside of quotes."""
+    number, held = 1, bytearray()
+    while step := file.read(_STEP):
+        held += step.removeprefix(b"\xef\xbb\xbf") if number == 1 and not held else step
+        end = _last_end(held)
+        if end:
+            text = bytes(held[:end])
+            del held[:end]
+            yield from _records(text, number)
+            number += text.count(b"\n")
+    if held:
+        if held.count(b'"') % 2:
+            raise WrongUse(f"line {number}: a quote is opened here or behind, and is not closed: no CSV")
+        yield from _records(bytes(held), number)
+
+
+def _last_end(held: bytearray) -> int:
+    """Behind the last line break with an even number of quotes in front of it; 0 where there is none."""
+    quotes, behind = held.count(b'"'), len(held)
+    end = held.rfind(b"\n")
+    while end >= 0:
+        quotes -= held.count(b'"', end, behind)
+        if quotes % 2 == 0:
+            return end + 1
+        behind, end = end, held.rfind(b"\n", 0, end)
+    return 0
+
+
+def _records(data: bytes, number: int) -> Iterator[list[Record]]:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = number + data.count(b"\n", 0, error.start)
+        at = error.start - data.rfind(b"\n", 0, error.start)
+        raise WrongUse(f"line {line}: UTF-8 is expected, byte {at} of the line is none") from None
+    flat = _CELL.findall(text)
+    if "".join(chain.from_iterable(flat)) != text:
+        at = _end_of_csv(text)
+        line = number + text.count("\n", 0, at)
+        raise WrongUse(f"line {line}: a quote stands within a cell that does not begin with one: no CSV")
+    rows: list[Record] = []
+    cells: list[str] = []
+    begins = number
+    if not flat[-1][0] and not text.endswith(","):
+        flat.pop()  # what the pattern finds behind the last line
+    for cell, between in flat:
+        cells.append(cell)
+        if "\n" in cell:
+            number += cell.count("\n")
+        if between != ",":
+            rows.append((begins, cells))
+            number += 1
+            begins, cells = number, []
+    yield rows
+
+
+def _end_of_csv(text: str) -> int:
+    """The character at which cells cannot go on."""
+    at = 0
+    while match := _CELL.match(text, at):
+        at = match.end()
+    return at

@@ -1,0 +1,181 @@
+"""JSON Lines to rows, a block of lines at a time: what `cat` prints, what other programs and people write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from json import scanner
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from typing import Any, BinaryIO
+
+from .input_cells import ALIASES, TAKEN, BadCell, JsonText, found, typed, unknown_names
+from .input_rows import ListRows, Refuse
+from .shared_options import WrongUse
+
+_STEP = 1 << 20
+_ABSENT = {"timestamp_type": 0}  # null there is magic 0, a row that says nothing is not
+_SPACE = " \t\r\n"
+_BOM = b"\xef\xbb\xbf"
+
+Line = tuple[int, bytes]
+_Scan = Callable[[str, int], tuple[Any, int]]
+
+
+def read(
+    file: BinaryIO, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
+) -> Iterator[ListRows]:
+    """The rows of a file in blocks of about a MiB.
+
+    forms      key, value -> how the plain column is meant
+    columns    the names to take, the rest is passed over; None: all, and an unknown one is wrong use
+    """
+    parse = _parser([name for name, form in forms.items() if form == "json"])
+    for lines in blocks(file):
+        try:
+            yield _rows(lines, parse, forms, columns)
+        except BadCell:
+            good = list(_single(lines, parse, forms, columns, refuse))
+            if good:
+                yield _rows(good, parse, forms, columns)
+
+
+def blocks(file: BinaryIO) -> Iterator[list[Line]]:
+    """The lines of a file with their numbers, empty ones left out."""
+    number, held = 1, bytearray()
+    while step := file.read(_STEP):
+        if number == 1 and not held:
+            step = step.removeprefix(_BOM)
+        held += step
+        end = held.rfind(b"\n", len(held) - len(step)) + 1
+        if end:
+            lines = bytes(held[:end]).split(b"\n")[:-1]
+            del held[:end]
+            yield from _numbered(lines, number)
+            number += len(lines)
+    yield from _numbered([bytes(held)], number)
+
+
+def _numbered(lines: Sequence[bytes], first: int) -> Iterator[list[Line]]:
+    found = [(number, line) for number, line in enumerate(lines, first) if not line.isspace() and line]
+    if found:
+        yield found
+
+
+def _rows(
+    lines: Sequence[Line], parse: Callable[[str], Any], forms: Mapping[str, str], columns: Sequence[str] | None
+) -> ListRows:
+    """BadCell counts from the first of these lines on."""
+    rows = [_object(row, line, parse) for row, (_, line) in enumerate(lines)]
+    names = {name: None for each in rows for name in each}
+    if columns is None:
+        _known(rows, names, lines)
+    shown = {ALIASES.get(name, name): [each.get(name, _ABSENT.get(name)) for each in rows] for name in names}
+    if columns is not None:
+        shown = {name: cells for name, cells in shown.items() if _wanted(name, columns)}
+    return ListRows(typed(shown, forms), [number for number, _ in lines])
+
+
+def _wanted(name: str, columns: Sequence[str]) -> bool:
+    return name in columns or name.removesuffix("_base64").removesuffix("_hex") in columns
+
+
+def _known(rows: Sequence[Mapping[str, Any]], names: Mapping[str, None], lines: Sequence[Line]) -> None:
+    unknown = unknown_names(name for name in names if name not in ALIASES)
+    if unknown:
+        number = next(number for each, (number, _) in zip(rows, lines, strict=True) if unknown[0] in each)
+        raise WrongUse(no_such_column(f"line {number}", unknown))
+
+
+def no_such_column(place: str, unknown: Sequence[str]) -> str:
+    named = ", ".join(name if name.isprintable() and len(name) < 60 else "one of odd characters" for name in unknown)
+    return (
+        f"{place}: no such column: {named}; there are {', '.join(TAKEN)}, key_base64, value_base64 "
+        "(--columns offset,key,value takes these and passes over the rest)"
+    )
+
+
+def _single(
+    lines: Sequence[Line],
+    parse: Callable[[str], Any],
+    forms: Mapping[str, str],
+    columns: Sequence[str] | None,
+    refuse: Refuse,
+) -> Iterator[Line]:
+    """The lines that are good on their own; the others are told."""
+    for number, line in lines:
+        try:
+            _rows([(number, line)], parse, forms, columns)
+        except BadCell as bad:
+            refuse(f"line {number}", str(bad))
+        else:
+            yield number, line
+
+
+def _object(row: int, line: bytes, parse: Callable[[str], Any]) -> dict[str, Any]:
+    try:
+        cell = parse(line.decode())
+    except UnicodeDecodeError as error:
+        raise BadCell(row, "", f"UTF-8 is expected, byte {error.start + 1} of the line is none") from None
+    except json.JSONDecodeError as error:
+        raise BadCell(row, "", f"no JSON at column {error.colno} ({_told(error)}){_hint(line)}") from None
+    except RecursionError:
+        raise BadCell(row, "", "JSON is expected, found objects nested too deeply") from None
+    except ValueError:  # a number of thousands of digits
+        raise BadCell(row, "", "JSON is expected, found a number with too many digits") from None
+    if type(cell) is not dict:
+        hint = " (jq -c '.[]' makes lines of an array)" if isinstance(cell, list) else ""
+        raise BadCell(row, "", f"an object on each line is expected, found {found(cell)}{hint}")
+    return cell
+
+
+def _told(error: json.JSONDecodeError) -> str:
+    return error.msg.rstrip(": ").lower()
+
+
+def _hint(line: bytes) -> str:
+    """JSON that is printed over several lines begins with a line such as `{`."""
+    if line.strip() in (b"{", b"[", b"[{"):
+        return " (an object on each line: jq -c . or jq -c '.[]' makes lines of it)"
+    return ""
+
+
+# ---- one line
+
+
+def _parser(raw: Sequence[str]) -> Callable[[str], Any]:
+    """raw: names whose values are wanted as the JSON text that stands there."""
+    decoder = json.JSONDecoder()
+    scan: _Scan = scanner.make_scanner(decoder)  # type: ignore[arg-type]
+
+    def parse(text: str) -> Any:
+        try:
+            whole, end = scan(text, 0)
+        except StopIteration:
+            whole, end = None, -1
+        if end != len(text):
+            whole = decoder.decode(text)  # spaces around it, or no JSON
+        return _with_texts(text, scan, raw) if raw and isinstance(whole, dict) else whole
+
+    return parse
+
+
+def _with_texts(text: str, scan: _Scan, raw: Sequence[str]) -> dict[str, Any]:
+    """An object's members, those of `raw` as JsonText. The text is known to be JSON."""
+    out: dict[str, Any] = {}
+    at = _next(text, _next(text, 0) + 1)
+    while text[at] != "}":
+        name, at = scanstring(text, at + 1, True)
+        at = _next(text, _next(text, at) + 1)  # behind the colon
+        value, end = scan(text, at)
+        out[name] = JsonText(text[at:end]) if name in raw and value is not None else value
+        at = _next(text, end)
+        if text[at] == ",":
+            at = _next(text, at + 1)
+    return out
+
+
+def _next(text: str, at: int) -> int:
+    """The next character that is no space."""
+    while text[at] in _SPACE:
+        at += 1
+    return at

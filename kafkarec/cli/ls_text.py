@@ -1,0 +1,243 @@
+"""How `ls` writes what it found: a table a path for people, one object a line for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafkarec.ops.verify.report_text import amount
+from kafkarec.storage import LeftOut, Log, LogDir, Segment, names
+from kafkarec.storage.segment_summary import Survey
+from kafkarec.support import text_table
+
+_WIDTH = 110
+_NAMES_SHOWN = 3
+_FOLDERS_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the listing: a segment, or a partition of which the first and the last segment were looked at.
+
+    seen     what was seen of each segment that was looked at
+    refused  sentences of those that could not be looked at
+    """
+
+    log: Log
+    segments: Sequence[Segment]
+    is_partition: bool
+    seen: Sequence[Survey]
+    refused: Sequence[str]
+    status: int
+
+
+def as_text(path: str, opened: Segment | Log | LogDir, rows: Iterable[Row], full: bool) -> Iterator[str]:
+    """Title, table, what could not be read, what is left out, what it cost."""
+    found = list(rows)
+    values = [_values(row) for row in found]
+    yield _title(path, opened, values)
+    if found:
+        yield text_table.render(_columns(found, values, full))
+    yield from _paragraphs("not read", [("", sentence) for row in found for sentence in row.refused])
+    left_out = _left_out(opened)
+    yield from _paragraphs("left out", _grouped([one for one in left_out if not _is_folder(one)]))
+    if not found:
+        yield from _where_else(path, [one.name for one in left_out if _is_folder(one)])
+    if opened.fetched is not None:
+        yield f"{_count(opened.fetched, 'byte')} fetched\n"
+
+
+def as_json(path: str, opened: Segment | Log | LogDir, rows: Iterable[Row], full: bool) -> Iterator[str]:
+    """Kinds: segment or partition, left_out, total."""
+    size = segments = 0
+    for row in rows:
+        values = _values(row)
+        size += values["size"]
+        segments += 0 if _kind(row) == "checkpoint" else len(row.segments)
+        yield _line(
+            kind=_kind(row),
+            path=row.log.path if row.is_partition else row.segments[0].path,
+            topic=row.log.topic,
+            partition=row.log.partition,
+            **({"segments": len(row.segments)} if row.is_partition else {"base_offset": row.segments[0].base_offset}),
+            **values,
+            sampled=not full,
+            damage=[sentence for one in row.seen for sentence in one.damage],
+            not_read=list(row.refused),
+        )
+    for one in _left_out(opened):
+        name = os.path.basename(one.name)
+        kind = names.explain(name, is_dir=_is_folder(one) or names.folder(name) is not None).kind
+        yield _line(kind="left_out", path=one.name, state=kind, why=one.why)
+    yield _line(kind="total", path=path, segments=segments, size=size, fetched=opened.fetched)
+
+
+def _kind(row: Row) -> str:
+    if row.is_partition:
+        return "partition"
+    return "checkpoint" if row.segments[0].name.endswith(".checkpoint") else "segment"
+
+
+def quoted(path: str) -> str:
+    return shlex.quote(path)
+
+
+def _line(**values: Any) -> str:
+    return json.dumps(values, ensure_ascii=False) + "\n"
+
+
+def _values(row: Row) -> dict[str, Any]:
+    """What a row tells, None where it is not known."""
+    whole = len(row.seen) == len(row.segments)
+    looked = [one for one in row.seen if one.first_offset is not None]
+    starts = [one.first_timestamp for one in looked if one.first_timestamp is not None]
+    ends = [one.max_timestamp for one in looked if one.max_timestamp is not None]
+    last_seen = bool(row.seen) and not row.refused
+    return {
+        "size": sum(one.size for one in row.seen) if whole else _listed_size(row),
+        "first_offset": looked[0].first_offset if looked else None,
+        "next_offset": row.seen[-1].next_offset if last_seen else None,
+        "first_timestamp": min(starts, default=None),
+        "max_timestamp": max(ends, default=None),
+        "codecs": list(dict.fromkeys(codec for one in row.seen for codec in one.codecs)),
+        "magics": sorted({magic for one in row.seen for magic in one.magics}),
+        "batches": sum(one.batches or 0 for one in row.seen) if row.seen and row.seen[0].complete else None,
+        "records": sum(one.records or 0 for one in row.seen) if row.seen and row.seen[0].complete else None,
+        "notes": _notes(row),
+    }
+
+
+def _listed_size(row: Row) -> int:
+    """By the folder's listing; packed segments, whose listed size is not kept, have all been looked at."""
+    packed = tuple(names.WRAPPERS)
+    listed = sum(segment.size for segment in row.segments if not segment.name.endswith(packed))
+    return listed + sum(one.size for one in row.seen if any(note.startswith("packed") for note in one.notes))
+
+
+def _notes(row: Row) -> list[str]:
+    notes = list(dict.fromkeys(note for one in row.seen for note in one.notes))
+    if any(one.damage for one in row.seen):
+        notes.insert(0, "damaged")
+    if row.refused:
+        notes.insert(0, "not read")
+    given_up = [one for one in row.log.left_out if names.explain(one.name).kind != "foreign"]
+    if row.is_partition and given_up:
+        notes.append(f"{_count(len(given_up), 'file')} left out")
+    return notes
+
+
+def _columns(rows: Sequence[Row], values: Sequence[dict[str, Any]], full: bool) -> list[tuple[str, list[str]]]:
+    owners = [_name(row, rows) for row in rows]
+    wide = max(map(len, owners))  # names stand to the left, though they begin with a digit
+    columns = [
+        (("partition" if rows[0].is_partition else "segment").ljust(wide), [name.ljust(wide) for name in owners]),
+        ("bytes", [str(one["size"]) for one in values]),
+        ("first", [_number(one["first_offset"]) for one in values]),
+        ("next", [_number(one["next_offset"]) for one in values]),
+        ("earliest", [text_table.moment(one["first_timestamp"]) for one in values]),
+        ("latest", [text_table.moment(one["max_timestamp"]) for one in values]),
+        ("codecs" if full else "codecs (sampled)", [", ".join(one["codecs"]) or text_table.NOTHING for one in values]),
+        ("notes", ["; ".join(one["notes"]) for one in values]),
+    ]
+    if full:
+        counts = [(name, [_number(one[name]) for one in values]) for name in ("batches", "records")]
+        columns[4:4] = counts
+    if rows[0].is_partition:
+        columns.insert(1, ("segments", [str(len(row.segments)) for row in rows]))
+    if not any(columns[-1][1]):
+        columns.pop()
+    return columns
+
+
+def _name(row: Row, rows: Sequence[Row]) -> str:
+    known = row.log.topic is not None and row.log.partition is not None
+    owner = f"{row.log.topic}-{row.log.partition}" if known else row.log.path
+    if row.is_partition:
+        return owner
+    return (
+        row.segments[0].name
+        if row.log is rows[0].log and row.log is rows[-1].log
+        else f"{owner}/{row.segments[0].name}"
+    )
+
+
+def _number(value: int | None) -> str:
+    return text_table.NOTHING if value is None else str(value)
+
+
+def _title(path: str, opened: Segment | Log | LogDir, values: Sequence[dict[str, Any]]) -> str:
+    said = []
+    if isinstance(opened, LogDir):
+        said.append(_count(len(opened), "partition"))
+        said.append(_count(sum(len(log.segments) for log in opened), "segment"))
+    else:
+        if opened.topic is not None and opened.partition is not None:
+            said.append(f"topic {opened.topic}, partition {opened.partition}")
+        if isinstance(opened, Log):
+            said.append(_count(len(opened.segments), "segment"))
+            said += [_count(len(opened.checkpoints), "KRaft snapshot")] if opened.checkpoints else []
+    said.append(amount(sum(one["size"] for one in values)))
+    return text_table.safe(f"{path}: {', '.join(said)}") + "\n"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _left_out(opened: Segment | Log | LogDir) -> list[LeftOut]:
+    """Of a data folder its own, and those of its partitions with the partition's folder in front."""
+    if isinstance(opened, Segment):
+        return []
+    found = list(opened.left_out)
+    if isinstance(opened, LogDir):
+        for log in opened:
+            found += [LeftOut(f"{os.path.basename(log.path)}/{one.name}", one.why) for one in log.left_out]
+    return found
+
+
+def _is_folder(one: LeftOut) -> bool:
+    """A folder that is none of Kafka's: a place to look into, maybe."""
+    return one.why.startswith("no partition folder")
+
+
+def _grouped(left_out: Sequence[LeftOut]) -> list[tuple[str, str]]:
+    """Names that are left out for the same reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for one in left_out:
+        by_reason.setdefault(one.why, []).append(one.name)
+    taken = names.swaps_to_take(one.name for one in left_out)
+    groups = []
+    for why, found in by_reason.items():
+        more = f" and {len(found) - _NAMES_SHOWN} more" if len(found) > _NAMES_SHOWN else ""
+        groups.append((", ".join(found[:_NAMES_SHOWN]) + more, why))
+    if taken:
+        groups.append((", ".join(taken), "this is what a broker that starts here would put into service"))
+    return groups
+
+
+def _paragraphs(title: str, items: Sequence[tuple[str, str]]) -> Iterator[str]:
+    if items:
+        yield f"{title}:\n"
+    for name, sentence in items:
+        if name:
+            yield text_table.safe(f"  {name}") + "\n"
+        indent = "    " if name else "  "
+        filled = textwrap.fill(
+            text_table.safe(sentence), _WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False,
+            break_long_words=False,
+        )  # fmt: skip
+        yield filled + "\n"
+
+
+def _where_else(path: str, folders: Sequence[str]) -> Iterator[str]:
+    yield "no segments here"
+    if folders:
+        shown = ", ".join(folders[:_FOLDERS_SHOWN]) + (" ..." if len(folders) > _FOLDERS_SHOWN else "")
+        first = quoted(f"{path.rstrip('/')}/{folders[0]}")
+        yield text_table.safe(f"; folders: {shown}; look into one: kafkarec ls {first}")
+    yield "\n"

@@ -1,0 +1,72 @@
+"""Tables in windows: what a verb makes of a piece stays small, however far a batch decompresses."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+from kafkarec.tables.records import BatchTable, RecordColumns
+from kafkarec.tables.table import Piece as Run
+from kafkarec.tables.table import Table
+
+_ROW_COSTS = 50  # a row on its own costs as much as so many within a column
+AnyTable = TypeVar("AnyTable", RecordColumns, BatchTable)
+
+
+def windows(table: AnyTable, rows: int = 1 << 16, size: int = 4 << 20) -> Iterator[AnyTable]:
+    """The table in slices of at most `rows` rows and, where rows are alike, about `size` bytes. Nothing is copied."""
+    at = 0
+    for run in table._pieces:
+        count = run[2] - run[1]
+        step = max(1, min(rows, count * size // max(_weight(table, run), 1)))
+        for start in range(at, at + count, step):
+            yield table[start : min(start + step, at + count)]
+        at += count
+
+
+def _weight(table: RecordColumns | BatchTable, run: Run) -> int:
+    """About how many bytes the rows hold, from their offsets alone."""
+    chunk, start, stop = run
+    weight = 8 * (stop - start) * len(table.schema)
+    for index, field in enumerate(table.schema):
+        if field.format in ("z", "u", "+l"):
+            ends = chunk.column(index, 0)[1].cast("i")
+            first, last = ends[start], ends[stop]
+            if field.format != "+l":
+                weight += last - first
+            elif last > first:
+                keys, _, _, values, _ = chunk.headers()
+                weight += sum(ends[last] - ends[first] for ends in (keys.cast("i"), values.cast("i")))
+    return weight
+
+
+def cells(table: Table, name: str, rows: Sequence[int] | None) -> list[Any]:
+    """The values of a column in the chosen rows (None: all)."""
+    if rows is None:
+        return table.column(name)
+    if len(rows) * _ROW_COSTS > len(table):
+        values = table.column(name)
+        return [values[row] for row in rows]
+    return [table._slice(slice(row, row + 1)).column(name)[0] for row in rows]
+
+
+def rows_with(table: RecordColumns, name: str, blob: bytes) -> list[int]:
+    """The rows whose binary column is `blob`: searched for in the column's bytes as they lie there, row ends after."""
+    if not blob:
+        return [row for row, value in enumerate(table.column(name)) if value == b""]
+    found: list[int] = []
+    index, at = table.schema.names.index(name), 0
+    for chunk, start, stop in table._pieces:
+        _, offsets, data = chunk.column(index, 0)
+        ends = offsets.cast("i")[start : stop + 1]
+        first = ends[0]
+        content = bytes(data[first : ends[-1]]) if data is not None else b""
+        hit = content.find(blob)
+        while hit >= 0:
+            row = bisect_right(ends, first + hit) - 1  # of rows that begin here only the last one is not empty
+            if ends[row] == first + hit and ends[row + 1] - ends[row] == len(blob):
+                found.append(at + row)
+            hit = content.find(blob, ends[row + 1] - first)
+        at += stop - start
+    return found

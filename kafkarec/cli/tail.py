@@ -1,0 +1,247 @@
+"""A partition that a broker writes to: what is new in it since the last look (`cat --follow`).
+
+A look is a list of names, a stat, and the engine over what lies behind the last batch. What is not whole yet waits: a
+batch that is longer than its file, zeros made in advance, a batch whose checksum does not hold while nothing good lies
+behind. The broker may roll (a later segment appears: the earlier one is read to its end first), delete old segments,
+and truncate: the last batch that was read is looked at again, so a log that was cut and grew anew is noticed, too.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from kafkarec.damage import Damage
+from kafkarec.read import isolation
+from kafkarec.read.decode_options import Request
+from kafkarec.read.passes import Part, as_columns, read_pieces
+from kafkarec.storage import Segment, names
+from kafkarec.storage.folders import LocalFolder
+from kafkarec.storage.ranges import Range, start_position
+from kafkarec.tables.records import RecordColumns
+
+from .problems import say
+from .shared_options import CouldNot
+
+_FRAME = struct.Struct(">qi")  # base offset; bytes behind these twelve
+_HEAD = 17  # with leader epoch and magic: the same in every version, and what tells a frame from zeros
+_SEEN = 21  # with the checksum of magic 2: no two batches of a log have these bytes in common
+_REMEMBERED = 4096
+_SETTLED = 2.0  # seconds: a file that changes may keep its time of change for the tick of a clock
+
+
+class Mark(NamedTuple):
+    """A batch that was read: where it lies, and how it begins."""
+
+    name: str
+    position: int
+    end: int
+    head: bytes
+    next_offset: int
+
+
+class Growing:
+    """One partition. `only`: follow these files, not what else appears in the folder."""
+
+    def __init__(
+        self, folder: str, topic: str | None, partition: int | None, asked: Request, wanted: Range, *,
+        committed: bool = False, only: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        self._folder, self._only = LocalFolder(folder), tuple(only)
+        self._topic, self._partition = topic, partition
+        self._asked = asked._replace(options=replace(asked.options, offsets=wanted.offsets, times=wanted.times))
+        self._wanted, self._committed = wanted, committed
+        self._marks: deque[Mark] = deque(maxlen=_REMEMBERED)
+        self._looked_at: tuple[str, int, int, int] | None = None  # the last segment: name, inode, size, mtime
+        self._held_back = False
+        self._name = ""  # the segment that is read, "" before the first look
+        self._position = 0
+        self._stable_from = ""  # the segment in which the first open transaction may begin
+
+    def look(self) -> Iterator[tuple[Segment, RecordColumns]]:
+        """What came since the last look: pieces with their segments; damage in them has good batches behind it."""
+        listed = self._listing()
+        try:
+            yield from self._news(listed)
+        except FileNotFoundError:
+            return  # deleted since it was listed: the next look goes on from there
+
+    def _news(self, listed: Sequence[str]) -> Iterator[tuple[Segment, RecordColumns]]:
+        if not listed:
+            return
+        if not self._name:
+            self._begin(listed)
+        elif not self._still_there(listed):
+            self._step_back(listed)
+        if not self._grown(listed):
+            return
+        asked = self._isolated(listed) if self._committed else self._asked
+        while True:
+            later = [name for name in listed if _place(name) > _place(self._name)]
+            yield from self._read(asked, final=bool(later))
+            if not later or self._held_back:
+                return
+            self._name, self._position = later[0], 0
+
+    # ---- where we are
+
+    def _listing(self) -> list[str]:
+        try:
+            found = os.listdir(self._folder.path)
+        except FileNotFoundError:
+            raise CouldNot(f"{self._folder.path} is gone: the partition was deleted or moved") from None
+        segments = [name for name in found if name in self._only] if self._only else [
+            name for name in found if names.is_segment(name) and not name.endswith(".checkpoint")
+        ]  # fmt: skip
+        if self._only and not segments and self._name:
+            raise CouldNot(f"{self._folder.join(self._name)} is gone: it was deleted or moved")
+        return sorted(segments, key=_place)
+
+    def _begin(self, listed: Sequence[str]) -> None:
+        """At the segment that holds the first wanted offset."""
+        first = self._wanted.first_offset
+        below = [name for name in listed if first is not None and (names.base_offset(name) or 0) <= first]
+        self._name = below[-1] if below else listed[0]
+        self._position = start_position(self._segment(self._name), self._wanted)
+        self._stable_from = listed[0]
+
+    def _still_there(self, listed: Sequence[str]) -> bool:
+        """Whether what was read last still lies where it was. A segment that retention deleted needs not be there."""
+        if self._name not in listed and any(_place(name) > _place(self._name) for name in listed):
+            self._tell_deleted(listed)
+            return True
+        mark = self._marks[-1] if self._marks else None
+        if mark is None or mark.name != self._name:
+            return self._name in listed and self._size() >= self._position
+        return self._holds(mark)
+
+    def _tell_deleted(self, listed: Sequence[str]) -> None:
+        """On to the first segment behind one that is gone."""
+        expected = self._marks[-1].next_offset if self._marks else None
+        self._name = next(name for name in listed if _place(name) > _place(self._name))
+        self._position = 0
+        base = names.base_offset(self._name)
+        if expected is not None and base is not None and base > expected:
+            say(f"note: {self._folder.path}: offsets {expected} to {base - 1} were deleted before they were read")
+
+    def _holds(self, mark: Mark) -> bool:
+        path = self._folder.join(mark.name)
+        try:
+            with open(path, "rb") as file:
+                file.seek(mark.position)
+                return file.read(_SEEN) == mark.head and os.fstat(file.fileno()).st_size >= mark.end
+        except FileNotFoundError:
+            return False
+
+    def _step_back(self, listed: Sequence[str]) -> None:
+        """The broker truncated the log: on behind the last batch that is still there."""
+        while self._marks and not (self._marks[-1].name in listed and self._holds(self._marks[-1])):
+            self._marks.pop()
+        if self._marks:
+            self._name, self._position = self._marks[-1].name, self._marks[-1].end
+            place = f"offset {self._marks[-1].next_offset}"
+        else:
+            self._name, self._position = listed[0], 0
+            place = "its beginning"
+        self._stable_from = listed[0]
+        say(f"note: {self._folder.path}: the log was truncated; going on from {place}")
+
+    def _size(self) -> int:
+        return os.stat(self._folder.join(self._name)).st_size
+
+    def _segment(self, name: str) -> Segment:
+        path = self._folder.join(name)
+        return Segment(path, name, folder=self._folder, topic=self._topic, partition=self._partition)
+
+    # ---- what is new
+
+    def _grown(self, listed: Sequence[str]) -> bool:
+        """Whether there may be more to read than at the last look."""
+        about = os.stat(self._folder.join(listed[-1]))
+        now = (listed[-1], about.st_ino, about.st_size, about.st_mtime_ns)
+        if now == self._looked_at and time.time() - about.st_mtime > _SETTLED:
+            return False
+        self._looked_at = now
+        return self._name != listed[-1] or about.st_size > self._position
+
+    def _isolated(self, listed: Sequence[str]) -> Request:
+        """What read_committed hides now, from the segment of the first open transaction on."""
+        start = self._stable_from if self._stable_from in listed else listed[0]
+        group = [self._segment(name) for name in listed if _place(name) >= _place(start)]
+        for segment in group[:-1]:
+            segment.followed = True
+        hidden = isolation.hidden(group, skip=True)
+        stable = hidden.stable_offset
+        bases = [(names.base_offset(name), name) for name in listed]
+        reached = self._marks[-1].next_offset if self._marks else 0
+        least = reached if stable is None else min(reached, stable)
+        self._stable_from = max([(base or 0, name) for base, name in bases if (base or 0) <= least] or [(0, start)])[1]
+        return self._asked._replace(options=replace(self._asked.options, aborted=hidden.aborted, stable_offset=stable))
+
+    def _read(self, asked: Request, final: bool) -> Iterator[tuple[Segment, RecordColumns]]:
+        """Everything good of the current segment. `final`: a later one exists, nothing more will come."""
+        segment = self._segment(self._name)
+        segment.followed = final
+        self._held_back = False
+        held: list[Damage] = []
+        with segment.opened() as source:
+            stop = None if final else _zeros_at(segment, self._position)
+            if stop == self._position:
+                return
+            end = source.size if stop is None else stop
+            for part in read_pieces(segment.named(asked), source, self._position, stop):
+                told, held = self._settled(part, held, asked.options.stable_offset)
+                yield segment, as_columns(asked, part._replace(damage=told))
+                end -= part.remaining
+                if self._held_back:
+                    break
+            self._see_heads(segment)
+        if self._held_back:
+            return
+        if held and final:
+            yield segment, as_columns(asked, Part([], [], held))
+        self._position = held[0].position if held and not final else end
+
+    def _settled(self, part: Part, held: list[Damage], stable: int | None) -> tuple[list[Damage], list[Damage]]:
+        """The damage that has good batches behind it, and the damage that has none yet."""
+        last = -1
+        table = as_columns(self._asked, part).batches
+        columns = map(table.column, ("position", "size_in_bytes", "base_offset", "next_offset"))
+        for position, size, base, after in zip(*columns, strict=True):
+            if stable is not None and base is not None and base >= stable:
+                self._position, self._held_back = position, True  # read again when its transaction has ended
+                break
+            self._marks.append(Mark(self._name, position, position + size, b"", after))
+            last = position
+        damage = [*held, *part.damage]
+        return [one for one in damage if one.position < last], [one for one in damage if one.position > last]
+
+    def _see_heads(self, segment: Segment) -> None:
+        for number in range(len(self._marks) - 1, -1, -1):
+            mark = self._marks[number]
+            if mark.head:
+                return
+            self._marks[number] = mark._replace(head=segment.raw(mark.position, _SEEN))
+
+
+def _place(name: str) -> tuple[int, str]:
+    return (names.base_offset(name) or 0, name)
+
+
+def _zeros_at(segment: Segment, position: int) -> int | None:
+    """Where whole frames end in zeros that a broker made in advance; None: they do not, or it is not that easy."""
+    while True:
+        head = segment.raw(position, _HEAD)
+        if len(head) < _HEAD:
+            return None
+        if not any(head):
+            return position
+        length = _FRAME.unpack_from(head)[1]
+        if length <= 0:
+            return None
+        position += _FRAME.size + length

@@ -1,0 +1,139 @@
+"""What Kafka's streams pass over in silence in a payload that they read: for `verify`, which tells it.
+
+Every payload that comes here was decompressed before, as Kafka reads it. Three things can still be wrong with it:
+
+    payload_bytes_behind       bytes behind the end of the stream, which no reader looks at
+    payload_several_streams    one stream behind the other (gzip members, zstd and skippable frames, xerial streams)
+    payload_checksum_ignored   a checksum or size in the frame that Kafka does not compare, and that is wrong
+
+LZ4, zstd and snappy are walked by their block headers, without decompressing; gzip has no lengths, so its members
+are inflated once more.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kafkarec.codecs import gzip, lz4, snappy, zstd
+from kafkarec.codecs.codec_errors import CodecError, first_room, load
+
+Oddity = tuple[str, str]
+_PIECE = 1 << 20
+
+
+def oddities(codec_id: int, payload: Any, limit: int) -> list[Oddity]:
+    """(kind, detail) of each; `payload`: bytes that `decompress` accepted with `limit`."""
+    found: list[Oddity] = []
+    look = _BY_CODEC.get(codec_id)
+    if look is None:
+        return found
+    try:
+        found.extend(look(payload, limit))
+    except CodecError as error:
+        found.append(("payload_bytes_behind", f"the stream cannot be walked to its end: {error.detail}"))
+    return found
+
+
+def _behind(codec: str, left: int) -> Oddity:
+    return "payload_bytes_behind", f"{codec}: {left} bytes behind the end of the stream"
+
+
+def _several(codec: str, what: str, count: int) -> Oddity:
+    return "payload_several_streams", f"{codec}: {count} {what} in one payload"
+
+
+def _gzip(payload: bytes, limit: int) -> Iterator[Oddity]:
+    size = len(payload)
+    if _is_one_gzip_member(payload, limit):
+        return
+    members, at = 0, 0
+    while True:
+        at = gzip._inflate(payload, gzip._header_end(payload, at), bytearray(), limit)
+        members += 1
+        if size - at <= gzip.LONGEST_IGNORED_REST or not _is_gzip_header(payload, at):
+            break
+    if members > 1:
+        yield _several("gzip", "members", members)
+    if at < size:
+        yield _behind("gzip", size - at)
+
+
+def _is_one_gzip_member(payload: bytes, limit: int) -> bool:
+    """The usual case, by the fast library, a piece at a time."""
+    library = gzip._library or gzip._Library()
+    room = first_room(0, len(payload), gzip.LEAST_ROOM)
+    try:
+        member = library.decompressor(library.gzip_flag)
+        left = limit - len(member.decompress(payload, room))
+        while not member.eof and not member.needs_input and left >= 0:
+            left -= len(member.decompress(b"", room))
+        return bool(member.eof and not member.unused_data)
+    except library.error:
+        return False
+
+
+def _is_gzip_header(payload: bytes, at: int) -> bool:
+    try:
+        gzip._header_end(payload, at)
+    except CodecError:
+        return False
+    return True
+
+
+def _snappy(payload: bytes, limit: int) -> Iterator[Oddity]:
+    size = len(payload)
+    if size < snappy.STREAM_HEADER_SIZE or payload[:8] != snappy.MAGIC:
+        return  # one raw block: it fills the payload, or it would not have been read
+    at, streams = snappy.STREAM_HEADER_SIZE, 1
+    while size - at >= 4:
+        chunk = int.from_bytes(payload[at : at + 4], "big")
+        if chunk == snappy.MAGIC_HEAD:
+            streams += 1
+            at += snappy.STREAM_HEADER_SIZE
+        else:
+            at += 4 + chunk
+    if streams > 1:
+        yield _several("snappy", "streams", streams)
+    if at < size:
+        yield _behind("snappy", size - at)
+
+
+def _lz4(payload: bytes, limit: int) -> Iterator[Oddity]:
+    flags, descriptor, at = lz4._frame_header(payload)
+    end, _ = lz4._end_mark(payload, at, flags, 1 << 2 * (descriptor >> 4) + 8)
+    end += 8 if flags & lz4.FLAG_CONTENT_CHECKSUM else 4
+    if flags & (lz4.FLAG_CONTENT_CHECKSUM | lz4.FLAG_CONTENT_SIZE):
+        yield from _lz4_content(payload[:end], limit)
+    if end < len(payload):
+        yield _behind("lz4", len(payload) - end)
+
+
+def _lz4_content(frame: bytes, limit: int) -> Iterator[Oddity]:
+    """The library compares what Kafka skips: the frame goes through it again, its output is dropped."""
+    library = load(lz4.MODULE, lz4.NAME, lz4.PIP_NAME)
+    context = library.create_decompression_context()
+    total, part = 0, frame
+    try:
+        while total <= limit:
+            piece, used, ended = library.decompress_chunk(context, part, max_length=_PIECE)
+            total += len(piece)
+            if ended or not (used or piece):
+                return
+            part = part[used:]
+    except RuntimeError as error:
+        words = str(error)
+        if "ontentChecksum" in words:
+            yield "payload_checksum_ignored", "lz4: wrong content checksum"
+        elif "frameSize" in words:
+            yield "payload_checksum_ignored", "lz4: the content is not as long as the frame says"
+
+
+def _zstd(payload: bytes, limit: int) -> Iterator[Oddity]:
+    size, at, frames = len(payload), 0, 0
+    while at < size:
+        at = zstd._frame(payload, at, limit)[0] if payload[at : at + 4] == zstd.MAGIC else zstd._skippable(payload, at)
+        frames += 1
+    if frames > 1:
+        yield _several("zstd", "frames", frames)
+
+
+_BY_CODEC = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}

@@ -1,0 +1,165 @@
+"""Files that are packed as a whole, `00000000000000000030.log.gz` and `.zst`, unpacked piece by piece.
+
+    gzip    members in a row: 1f 8b | method 8 | flags ... | deflate data | crc32 4 LE | size 4 LE      (RFC 1952)
+    zstd    frames in a row:  28 b5 2f fd | descriptor | [window] [dictionary id] [content size]        (RFC 8878)
+                              blocks of  3 bytes LE: last 1 bit, kind 2, size 21 | the block
+                              [xxh64 4 LE]
+            skippable frames: 5? 2a 4d 18 | size 4 LE | that many bytes
+
+Unlike the payload of a batch such a file has any size, so nothing is held whole: input comes 64 KiB and output 1 MiB
+at a time at most, and a frame whose window is above 128 MiB (zstd --ultra --long=28 and more) is refused.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kafkarec.codecs.codec_errors import CodecError, load
+from kafkarec.codecs.zstd import (
+    BLOCK_MAXIMUM,
+    CONTENT_SIZE_SIZES,
+    DICTIONARY_ID_SIZES,
+    FLAG_CHECKSUM,
+    FLAG_SINGLE_SEGMENT,
+    MAGIC,
+    MODULE,
+    NAME,
+    PIP_NAME,
+    REPEATED,
+    WINDOW_MAXIMUM,
+)
+
+GZIP_MAGIC = b"\x1f\x8b"
+HEAD_BYTES = 18
+_FEED = 64 << 10
+_PIECE = 1 << 20
+
+Read = Callable[[int], bytes]
+
+
+def recognise(head: bytes) -> str | None:
+    """ "gzip" or "zstd", by the first bytes of a file; None: neither."""
+    if head[:2] == GZIP_MAGIC:
+        return "gzip"
+    return "zstd" if head[:4] == MAGIC or _is_skippable(head[:4]) else None
+
+
+def declared_size(head: bytes) -> int | None:
+    """How many bytes the first zstd frame says that it holds; None: it does not say, or it is no zstd frame."""
+    if head[:4] != MAGIC or len(head) < HEAD_BYTES:
+        return None
+    flags = head[4]
+    at = 5 + (not flags & FLAG_SINGLE_SEGMENT) + DICTIONARY_ID_SIZES[flags & 3]
+    count = CONTENT_SIZE_SIZES[flags >> 6] or flags >> 5 & 1
+    if not count:
+        return None
+    size = int.from_bytes(head[at : at + count], "little")
+    return size + 256 if count == 2 else size
+
+
+def unpack(codec: str, read: Read) -> Iterator[bytes]:
+    """The content in pieces of 1 MiB at most. `read(n)` gives the next n packed bytes, fewer only at the end.
+
+    CodecError behind all that could be unpacked: payload_truncated, payload_corrupt, payload_checksum_mismatch,
+    payload_header_invalid, payload_unsupported.
+    """
+    return _gzip(read) if codec == "gzip" else _zstd(_Input(read))
+
+
+def _gzip(read: Read) -> Iterator[bytes]:
+    data = read(_FEED)
+    while data[:2] == GZIP_MAGIC:
+        member = zlib.decompressobj(31)
+        while True:
+            try:
+                piece = member.decompress(data, _PIECE)
+            except zlib.error as error:
+                wrong = "data check" in str(error) or "length check" in str(error)
+                reason = "payload_checksum_mismatch" if wrong else "payload_corrupt"
+                raise CodecError(reason, f"gzip: {error}") from None
+            if piece:
+                yield piece
+            if member.eof:
+                break
+            data = member.unconsumed_tail or read(_FEED)
+            if not data and not piece:
+                raise CodecError("payload_truncated", "gzip: the data has no end")
+        data = member.unused_data
+        if len(data) < len(GZIP_MAGIC):
+            data += read(_FEED)
+    if data.strip(b"\0"):  # zeros behind a member are padding, as of tapes
+        raise CodecError("payload_header_invalid", "gzip: what follows is no gzip data")
+
+
+def _zstd(data: "_Input") -> Iterator[bytes]:
+    zstandard = load(MODULE, NAME, PIP_NAME)
+    while start := data.some(4):
+        if _is_skippable(start):
+            data.skip(int.from_bytes(data.exactly(4), "little"))
+            continue
+        if start != MAGIC:
+            raise CodecError("payload_header_invalid", "zstd: what follows is no frame")
+        frame = zstandard.ZstdDecompressor(max_window_size=WINDOW_MAXIMUM - 1).decompressobj()
+        try:
+            yield from _frame(frame, data)
+        except zstandard.ZstdError as error:
+            words = str(error)
+            if "checksum" in words:
+                raise CodecError("payload_checksum_mismatch", "zstd: wrong content checksum") from None
+            if "too much memory" in words:
+                raise CodecError("payload_unsupported", "zstd: a window of more than 128 MiB") from None
+            raise CodecError("payload_corrupt", "zstd: a block cannot be unpacked") from None
+
+
+def _frame(frame: Any, data: "_Input") -> Iterator[bytes]:
+    """A frame behind its magic. Fed a block at a time, it gives at most 128 KiB at a time."""
+    flags = data.exactly(1)
+    single = flags[0] & FLAG_SINGLE_SEGMENT
+    sizes = DICTIONARY_ID_SIZES[flags[0] & 3] + (CONTENT_SIZE_SIZES[flags[0] >> 6] or (1 if single else 0))
+    frame.decompress(MAGIC + flags + data.exactly(sizes if single else sizes + 1))
+    last = False
+    while not last:
+        header = data.exactly(3)
+        block = int.from_bytes(header, "little")
+        last, kind, size = bool(block & 1), block >> 1 & 3, block >> 3
+        if kind != REPEATED and size > BLOCK_MAXIMUM:
+            raise CodecError("payload_corrupt", "zstd: a block above the maximum")
+        body = data.exactly(1 if kind == REPEATED else size)
+        if content := frame.decompress(header + body):
+            yield content
+    if flags[0] & FLAG_CHECKSUM and (content := frame.decompress(data.exactly(4))):
+        yield content
+
+
+class _Input:
+    """Exact pieces of packed bytes, out of larger reads."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._held = memoryview(b"")
+
+    def some(self, count: int) -> bytes:
+        """The next `count` bytes, fewer at the end."""
+        while len(self._held) < count:
+            more = self._read(_FEED)
+            if not more:
+                break
+            self._held = memoryview(bytes(self._held) + more)
+        taken, self._held = self._held[:count], self._held[count:]
+        return bytes(taken)
+
+    def exactly(self, count: int) -> bytes:
+        taken = self.some(count)
+        if len(taken) < count:
+            raise CodecError("payload_truncated", "zstd: the last frame is cut")
+        return taken
+
+    def skip(self, count: int) -> None:
+        while count > 0:
+            step = min(count, _FEED)
+            self.exactly(step)
+            count -= step
+
+
+def _is_skippable(start: bytes) -> bool:
+    return len(start) == 4 and start[0] & 0xF0 == 0x50 and start[1:] == b"\x2a\x4d\x18"

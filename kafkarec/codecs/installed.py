@@ -1,0 +1,35 @@
+"""Which codec libraries are installed, and by which way payloads are read and written with each: for `doctor`."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+from . import CODECS, Codec, native_compress, native_decompress
+from .codec_errors import MissingCodec, load
+
+
+def versions() -> dict[str, dict[str, str | None]]:
+    """Codec name -> library (its pip name), version (None: missing), how payloads are read and written. Loads them all.
+    """
+    return {
+        codec.name: {"library": codec.pip_name, "version": _version(codec.pip_name), "how": _way(codec)}
+        for codec in CODECS
+        if codec.pip_name and codec.module
+    }
+
+
+def _way(codec: Codec) -> str | None:
+    try:
+        load(str(codec.module), codec.name, str(codec.pip_name))
+    except MissingCodec:
+        return None
+    native_compress.look(codec.name)
+    ways = [word for word, used in (("read", native_decompress.in_use), ("written", native_compress.in_use)) if codec.name in used]
+    return f"{codec.module}, plain payloads {' and '.join(ways)} by pointer" if ways else codec.module
+
+
+def _version(pip_name: str) -> str | None:
+    try:
+        return metadata.version(pip_name)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,103 @@
+"""C functions of the installed codec libraries that compress, for the writing desk to call without the GIL.
+
+The counterpart of `native.py`, by the same rules: an extension module that happens to export the functions is put to
+the proof (what it compresses must come out right), then its addresses go to the desk; anything else leaves the Python
+calls to serve every payload. `KAFKAREC_NATIVE_CODECS=0` turns this off; `doctor` says what is in use.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+from functools import cache
+
+from kafkarec import _press
+from kafkarec.codecs import BY_NAME, CODECS, checked_level, lz4, zstd
+from kafkarec.codecs.native_decompress import SAMPLE, address_of, module_file, try_finder
+
+in_use: set[str] = set()
+"""Names of the codecs that the desk compresses with itself."""
+
+LZ4_HEADS = lz4.KAFKA_HEADER + lz4.MAGIC_0_HEADER
+
+
+def _lz4() -> None:
+    block = importlib.import_module("lz4.block")
+    library = ctypes.CDLL(block._block.__file__)
+    fast, high = library.LZ4_compress_fast_extState, library.LZ4_compress_HC_extStateHC
+    sizes = library.LZ4_sizeofState(), library.LZ4_sizeofStateHC()
+    state = ctypes.create_string_buffer(max(sizes))
+    for compress, level in ((fast, 1), (high, 8)):
+        out = ctypes.create_string_buffer(len(SAMPLE))
+        size = compress(state, SAMPLE, out, len(SAMPLE), len(SAMPLE) - 1, level)
+        if size <= 0 or block.decompress(out.raw[:size], uncompressed_size=len(SAMPLE)) != SAMPLE:
+            return
+        if compress(state, SAMPLE, out, len(SAMPLE), size - 1, level) != 0:
+            return
+    _press.install_native("lz4", [address_of(fast), address_of(high), *sizes])
+    in_use.add("lz4")
+
+
+def _zstd() -> None:
+    zstandard = importlib.import_module("zstandard")
+    library = ctypes.CDLL(module_file(zstandard.__path__[0], "_cffi"))
+    names = ("createCCtx", "freeCCtx", "compress2", "compressBound", "CCtx_setParameter")
+    create, free, compress, bound, set_parameter = (getattr(library, f"ZSTD_{name}") for name in names)
+    create.restype, free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
+    bound.restype, bound.argtypes = ctypes.c_size_t, (ctypes.c_size_t,)
+    compress.restype = ctypes.c_size_t
+    size_t, text = ctypes.c_size_t, ctypes.c_char_p
+    compress.argtypes = (ctypes.c_void_p, text, size_t, text, size_t)
+    set_parameter.restype, set_parameter.argtypes = size_t, (ctypes.c_void_p, ctypes.c_int, ctypes.c_int)
+    room = bound(len(SAMPLE))
+    out = ctypes.create_string_buffer(room)
+    context = create()
+    try:
+        values = enumerate(_zstd_parameters(3), _FIRST_PARAMETER)
+        refused = [set_parameter(context, parameter, value) > room for parameter, value in values]
+        size = compress(context, out, room, SAMPLE, len(SAMPLE))
+        packed = out.raw[:size]
+        short = compress(context, out, size - 1, SAMPLE, len(SAMPLE)) > room
+    finally:
+        free(context)
+    if any(refused) or not short or packed != zstd.compress(SAMPLE, 3):
+        return
+    _press.install_native("zstd", [address_of(f) for f in (create, free, compress, bound, set_parameter)])
+    in_use.add("zstd")
+
+
+_FINDERS = {"lz4": _lz4, "zstd": _zstd}
+
+
+@cache
+def look(codec: str) -> None:
+    """Looks for `codec`'s functions and hands them to the desk, once."""
+    try_finder(_FINDERS.get(codec))
+
+
+@cache
+def _zstd_parameters(level: int) -> tuple[int, ...]:
+    """The seven of a level for an input of unknown size, which is what the JVM's streams have: for a small input the
+    library would choose others, which pack 7 % worse at level 9."""
+    zstandard = importlib.import_module("zstandard")
+    found = zstandard.ZstdCompressionParameters.from_level(level, source_size=0)
+    return tuple(getattr(found, name) for name in _PARAMETERS)
+
+
+_PARAMETERS = ("window_log", "hash_log", "chain_log", "search_log", "min_match", "target_length", "strategy")
+_FIRST_PARAMETER = 101  # ZSTD_c_windowLog; the others follow
+
+
+def levels(codec_id: int | None, level: int | None) -> tuple[list[int], tuple[int, ...]]:
+    """What the desk compresses with: levels by codec id, zstd's parameters. Looks at the libraries first.
+
+    `codec_id` None: the rows bring their own codecs, and each has its default level. ValueError for a level that Kafka
+    refuses.
+    """
+    found = [codec.default_level or 0 for codec in CODECS]
+    for codec in CODECS:
+        if codec_id is None or codec.id == codec_id:
+            look(codec.name)
+    if codec_id is not None:
+        found[codec_id] = checked_level(codec_id, level) or 0
+    return found, _zstd_parameters(found[BY_NAME["zstd"].id]) if "zstd" in in_use else (0,) * len(_PARAMETERS)

@@ -1,9 +1,0 @@
-"""Every byte of one batch, annotated: what it is, what it means, and at which byte something is wrong.
-
-`explain` gives data (spans that tile the bytes); `kafkarec explain` prints it.
-"""
-
-from .spans import Explanation, Fault, Section, Span, tiles
-from .whole import explain
-
-__all__ = ["Explanation", "Fault", "Section", "Span", "explain", "tiles"]

@@ -1,0 +1,231 @@
+"""Records of internal topics as a user meets them: one at a time, as rows, as named columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, NamedTuple
+
+from kafkarec.errors import KafkaRecordError
+from kafkarec.support import interop
+from kafkarec.tables.records import Record
+
+from . import json_view
+from .protocol import refuse
+from .schema_notation import Field, RecordType
+from .topics import TOPICS, Part, Topic, read_framed, read_key, read_value
+
+
+@dataclass(frozen=True, slots=True)
+class InternalRecord:
+    """One record of an internal topic.
+
+    type: str | None       OffsetCommit, GroupMetadata, PartitionRecord, ...; None where it cannot be told
+    type_id: int | None    its number in the bytes
+    version: int | None    the value's version; None for a tombstone
+    key, value             the fields as a dict by Kafka's names, in Kafka's order; None where there are none.
+                           uuids are Kafka's 22 characters, enums their numbers, bytes are bytes. A field that the
+                           version does not have is not there; a tagged field that was not sent has its default;
+                           tagged fields that no schema knows are under "_tagged_fields": [(tag, bytes)]
+    is_tombstone: bool     the value is null: the key is deleted
+    problem: str | None    why `value` (or `key`) stayed bytes
+    raw_key, raw_value     the bytes
+    """
+
+    topic: str
+    type: str | None
+    type_id: int | None
+    version: int | None
+    key: dict[str, Any] | None
+    value: dict[str, Any] | None
+    is_tombstone: bool
+    problem: str | None = None
+    raw_key: bytes | None = field(default=None, repr=False)
+    raw_value: bytes | None = field(default=None, repr=False)
+
+    def __hash__(self) -> int:
+        return hash((self.topic, self.raw_key, self.raw_value))
+
+    def as_json(self) -> dict[str, Any]:
+        """`{"key": ..., "value": ...}` for `json.dumps`: the trees that Kafka's tools print, each with its type.
+
+        A part that was not read, or is null, is None. Bytes are base64; members of a classic group of protocol type
+        "consumer" are opened; a tagged field that has its default is left out, one that no schema knows is not.
+        """
+        kind = TOPICS[self.topic].types.get(self.type_id) if self.type_id is not None else None
+        key = value = None
+        if kind and kind.key and self.key is not None:
+            data = json_view.fields_tree(kind.key, kind.key.last, self.key, unknown=True)
+            key = {"type": self.type, "data": data}
+        if kind and self.value is not None and self.version is not None:
+            data = json_view.tree(Part(kind, self.version, self.value), unknown=True)
+            value = {"type": self.type, "version": self.version, "data": data}
+        return {"key": key, "value": value}
+
+
+def read(topic: str, key: bytes | None, value: bytes | None, *, errors: str = "keep") -> InternalRecord:
+    """A record of an internal topic, decoded.
+
+    topic: a name of `TOPICS`; ValueError for another
+    errors: "keep": what cannot be read, or Kafka 4.3 does not know, stays bytes, `.problem` says why;
+            "raise": it is a KafkaRecordError: InvalidRecordError (reason message_invalid or message_unknown) or
+            LimitExceededError (message_too_large)
+    """
+    known = _topic(topic)
+    if errors not in ("keep", "raise"):
+        raise ValueError(f"errors {errors!r}: one of keep, raise")
+    read_record = _coordinator_record if known.has_keys else _framed_record
+    found = _Found()
+    problem = None
+    try:
+        read_record(known, key, value, found)
+    except KafkaRecordError as error:
+        if errors == "raise":
+            raise
+        problem = str(error)
+    name, number = (found.kind.name, found.kind.id) if found.kind else (None, None)
+    return InternalRecord(
+        topic, name, number, found.version, found.key, found.value, value is None, problem, key, value
+    )  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Found:
+    """What was read before something could not be."""
+
+    kind: RecordType | None = None
+    version: int | None = None
+    key: dict[str, Any] | None = None
+    value: dict[str, Any] | None = None
+
+
+def _coordinator_record(topic: Topic, key: bytes | None, value: bytes | None, found: _Found) -> None:
+    if key is None:
+        refuse("the key is null, and it says what the record is", None)
+    part = read_key(topic, key)
+    found.kind, found.key = part.type, part.fields
+    if value is not None:
+        _, found.version, found.value = read_value(part.type, value)
+
+
+def _framed_record(topic: Topic, key: bytes | None, value: bytes | None, found: _Found) -> None:
+    if value is not None:
+        found.kind, found.version, found.value = read_framed(topic, value)
+
+
+def _topic(name: str) -> Topic:
+    if name not in TOPICS:
+        raise ValueError(f"{name!r} is no internal topic; give one of {', '.join(TOPICS)}")
+    return TOPICS[name]
+
+
+_HEAD = ("offset", "timestamp")
+
+
+class Column(NamedTuple):
+    """A column of `columns(..., type=...)`, or a field inside of one.
+
+    type: str            Kafka's word: int32, string, uuid, ...; of an array's element; the name of a struct
+    is_array: bool
+    versions: str        the versions of the value that have it: "3-4"
+    nullable: bool       null in a version that has it
+    fields               what a struct holds
+    """
+
+    name: str
+    type: str
+    is_array: bool
+    versions: str
+    nullable: bool
+    fields: tuple[Column, ...]
+
+    def __repr__(self) -> str:
+        shown = f"[{self.type}]" if self.is_array else self.type
+        return f"<Column {self.name} {shown}{'?' * self.nullable}, versions {self.versions}>"
+
+
+def schema(topic: str, type: str) -> tuple[Column, ...]:
+    """The columns that one record type gives beside offset, timestamp, version, is_tombstone and problem.
+
+    >>> from kafkarec import messages
+    >>> [column.name for column in messages.schema("__transaction_state", "TransactionLog")][:3]
+    ['key_transactionalId', 'value_producerId', 'value_previousProducerId']
+    """
+    kind = _topic(topic).type_named(type)
+    keys = [_column("key_", each, 0, 0) for each in kind.key.struct.fields] if kind.key else []
+    first, last = kind.value.first, kind.value.last
+    return (*keys, *(_column("value_", each, first, last) for each in kind.value.struct.fields))
+
+
+def _column(prefix: str, of: Field, oldest: int, newest: int) -> Column:
+    first, last = max(of.first, oldest), newest if of.last is None else of.last
+    inner = tuple(_column("", each, first, last) for each in of.struct.fields) if of.struct else ()
+    versions = str(first) if first == last else f"{first}-{last}"
+    return Column(prefix + of.name, of.type, of.is_array, versions, of.nullable, inner)
+
+
+def rows(
+    records: Any, topic: str | None = None, *, type: str | None = None, errors: str = "keep"
+) -> Iterator[dict[str, Any]]:
+    """A dict a record: offset, timestamp (ms), type, version, is_tombstone, key, value, problem.
+
+    records: RecordColumns, any Record objects, or what `kafkarec.open` gives for one partition; it is then streamed.
+             Control records are left out
+    topic: a name of `TOPICS`; None: as the opened partition says
+    type: only records of this type; `key` and `value` then are columns of their own, `key_group`, `value_offset`, ...
+          (`schema(topic, type)` lists them); None for what a version does not have, and in tombstones
+    errors: as in `read`
+    """
+    topic = _topic(topic or getattr(records, "topic", None) or "").name
+    names = [column.name for column in schema(topic, type)] if type is not None else []
+    return _rows(_records(records), topic, type, names, errors)
+
+
+def _records(source: Any) -> Iterable[Record]:
+    found: Iterable[Record] = source
+    if hasattr(source, "stream"):
+        found = chain.from_iterable(source.stream(columns=["offset", "timestamp", "key", "value"]))
+    return found
+
+
+def _rows(
+    records: Iterable[Record], topic: str, type: str | None, names: list[str], errors: str
+) -> Iterator[dict[str, Any]]:
+    for record in records:
+        if record.is_control:
+            continue
+        found = read(topic, record.key, record.value, errors=errors)
+        head: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp}
+        if type is None:
+            yield head | {
+                "type": found.type, "version": found.version, "is_tombstone": found.is_tombstone, "key": found.key,
+                "value": found.value, "problem": found.problem,
+            }  # fmt: skip
+        elif found.type == type:
+            cells = {f"key_{name}": cell for name, cell in (found.key or {}).items()}
+            cells |= {f"value_{name}": cell for name, cell in (found.value or {}).items()}
+            head |= {"version": found.version, "is_tombstone": found.is_tombstone}
+            yield head | {name: cells.get(name) for name in names} | {"problem": found.problem}
+
+
+def columns(
+    records: Any, topic: str | None = None, *, type: str | None = None, errors: str = "keep"
+) -> dict[str, list[Any]]:
+    """The rows of `rows`, by column: `pyarrow.table(...)`, `polars.DataFrame(...)`, `pandas.DataFrame(...)` take it.
+
+    Give a `type`: then each column has one type. Without one, `key` and `value` hold a different dict in every row.
+    """
+    topic = _topic(topic or getattr(records, "topic", None) or "").name
+    found = list(rows(records, topic, type=type, errors=errors))
+    if type is None:
+        names = [*_HEAD, "type", "version", "is_tombstone", "key", "value", "problem"]
+    else:
+        names = [*_HEAD, "version", "is_tombstone", *(column.name for column in schema(topic, type)), "problem"]
+    return {name: [row[name] for row in found] for name in names}
+
+
+def to_arrow(records: Any, topic: str | None = None, *, type: str, errors: str = "keep") -> Any:
+    """A pyarrow.Table of one record type (extra: arrow): the columns of `columns`, with the types of Kafka's fields."""
+    topic = _topic(topic or getattr(records, "topic", None) or "").name
+    return interop.messages_to_arrow(columns(records, topic, type=type, errors=errors), schema(topic, type))

@@ -1,0 +1,184 @@
+"""The internal topics, and how their records frame a message.
+
+    coordinators   key    int16 record type | the key message
+                   value  int16 version     | the value message         (null: a tombstone)
+    the others     value  varint frame version, 1 | varint record type | varint version | the message; the key is null
+
+`__consumer_offsets`, `__transaction_state` and `__share_group_state` are written by coordinators (Kafka's
+CoordinatorRecordSerde); `__cluster_metadata` and `__remote_log_metadata` have frames (AbstractApiMessageSerde).
+A coordinator's reader ignores bytes behind the message, a framed one refuses them: so does this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from kafkarec.write.fields import unsigned_varint
+
+from .protocol import Cursor, MessageError, read_message, refuse
+from .schema_notation import RecordType, Schema, parse
+from .schemas_coordinators import REMOTE_LOG_METADATA, SHARE_COORDINATOR, TRANSACTION_COORDINATOR
+from .schemas_group import CONSUMER_PROTOCOL, GROUP_COORDINATOR
+from .schemas_metadata import METADATA
+from .serialize import write_message
+
+_FRAME_VERSION = 1
+_INT16_MAX = 0x7FFF
+
+
+class Unknown(MessageError):
+    """A record type or version that Kafka 4.3 does not have: what it means is not known, it need not be damage."""
+
+
+def _unknown(what: str, kafka: str | None) -> Unknown:
+    error = Unknown(f"{what} is not known to Kafka 4.3", reason="message_unknown")
+    error.kafka = kafka
+    return error
+
+
+@dataclass(frozen=True)
+class Topic:
+    """An internal topic: its record types by id, and whether coordinators write it (then keys matter)."""
+
+    name: str
+    types: Mapping[int, RecordType]
+    has_keys: bool
+
+    def __repr__(self) -> str:
+        return f"<Topic {self.name}: {', '.join(each.name for each in self.types.values())}>"
+
+    def type_named(self, name: str) -> RecordType:
+        """ValueError, with the names there are, for any other."""
+        for found in self.types.values():
+            if found.name == name:
+                return found
+        names = ", ".join(each.name for each in self.types.values())
+        raise ValueError(f"{self.name} has no records {name!r}; there are: {names}")
+
+
+def _topic(name: str, table: str, has_keys: bool) -> Topic:
+    types = {each.id: each for each in parse(table).values() if each.id is not None}
+    return Topic(name, MappingProxyType(types), has_keys)
+
+
+TOPICS: Mapping[str, Topic] = MappingProxyType(
+    {
+        topic.name: topic
+        for topic in (
+            _topic("__consumer_offsets", GROUP_COORDINATOR, True),
+            _topic("__transaction_state", TRANSACTION_COORDINATOR, True),
+            _topic("__share_group_state", SHARE_COORDINATOR, True),
+            _topic("__cluster_metadata", METADATA, False),
+            _topic("__remote_log_metadata", REMOTE_LOG_METADATA, False),
+        )
+    }
+)
+CONSUMER_MESSAGES: Mapping[str, RecordType] = MappingProxyType(parse(CONSUMER_PROTOCOL))
+
+
+class Part(NamedTuple):
+    """A message that was read: its record type, version and fields."""
+
+    type: RecordType
+    version: int
+    fields: dict[str, Any]
+
+
+def _prefix(cursor: Cursor, name: str) -> int:
+    if cursor.left < 2:
+        kafka = f"Could not read version from {name}'s buffer."
+        refuse(f"the {name} has no room for its first two bytes", kafka, 2, cursor.left)
+    return cursor.int16()
+
+
+def _message(schema: Schema, version: int, cursor: Cursor, name: str) -> dict[str, Any]:
+    try:
+        return read_message(schema, version, cursor)
+    except MessageError as error:
+        inner = "null" if error.kafka is None else error.kafka
+        error.kafka = f"Could not read record with version {version} from {name}'s buffer due to: {inner}."
+        raise
+
+
+def read_key(topic: Topic, key: bytes) -> Part:
+    """The key of a coordinator's record. Its version is the record type's id: Kafka hands that on as the version."""
+    cursor = Cursor(key)
+    kind = _prefix(cursor, "key")
+    found = topic.types.get(kind)
+    if found is None or found.key is None:
+        raise _unknown(f"record type {kind} of {topic.name}", None)
+    return Part(found, kind, _message(found.key, kind, cursor, "key"))
+
+
+def read_value(kind: RecordType, value: bytes) -> Part:
+    """The value of a coordinator's record, whose key said what it is."""
+    cursor = Cursor(value)
+    version = _prefix(cursor, "value")
+    if not kind.value.knows(version):
+        kafka = f"Found an unknown record version {version} for {kind.id} type"
+        raise _unknown(f"version {version} of {kind.value.name}", kafka)
+    return Part(kind, version, _message(kind.value, version, cursor, "value"))
+
+
+def _varint(cursor: Cursor, name: str) -> int:
+    try:
+        value = cursor.unsigned_varint()
+    except MessageError as error:
+        error.kafka = f"Error while reading {name}"
+        raise
+    if value > _INT16_MAX:
+        refuse(f"the {name} is too large", f"Value for {name} was too large.", _INT16_MAX, value)
+    return (value + (1 << 15)) % (1 << 16) - (1 << 15)  # Java's cast to short
+
+
+def read_framed(topic: Topic, value: bytes, any_version: bool = False) -> Part:
+    """The record in a framed value. `any_version`: a version is not checked, as Kafka does not check it."""
+    cursor = Cursor(value)
+    frame = _varint(cursor, "frame version")
+    if frame != _FRAME_VERSION:
+        refuse(f"frame version {frame} is not {_FRAME_VERSION}", _FRAME_REFUSALS.get(frame, _FRAME_REFUSED % frame))
+    kind_id, version = _varint(cursor, "type"), _varint(cursor, "version")
+    kind = topic.types.get(kind_id)
+    if kind is None:
+        raise _unknown(f"record type {kind_id} of {topic.name}", f"{_UNSUPPORTED}: Unknown metadata id {kind_id}")
+    if not any_version and not kind.value.knows(version):
+        raise _unknown(f"version {version} of {kind.name}", None)
+    try:
+        fields = read_message(kind.value, version, cursor)
+    except MessageError as error:
+        error.kafka = f"Failed to deserialize record with type {kind_id}"
+        raise
+    if cursor.left:
+        kafka = f"Found {cursor.left} byte(s) of garbage after {kind_id}"
+        refuse(f"bytes are left behind the {kind.name}", kafka, 0, cursor.left)
+    return Part(kind, version, fields)
+
+
+_UNSUPPORTED = "org.apache.kafka.common.errors.UnsupportedVersionException"
+_FRAME_REFUSED = (
+    "Could not deserialize metadata record due to unknown frame version %d(only frame version 1 is supported)"
+)
+_FRAME_REFUSALS = {
+    0: "Could not deserialize metadata record with frame version 0. Note that upgrades from the preview release of "
+    "KRaft in 2.8 to newer versions are not supported."
+}
+
+
+def write_key(kind: RecordType, fields: dict[str, Any]) -> bytes:
+    """The key's bytes of a coordinator's record."""
+    if kind.key is None or kind.id is None:
+        raise ValueError(f"{kind.name} has no key")
+    return kind.id.to_bytes(2, "big") + write_message(kind.key, kind.key.last, fields)
+
+
+def write_value(topic: Topic, kind: RecordType, version: int, fields: dict[str, Any]) -> bytes:
+    """The value's bytes, with the version or the frame in front that the topic has."""
+    if not kind.value.knows(version):
+        raise ValueError(f"{kind.name} has the versions {kind.value.first} to {kind.value.last}, not {version}")
+    body = write_message(kind.value, version, fields)
+    if topic.has_keys:
+        return version.to_bytes(2, "big") + body
+    return b"".join(unsigned_varint(each) for each in (_FRAME_VERSION, kind.id or 0, version)) + body

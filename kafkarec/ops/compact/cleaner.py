@@ -1,0 +1,139 @@
+"""The log cleaner's decisions on top of the filter (Kafka: Cleaner, KIP-534, KIP-98)
+
+    record without key                         goes, and is counted as invalid
+    record with a later offset for its key     goes
+    tombstone                                  stays until the delete horizon of its batch, which the pass that finds it
+                                               first sets: now + delete_retention_ms
+    tombstone of magic 0 and 1                 stays while its segment was modified less than delete_retention_ms before
+                                               the last clean one; it becomes one of magic 2 with a horizon
+    batch with a producer's last sequence      its header stays until the producer writes again or is forgotten
+    last batch of the pass                     its header stays: it tells where the log ends. A message of magic 0 or
+                                               1 leaves an empty batch of magic 2; a broker fails on such a log
+    transactions                               see transactions.py
+    from the first uncleanable offset on       everything stays
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .batch_table import Batch, Rows
+from .cleaned_transactions import CleanedTransactions
+from .filtering import BatchRetention, FilterStats, Verdict
+from .log_state import LastRecord
+from .offset_map import OffsetMap
+
+
+@dataclass(slots=True)
+class CleanerStats(FilterStats):
+    """What a pass of the cleaner did (Kafka: CleanerStats, and causes that it does not count).
+
+    messages_superseded     a later offset of the same key was there
+    messages_invalid        without a key
+    tombstones_removed      behind the delete horizon
+    messages_aborted        of aborted transactions
+    markers_removed         control records whose transaction has no data left, behind the delete horizon
+    map_messages_read       records that were looked at for the offset map; `keys` of them were different
+    bytes_left_alone        segments from the first uncleanable offset on, passed on as they are
+    first_uncleanable_offset, next_offset   where cleaning ended, and the log
+    """
+
+    messages_superseded: int = 0
+    messages_invalid: int = 0
+    tombstones_removed: int = 0
+    messages_aborted: int = 0
+    markers_removed: int = 0
+    map_messages_read: int = 0
+    keys: int = 0
+    bytes_left_alone: int = 0
+    first_uncleanable_offset: int = 0
+    next_offset: int = 0
+
+
+_ORDINARY = Verdict(BatchRetention.DELETE_EMPTY)
+
+
+class CleanerDecisions:
+    """One pass of the cleaner over one log, segment after segment. `retains_legacy_tombstones`: of the segment."""
+
+    retains_legacy_tombstones = True
+
+    def __init__(
+        self, offsets: OffsetMap, transactions: CleanedTransactions, last_records: dict[int, LastRecord],
+        end_offset: int, now: int, stats: CleanerStats,
+    ) -> None:  # fmt: skip
+        self._offsets = offsets
+        self._transactions = transactions
+        self._last_records = last_records
+        self._end_offset = end_offset
+        self._now = now
+        self._stats = stats
+
+    def batch(self, batch: Batch) -> Verdict:
+        """Cleaner.cleanInto's checkBatchRetention."""
+        if batch.producer_id < 0 and not batch.is_control and batch.next_offset != self._end_offset:
+            return _ORDINARY
+        discards = gone = self._transactions.discards(batch)
+        if batch.is_control:
+            gone = discards and batch.delete_horizon_ms is not None and batch.delete_horizon_ms <= self._now
+        if self._is_last_of_producer(batch) or batch.next_offset == self._end_offset:
+            retention = BatchRetention.RETAIN_EMPTY
+        else:
+            retention = BatchRetention.DELETE if gone else BatchRetention.DELETE_EMPTY
+        if gone:
+            self._count_gone(batch)
+        return Verdict(
+            retention,
+            empty_transaction=discards and batch.is_control,
+            records=False if gone else True if batch.is_control else None,
+        )
+
+    def _is_last_of_producer(self, batch: Batch) -> bool:
+        if batch.producer_id < 0:
+            return False
+        last = self._last_records.get(batch.producer_id)
+        if last is None:
+            return False
+        if last.last_data_offset is not None:
+            return batch.last_offset == last.last_data_offset
+        return batch.is_control and batch.producer_epoch == last.producer_epoch
+
+    def _count_gone(self, batch: Batch) -> None:
+        count = batch.record_count or 0
+        if batch.is_control:
+            self._stats.markers_removed += count
+        else:
+            self._stats.messages_aborted += count
+
+    def records(self, verdicts: list[tuple[Batch, Verdict]], rows: Rows) -> bytearray:
+        """Cleaner.shouldRetainRecord for all rows at once."""
+        asked = [batch for batch, verdict in verdicts if verdict.records is None and batch.start < batch.stop]
+        if not asked:
+            return bytearray(len(rows))
+        keep = self._offsets.latest(rows)
+        tombstones = self._drop_tombstones(asked, rows.without_value, keep)
+        lost = sum(batch.stop - batch.start - keep.count(1, batch.start, batch.stop) for batch in asked)
+        missing = rows.without_key
+        invalid = 0 if missing is None else sum(missing.count(1, batch.start, batch.stop) for batch in asked)
+        self._stats.tombstones_removed += tombstones
+        self._stats.messages_invalid += invalid
+        self._stats.messages_superseded += lost - invalid - tombstones
+        return keep
+
+    def _drop_tombstones(self, asked: list[Batch], missing: bytes | None, keep: bytearray) -> int:
+        """Marks tombstones whose time has come; returns how many."""
+        if missing is None:
+            return 0
+        found = 0
+        for batch in filter(self._drops_tombstones, asked):
+            at = missing.find(1, batch.start, batch.stop)
+            while at >= 0:
+                found += keep[at]
+                keep[at] = 0
+                at = missing.find(1, at + 1, batch.stop)
+        return found
+
+    def _drops_tombstones(self, batch: Batch) -> bool:
+        if batch.magic < 2:
+            return not self.retains_legacy_tombstones
+        return batch.delete_horizon_ms is not None and self._now >= batch.delete_horizon_ms

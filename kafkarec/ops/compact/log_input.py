@@ -1,0 +1,120 @@
+"""What is compacted: a buffer, a segment, or all segments of a log, behind one face
+
+    Buffer     bytes in memory: one segment that begins with its first batch
+    File       a storage.Segment: base offset by its name, .txnindex and .snapshot beside it
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Protocol
+
+from kafkarec._core import Source
+from kafkarec.read.decode_options import Request, request
+from kafkarec.read.passes import Part, read_pieces, scan_pieces
+from kafkarec.storage import Log, LogDir, Segment
+from kafkarec.tables.records import BatchTable
+
+
+class Input(Protocol):
+    """One segment. `remaining`: bytes behind its last batch, known when all its parts were read.
+
+    parts         bytes [start, stop), decoded; everything in front of damage comes before its exception
+    scan_pieces   headers from `start` on. Damage is raised whatever `errors` says: nothing is passed over in silence
+    """
+
+    remaining: int
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def base_offset(self) -> int | None: ...
+    @property
+    def size(self) -> int: ...
+    def parts(self, asked: Request, start: int = 0, stop: int | None = None) -> Iterator[Part]: ...
+    def scan_pieces(self, *, errors: str = "raise", start: int = 0) -> Iterator[BatchTable]: ...
+    def raw(self, position: int, length: int) -> Any: ...
+    def sidecar(self, suffix: str) -> bytes | None: ...
+    def modified_ms(self) -> int | None: ...
+
+
+class Buffer:
+    """Bytes in memory. Without a name it has no base offset of its own."""
+
+    path = "bytes in memory"
+    base_offset: int | None = None
+
+    def __init__(self, data: Any) -> None:
+        self._source = Source(data)
+        self._view = memoryview(data).cast("B") if self._source.size else memoryview(b"")
+        self.size = self._source.size
+        self.remaining = 0
+
+    def parts(self, asked: Request, start: int = 0, stop: int | None = None) -> Iterator[Part]:
+        for part in read_pieces(asked, self._source, start, stop):
+            self.remaining = part.remaining
+            yield part
+
+    def scan_pieces(self, *, errors: str = "raise", start: int = 0) -> Iterator[BatchTable]:
+        return scan_pieces(request(), self._source, start)
+
+    def raw(self, position: int, length: int) -> Any:
+        return self._view[position : position + length]
+
+    def sidecar(self, suffix: str) -> bytes | None:
+        return None
+
+    def modified_ms(self) -> int | None:
+        return None
+
+
+class File:
+    """A segment's file."""
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        self.path, self.base_offset = segment.path, segment.base_offset
+        self.raw, self.sidecar = segment.raw, segment.sidecar
+        self.remaining = 0
+
+    @property
+    def size(self) -> int:
+        return self.segment.size
+
+    def parts(self, asked: Request, start: int = 0, stop: int | None = None) -> Iterator[Part]:
+        with self.segment.opened() as source:
+            for part in read_pieces(self.segment.named(asked), source, start, stop):
+                self.remaining = part.remaining
+                yield part
+
+    def scan_pieces(self, *, errors: str = "raise", start: int = 0) -> Iterator[BatchTable]:
+        with self.segment.opened() as source:
+            yield from scan_pieces(self.segment.named(request()), source, start)
+
+    def modified_ms(self) -> int | None:
+        """None where there is no local file."""
+        try:
+            return os.stat(self.path).st_mtime_ns // 1_000_000
+        except OSError:
+            return None
+
+
+def inputs(source: Any) -> list[Input]:
+    """The segments of what `compact` was given, in order. TypeError says what is taken."""
+    if isinstance(source, Log):
+        return [File(segment) for segment in source.segments]
+    if isinstance(source, Segment):
+        return [File(source)]
+    if isinstance(source, LogDir):
+        raise TypeError("a data folder is compacted a partition at a time: for log in kafkarec.open(folder): ...")
+    if isinstance(source, str | os.PathLike):
+        raise TypeError("a path is opened first: kafkarec.open(path)")
+    return [Buffer(source)]
+
+
+def hiding(asked: Request, aborted: tuple[tuple[int, int, int], ...], start: int | None) -> Request:
+    """The request for what a consumer sees from an offset on: no aborted data, no control records."""
+    options = replace(asked.options, aborted=aborted, offsets=(start, None), control=False)
+    return asked._replace(options=options)

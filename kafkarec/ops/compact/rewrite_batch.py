@@ -1,0 +1,98 @@
+"""Batches written anew behind a filter (Kafka: MemoryRecords.buildRetainedRecordsInto, DefaultRecordBatch)
+
+    what stays as it was     base and last offset, leader epoch, producer id, epoch and base sequence, the flags, codec
+    what may change          base timestamp: that of the first record that is left, or the delete horizon (KIP-534)
+                             max timestamp: the greatest of what is left; with LogAppendTime the broker's, as before
+                             magic: messages of magic 0 and 1 become batches of magic 2 (KIP-724, since Kafka 4.0);
+                             these begin with the first record that is left and end with the last
+
+What Kafka's builder refuses is refused here: such a log makes a broker give up cleaning the partition.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import compress, pairwise
+from typing import NoReturn
+
+from kafkarec._press import Sheet
+from kafkarec.format.enums import Compression
+from kafkarec.write.header import BatchHeader
+from kafkarec.write.record_input import sheet_of
+
+from .batch_table import Batch, Rows
+
+HEADER_SIZE = 61  # DefaultRecordBatch.RECORD_BATCH_OVERHEAD
+_LOG_APPEND = 1
+_CODECS = {codec.name.lower(): int(codec) for codec in Compression}
+_MAX_DELTA = 2**31 - 1
+
+
+def refuse(batch: Batch, why: str) -> NoReturn:
+    """The batch cannot be written anew."""
+    which = f"the batch at byte {batch.position} (last offset {batch.last_offset})"
+    raise batch.error("batch_not_rewritable", f"{which} cannot be written again: {why}")
+
+
+@cache
+def _no_rows() -> Sheet:
+    return sheet_of([])
+
+
+def emptied(batch: Batch) -> bytes:
+    """The header alone: it keeps a producer's last sequence, or the log's end (writeEmptyHeader)."""
+    time = batch.max_timestamp
+    return _no_rows().write(
+        _header(batch, None)._replace(codec=0, log_append_time=time, base_timestamp=-1, max_timestamp=time)
+    )
+
+
+def rewritten(
+    batch: Batch, rows: Rows, sheet: Sheet, keep: bytes, horizon: int | None
+) -> tuple[bytes, list[int]]:
+    """A batch with the records that `keep`, one byte for each of its rows, marks with 1; and their offsets. `horizon`:
+    delete horizon in ms, None or below 0: none."""
+    span = slice(batch.start, batch.stop)
+    offsets = list(compress(rows.offsets[span], keep))
+    _demand_writable(batch, offsets, list(compress(rows.timestamps[span], keep)))
+    header = _header(batch, horizon)
+    if batch.magic < 2:
+        header = header._replace(base_offset=offsets[0], last_offset=None)
+    assert header.base_offset is not None
+    if offsets[-1] - header.base_offset > _MAX_DELTA:
+        refuse(batch, f"offset {offsets[-1]} is more than {_MAX_DELTA} above its base offset {header.base_offset}")
+    return sheet.write(header, batch.start, batch.stop, keep), offsets
+
+
+def _header(batch: Batch, horizon: int | None) -> BatchHeader:
+    return BatchHeader(
+        codec=_CODECS[batch.compression],
+        timestamp_type=batch.timestamp_type or 0,
+        base_offset=batch.last_offset if batch.base_offset is None else batch.base_offset,
+        last_offset=batch.last_offset,
+        partition_leader_epoch=batch.partition_leader_epoch,
+        log_append_time=batch.max_timestamp if batch.timestamp_type == _LOG_APPEND else -1,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        is_transactional=batch.is_transactional,
+        is_control=batch.is_control,
+        delete_horizon_ms=None if horizon is None or horizon < 0 else horizon,
+    )
+
+
+def _demand_writable(batch: Batch, offsets: list[int], timestamps: list[int | None]) -> None:
+    """MemoryRecordsBuilder.appendWithOffset and validateProducerState."""
+    for one, other in pairwise(offsets):
+        if other <= one:
+            refuse(batch, f"offset {other} follows offset {one}")
+    lowest = min((time for time in timestamps if time is not None), default=0)
+    if lowest < 0:
+        refuse(batch, f"timestamp {lowest} is negative")
+    if batch.producer_id == -1:
+        if batch.is_transactional:
+            refuse(batch, "it is transactional and has no producer id")
+    elif batch.producer_epoch == -1:
+        refuse(batch, "it has a producer id and no producer epoch")
+    elif batch.base_sequence < 0 and not batch.is_control:
+        refuse(batch, f"it has a producer id and the base sequence {batch.base_sequence}")

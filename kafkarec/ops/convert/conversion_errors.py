@@ -1,0 +1,47 @@
+"""What can be read and yet not be converted: where Kafka's builder or its down-conversion raises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkarec import damage
+from kafkarec.damage import Damage
+from kafkarec.errors import InvalidRecordError, KafkaRecordError
+from kafkarec.format.enums import Compression
+
+from .source_batches import Unit
+
+
+def refused(unit: Unit, reason: str, **sides: Any) -> KafkaRecordError:
+    """What cannot be written: a reason with both sides of the comparison, or with its `detail`."""
+    place = {
+        "position": unit.position, "base_offset": unit.base_offset, "file": unit.file,
+        "next_position": unit.position + unit.size_in_bytes,
+    }  # fmt: skip
+    return damage.error(reason, {**place, **sides})
+
+
+def too_wide(unit: Unit, base: int, last: int) -> KafkaRecordError:
+    """MemoryRecordsBuilder: Maximum offset delta exceeded."""
+    where = f"in {unit.file} at byte" if unit.file else "at byte"
+    return InvalidRecordError(
+        f"the batch cannot be written anew {where} {unit.position}: offset {last} is too far from the first, {base}",
+        reason="batch_not_rewritable", position=unit.position, base_offset=unit.base_offset,
+        next_position=unit.position + unit.size_in_bytes, file=unit.file,
+    )  # fmt: skip
+
+
+def zstd_below_2(unit: Unit) -> KafkaRecordError:
+    """RecordsUtil.downConvert throws an UnsupportedCompressionTypeException, also for a batch without records."""
+    detail = "magic 0 and 1 do not have zstd; compression= names another codec"
+    known, found = Compression.LZ4.value, Compression.ZSTD.value
+    return refused(unit, "unsupported_codec", expected=known, found=found, detail=detail)
+
+
+def as_damage(unit: Unit, refusal: KafkaRecordError) -> Damage:
+    """For errors="skip": the batch is good and missing all the same."""
+    first = unit.base_offset if unit.base_offset is not None else unit.last_offset
+    end = unit.position + unit.size_in_bytes
+    return Damage(
+        unit.file, unit.position, unit.size_in_bytes, first, unit.last_offset, end, str(refusal.reason), str(refusal)
+    )

@@ -1,0 +1,109 @@
+"""The records of batches that are written anew: columns for the desk, and the few lists that decide how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import accumulate, pairwise
+from operator import add, lt
+from typing import Any
+
+from kafkarec._core import Chunk, Source
+from kafkarec.read.decode_options import request
+from kafkarec.read.passes import as_columns, read_part
+from kafkarec.write.record_input import sheet_of
+
+from .source_batches import Unit
+from .varints import all_sized, varint_size
+
+INT32_MAX = 2**31 - 1
+_COLUMNS = ("offset", "timestamp", "key", "value", "headers")
+_KEY, _VALUE, _HEADERS = (_COLUMNS.index(name) for name in ("key", "value", "headers"))
+
+
+class Decoded:
+    """All records of some units.
+
+    bounds: unit i has rows bounds[i] .. bounds[i + 1]
+    offsets, timestamps: a list each, -1 for no timestamp
+    """
+
+    def __init__(self, units: Sequence[Unit], max_decompressed_bytes: int) -> None:
+        asked = request(
+            columns=_COLUMNS, control=True, check_crcs=False, header_keys="binary", timestamp_unit="int64",
+            max_decompressed_bytes=max_decompressed_bytes,
+        )  # fmt: skip
+        part = read_part(asked, Source(units[0].raw if len(units) == 1 else b"".join(unit.raw for unit in units)))
+        self.units = units
+        self.columns = as_columns(asked, part)
+        self.bounds = [0, *accumulate(unit.rows for unit in units)]
+        self.offsets: list[int] = self.columns.column("offset")
+        stamps: list[int | None] = self.columns.column("timestamp")
+        self.timestamps = [-1 if stamp is None else stamp for stamp in stamps]
+        self._chunks: list[Chunk] = part.chunks
+
+    @cached_property
+    def sheet(self) -> Any:
+        """What the desk writes from; made when it is asked for."""
+        return sheet_of(self.columns)
+
+    @cached_property
+    def key_lengths(self) -> list[int]:
+        """Bytes; -1: null."""
+        return [length for chunk in self._chunks for length in _lengths(chunk, _KEY)]
+
+    @cached_property
+    def value_lengths(self) -> list[int]:
+        return [length for chunk in self._chunks for length in _lengths(chunk, _VALUE)]
+
+    @cached_property
+    def header_counts(self) -> list[int]:
+        """How many headers each record has."""
+        return [stop - start for chunk in self._chunks for start, stop in pairwise(_ends(chunk, _HEADERS))]
+
+    @cached_property
+    def content_sizes(self) -> list[int]:
+        """Bytes of each record in magic 2 without its length and its two deltas."""
+        keys, values = all_sized(self.key_lengths), all_sized(self.value_lengths)
+        headers = [size for chunk in self._chunks for size in _header_sizes(chunk)]
+        return [1 + key + value + header for key, value, header in zip(keys, values, headers, strict=True)]
+
+    def all_at(self, time: int, start: int, stop: int) -> bool:
+        """Whether all records in rows [start, stop) have that timestamp."""
+        return self.timestamps[start:stop].count(time) == stop - start
+
+    def ascend(self, start: int, stop: int) -> bool:
+        """Whether offsets go up from record to record in rows [start, stop)."""
+        offsets = self.offsets[start:stop]
+        return all(map(lt, offsets, offsets[1:]))
+
+
+def _ends(chunk: Chunk, column: int) -> list[int]:
+    """Where each value of a column begins, and where the last one ends."""
+    _, offsets, _ = chunk.column(column, 0)
+    return offsets.cast("i")[: len(chunk) + 1].tolist()
+
+
+def _lengths(chunk: Chunk, column: int) -> list[int]:
+    validity, _, _ = chunk.column(column, 0)
+    return _marked([stop - start for start, stop in pairwise(_ends(chunk, column))], validity)
+
+
+def _marked(lengths: list[int], validity: memoryview | None) -> list[int]:
+    if validity is None:
+        return lengths
+    return [length if validity[row >> 3] >> (row & 7) & 1 else -1 for row, length in enumerate(lengths)]
+
+
+def _header_sizes(chunk: Chunk) -> list[int]:
+    """Bytes of each record's headers in magic 2, their count included."""
+    lists = _ends(chunk, _HEADERS)
+    if lists[0] == lists[-1]:
+        return [1] * len(chunk)
+    key_ends, _, validity, value_ends, _ = chunk.headers()
+    keys, values = (
+        [stop - start for start, stop in pairwise(ends.cast("i")[: lists[-1] + 1].tolist())]
+        for ends in (key_ends, value_ends)
+    )
+    upto = [0, *accumulate(map(add, all_sized(keys), all_sized(_marked(values, validity))))]
+    return [varint_size(stop - start) + upto[stop] - upto[start] for start, stop in pairwise(lists)]

@@ -1,0 +1,204 @@
+"""One pass over the input: each batch is kept, left out, recoded, or goes on a run of neighbours that is cut anew."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from itertools import pairwise
+
+from kafkarec.damage import Damage
+from kafkarec.errors import KafkaRecordError, MissingCodecError
+from kafkarec.read.decode_options import CHUNK_BYTES
+
+from . import conversion_errors
+from .batch_splitting import borders
+from .decoded import Decoded
+from .neighbours import is_regular, may_follow
+from .rewrite import Group, count_header_losses, count_losses, planned, recoded, written
+from .source_batches import Unit, Units
+from .stats import ConversionStats
+from .target import ZSTD, Shape, Target
+
+_RUN_BYTES = 256 << 10
+
+
+class Conversion(Iterator[bytes]):
+    """The converted batches one by one, in flat memory: what `convert` joins.
+
+    .stats                grows as it goes
+    .damage, .remaining   are complete at the end
+    """
+
+    def __init__(self, units: Units, wanted: Target, max_decompressed_bytes: int, *, writes: bool = True) -> None:
+        self.stats = ConversionStats()
+        self._units, self._target, self._limit, self._writes = units, wanted, max_decompressed_bytes, writes
+        self._refused: list[Damage] = []
+        self._run: list[Unit] = []
+        self._shape = Shape(2, 0, None)
+        self._shapes: dict[tuple[int, int, bool], Shape] = {}
+        self._known: dict[Shape, Shape] = {}
+        self._done = 0  # rows of the run's first unit that are written
+        self._added = self._read = 0  # bytes since the last flush as they lie there; up to there when decompressed
+        self._steps = self._pass()
+
+    @property
+    def damage(self) -> tuple[Damage, ...]:
+        found = [*self._units.damage, *self._refused]
+        return tuple(sorted(found, key=lambda one: (one.file or "", one.position)))
+
+    @property
+    def remaining(self) -> int:
+        return self._units.remaining
+
+    def __next__(self) -> bytes:
+        return next(self._steps)
+
+    def close(self) -> None:
+        """Ends it early, and closes the file."""
+        self._steps.close()
+
+    def _pass(self) -> Generator[bytes]:
+        for unit in self._units:
+            self.stats.batches_in += unit.messages
+            self.stats.records_in += unit.rows
+            self.stats.bytes_in += unit.size_in_bytes
+            shape = self._shape_of(unit)
+            if self._run and not self._goes_on(unit, shape):
+                yield from self._flush()
+            if shape.magic < 2 and self._is_left_out(unit, shape):
+                continue
+            if shape.limit is None and self._is_as_cut(unit, shape):
+                yield from self._flush()
+                yield from self._as_cut(unit, shape)
+                continue
+            self._run.append(unit)
+            self._shape = shape
+            self._added += unit.size_in_bytes
+            enough = 4 * (shape.limit or 0)
+            if self._added > max(_RUN_BYTES, enough) or self._units.read - self._read > max(CHUNK_BYTES, enough):
+                yield from self._flush(final=False)
+        yield from self._flush()
+
+    def _shape_of(self, unit: Unit) -> Shape:
+        """One object for all batches of a kind."""
+        kind = unit.magic, unit.attributes, unit.rows == 0
+        shape = self._shapes.get(kind)
+        if shape is None:
+            found = self._target.shape(unit)
+            shape = self._shapes[kind] = self._known.setdefault(found, found)
+        return shape
+
+    def _goes_on(self, unit: Unit, shape: Shape) -> bool:
+        """Whether it may be put together with the run so far; without a limit a run is only decoded together."""
+        if shape is not self._shape:
+            return False
+        return shape.limit is None or may_follow(self._run[0], self._run[-1], unit, shape)
+
+    def _is_as_cut(self, unit: Unit, shape: Shape) -> bool:
+        """Whether the whole batch needs no desk: a copy, or another codec around the same payload."""
+        return unit.magic == shape.magic and (unit.magic == 2 or self._target.keeps(unit, shape.magic, shape.codec))
+
+    def _is_left_out(self, unit: Unit, shape: Shape) -> bool:
+        """In the order of RecordsUtil.downConvert: control batches, then zstd, then batches without records."""
+        goes_down = shape.magic < unit.magic
+        if goes_down and unit.is_control:
+            self.stats.lose("control_batches", 1, unit.place)
+            self.stats.lose("control_records", unit.rows, unit.place)
+            return True
+        if shape.magic < 2 and shape.codec == ZSTD:
+            self._refuse(unit, conversion_errors.zstd_below_2(unit))
+            return True
+        if goes_down and not unit.rows:
+            self.stats.lose("empty_batches", 1, unit.place)
+            count_header_losses(unit, shape, self.stats)
+            return True
+        return False
+
+    def _refuse(self, unit: Unit, refusal: KafkaRecordError) -> None:
+        if not self._units.skips or isinstance(refusal, MissingCodecError):
+            raise refusal
+        self._refused.append(conversion_errors.as_damage(unit, refusal))
+
+    def _as_cut(self, unit: Unit, shape: Shape) -> Iterator[bytes]:
+        """The same bytes, or the same records in another codec."""
+        if self._target.keeps(unit, shape.magic, shape.codec):
+            self.stats.batches_copied += unit.messages
+            yield self._out(bytes(unit.raw), unit.messages, unit.rows)
+        elif self._writes:
+            try:
+                data = recoded(unit, shape.codec, self._target.level, self._limit)
+            except KafkaRecordError as refusal:
+                self._refuse(unit, refusal)
+            else:
+                yield self._out(data, 1, unit.rows)
+
+    def _group(self, group: Group, shape: Shape) -> Iterator[bytes]:
+        """Rows as one batch; where they are all those of one batch already, that one."""
+        unit, first = group.whole, group.decoded.units[group.first]
+        if unit and self._is_as_cut(unit, shape):
+            yield from self._as_cut(unit, shape)
+            return
+        try:
+            plan = planned(group, shape, self._target)
+        except KafkaRecordError as refusal:
+            self._refuse(first, refusal)
+            return
+        rows = plan.rows if plan else 0
+        self.stats.records_below_first += group.stop - group.start - rows
+        if shape.magic != first.magic:
+            self.stats.records_converted += rows
+        if plan and shape.magic < 2:
+            count_losses(group, plan, shape, self.stats)
+        if plan and self._writes:
+            yield self._out(written(group, plan), 1 if shape.magic == 2 or shape.codec else rows, rows)
+
+    def _out(self, data: bytes, batches: int, rows: int) -> bytes:
+        self.stats.batches_out += batches
+        self.stats.records_out += rows
+        self.stats.bytes_out += len(data)
+        return data
+
+    def _flush(self, *, final: bool = True) -> Iterator[bytes]:
+        """Writes the run; unless `final`, all but the batch at its end, which can still grow."""
+        run, shape, done = self._run, self._shape, self._done
+        self._run, self._done, self._added, self._read = [], 0, 0, self._units.read
+        if not run:
+            return
+        decoded = Decoded(run, self._limit)
+        for start, stop, regular in _stretches(decoded, shape):
+            first, last = max(decoded.bounds[start], done), decoded.bounds[stop]
+            if shape.limit is None or not regular:
+                rows = decoded.bounds[start : stop + 1]
+            else:
+                rows = borders(decoded, first, last, shape.magic, shape.limit)
+                if not final and stop == len(run):
+                    rows.pop()
+                    self._keep_open(decoded, rows[-1])
+            for begin, end in pairwise(rows):
+                yield from self._group(Group(decoded, begin, end), shape)
+
+    def _keep_open(self, decoded: Decoded, row: int) -> None:
+        """What lies from that row on begins the next run."""
+        number = Group(decoded, row, row + 1).first
+        self._run = list(decoded.units[number:])
+        self._done = row - decoded.bounds[number]
+
+
+def _stretches(decoded: Decoded, shape: Shape) -> Iterator[tuple[int, int, bool]]:
+    """Units [start, stop) that can be cut as one, and single ones that cannot be cut."""
+    start = 0
+    count = len(decoded.units)
+    if shape.limit is None:
+        yield start, count, False
+        return
+    for number in range(count):
+        regular = is_regular(decoded, number, shape)
+        row = decoded.bounds[number]
+        follows = number == start or decoded.offsets[row - 1] < decoded.offsets[row]
+        if not (regular and follows) and start < number:
+            yield start, number, True
+            start = number
+        if not regular:
+            yield number, number + 1, False
+            start = number + 1
+    if start < count:
+        yield start, count, True

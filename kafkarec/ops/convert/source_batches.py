@@ -1,0 +1,210 @@
+"""The batches that are converted, one by one, each validated as the reader does it.
+
+A batch goes through the engine before anything is made of it: what Kafka cannot read must not come out in a batch
+whose new checksum is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
+from typing import Any, NamedTuple
+
+from kafkarec._core import Source
+from kafkarec.damage import Damage
+from kafkarec.errors import KafkaRecordError
+from kafkarec.read.decode_options import CHUNK_BYTES, request
+from kafkarec.read.passes import Part, read_pieces
+from kafkarec.storage.ranges import EVERYTHING
+from kafkarec.storage.segment import Readable
+from kafkarec.tables.records import BatchTable, RecordBatch
+
+WIDEST = 2**30 - 1
+"""Offsets that a batch may span and still be put together with others: of two such, the delta fits."""
+
+_Read = Callable[[int, int], bytes | memoryview]
+"""Gives `size` bytes of the input from `position` on."""
+
+
+class Unit(NamedTuple):
+    """One batch (magic 2) or wrapper: its header as BatchTable has it, its bytes. Or plain messages (magic 0, 1) that
+    could be one batch: the header is the first one's, the last offset the last one's.
+
+    rows: records in it, control records too; messages: how many batches or outer messages it is
+    file: None when it is no file's
+    """
+
+    position: int
+    base_offset: int | None
+    last_offset: int
+    size_in_bytes: int
+    partition_leader_epoch: int | None
+    magic: int
+    attributes: int
+    timestamp_type: int | None
+    is_transactional: bool
+    is_control: bool
+    delete_horizon_ms: int | None
+    max_timestamp: int | None
+    producer_id: int | None
+    producer_epoch: int | None
+    base_sequence: int | None
+    rows: int
+    raw: memoryview
+    file: str | None
+    messages: int = 1
+
+    @property
+    def codec(self) -> int:
+        """Its id; 0: not compressed."""
+        return self.attributes & 7
+
+    @property
+    def place(self) -> tuple[str | None, int, int]:
+        return self.file, self.position, self.last_offset
+
+
+_HEADER = Unit._fields[: Unit._fields.index("rows")]
+
+
+class Units:
+    """The batches of a buffer, a segment, a log, or of an iterable of RecordBatch. May be iterated again.
+
+    .damage      what was skipped, with errors="skip"
+    .remaining   bytes behind the last batch: a cut tail
+    .read        bytes that were decompressed so far, about, from below
+    """
+
+    def __init__(self, data: Any, **wishes: Any) -> None:
+        self._data = _checked(data)
+        self._asked = request(columns=(), control=True, **wishes)
+        self.skips = self._asked.skip
+        self.damage: list[Damage] = []
+        self.remaining = self.read = 0
+
+    def __iter__(self) -> Iterator[Unit]:
+        self.damage, self.remaining, self.read = [], 0, 0
+        if isinstance(self._data, Readable):
+            for segment in (segment for group in self._data.groups() for segment in group):
+                for part in self._counted(segment.parts(self._asked, EVERYTHING)):
+                    yield from self._of(part, segment.raw, segment.path)
+        elif isinstance(self._data, memoryview):
+            for part in self._counted(read_pieces(self._asked, Source(self._data))):
+                yield from self._of(part, _reader_of(self._data))
+        else:
+            for batch in self._data:
+                yield from self._of_batch(batch)
+
+    def _of_batch(self, batch: RecordBatch) -> Iterator[Unit]:
+        """Its bytes are read by themselves, so what is said of them counts from its first one."""
+        begin = len(self.damage)
+        try:
+            for part in self._counted(read_pieces(self._asked, Source(batch.raw))):
+                for unit in self._of(part, _reader_of(batch.raw)):
+                    yield unit._replace(position=batch.position)
+        except KafkaRecordError as error:
+            error.position = batch.position
+            raise
+        moved = [
+            one._replace(position=batch.position, next_position=batch.position + one.length)
+            for one in self.damage[begin:]
+        ]
+        self.damage[begin:] = moved
+
+    def _of(self, part: Part, read: _Read, file: str | None = None) -> Iterator[Unit]:
+        self.damage += part.damage
+        self.remaining += part.remaining
+        table = BatchTable.of(part.tables)
+        if not len(table):
+            return
+        columns = [table.column(name) for name in _HEADER]
+        positions, sizes = table.column("position"), table.column("size_in_bytes")
+        begin, size = positions[0], sum(sizes)
+        if positions[-1] + sizes[-1] == begin + size:  # no damage between
+            whole = memoryview(read(begin, size))
+            raws = [whole[at - begin : at - begin + length] for at, length in zip(positions, sizes, strict=True)]
+        else:
+            raws = [memoryview(read(*place)) for place in zip(positions, sizes, strict=True)]
+        units = map(Unit, *columns, rows_by_batch(part), raws, repeat(file))
+        yield from _gathered(units) if min(table.column("magic")) < 2 else units
+
+    def _counted(self, parts: Iterable[Part]) -> Iterator[Part]:
+        """A part that another one follows held at least a chunk."""
+        for number, part in enumerate(parts):
+            self.read += CHUNK_BYTES if number else 0
+            yield part
+
+
+def _gathered(units: Iterable[Unit]) -> Iterator[Unit]:
+    """Plain messages side by side as one: there may be millions of them."""
+    first: Unit | None = None
+    last, size = 0, 0
+    raws: list[memoryview] = []
+    for unit in units:
+        plain = unit.magic < 2 and not unit.attributes & 7 and (unit.max_timestamp or 0) >= 0
+        if (
+            first and plain and unit.magic == first.magic and unit.timestamp_type == first.timestamp_type
+            and unit.position == first.position + size and last < unit.last_offset <= first.last_offset + WIDEST
+            and (not unit.timestamp_type or unit.max_timestamp == first.max_timestamp)
+        ):  # fmt: skip
+            last, size = unit.last_offset, size + unit.size_in_bytes
+            raws.append(unit.raw)
+            continue
+        if first:
+            yield _together(first, last, raws)
+        if plain:
+            first, last, size, raws = unit, unit.last_offset, unit.size_in_bytes, [unit.raw]
+        else:
+            first = None
+            yield unit
+    if first:
+        yield _together(first, last, raws)
+
+
+def _together(first: Unit, last_offset: int, raws: list[memoryview]) -> Unit:
+    raw = memoryview(b"".join(raws)) if len(raws) > 1 else raws[0]
+    return first._replace(
+        last_offset=last_offset, size_in_bytes=raw.nbytes, rows=len(raws), raw=raw, messages=len(raws)
+    )
+
+
+def _reader_of(content: memoryview) -> _Read:
+    return lambda position, size: content[position : position + size]
+
+
+def rows_by_batch(part: Part) -> list[int]:
+    """How many records of what was read each of its batches has."""
+    rows: list[int] = []
+    for table in part.tables:
+        rows += [0] * len(table)
+    begin = 0
+    for chunk in part.chunks:
+        runs = chunk.runs().cast("q").tolist()
+        for batch, count in zip(runs[::2], runs[1::2], strict=True):
+            rows[begin + batch] = count
+        begin += len(chunk.rows)
+    return rows
+
+
+def _checked(data: Any) -> Any:
+    """A Readable of one partition, a memoryview of bytes, or a list of RecordBatch."""
+    if isinstance(data, Readable):
+        partitions = sum(1 for _ in data.groups())
+        if partitions > 1:
+            raise ValueError(f"{partitions} partitions: they are converted one by one")
+        return data
+    try:
+        view = memoryview(data)
+    except TypeError:
+        return _batches(data)
+    return view.cast("B") if view.nbytes else memoryview(b"")
+
+
+def _batches(data: Any) -> list[RecordBatch]:
+    if not isinstance(data, Iterable):
+        raise TypeError(f"a buffer, a Segment or Log, or batches, not {type(data).__name__}")
+    batches = list(data)
+    strange = next((one for one in batches if not isinstance(one, RecordBatch)), None)
+    if strange is not None:
+        raise TypeError(f"batches are RecordBatch, not {type(strange).__name__}")
+    return batches

@@ -1,0 +1,126 @@
+"""Batches of a file as Kafka's FileLogInputStream finds them, in pieces of some megabytes
+
+    byte  size  field
+    0     8     base offset (magic 0 and 1: the offset of the last message inside)
+    8     4     size      bytes behind this field, 14 at least
+    12    4     partition leader epoch (magic 0 and 1: crc)
+    16    1     magic
+
+A frame is looked at only where more than 17 bytes are left, and one that claims more than there are ends the log in
+silence. Any magic from 2 on is read as 2, any below 2 as a message of magic 0 and 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple, NoReturn, Protocol
+
+from kafkarec.damage import error
+
+HEADER_UP_TO_MAGIC, LOG_OVERHEAD, LEAST_SIZE = 17, 12, 14
+WINDOW = 4 << 20
+_FRAME = Struct(">qiib")
+
+
+class Source(Protocol):
+    """What is read: `read_at` gives fewer bytes than asked for at the end only, and raises OSError."""
+
+    name: str
+    size: int
+
+    def read_at(self, position: int, length: int) -> bytes: ...
+
+
+class Frame(NamedTuple):
+    """One batch. `at`: its first byte in the piece's data; `offset`: what its first eight bytes say."""
+
+    at: int
+    size: int
+    magic: int
+    offset: int
+
+
+class Piece(NamedTuple):
+    """Whole batches that lie behind each other, from byte `position` of the file on."""
+
+    position: int
+    data: bytes
+    frames: list[Frame]
+
+
+def refuse(
+    reason: str, source: Source, position: int, detail: str = "", *, offset: int | None = None, **sides: int
+) -> NoReturn:
+    """Raises the error of a `reason`: what Kafka's tool ends with where it stands."""
+    fault = {"file": source.name, "position": position, "base_offset": offset, "detail": detail, **sides}
+    raise error(reason, fault)
+
+
+def pieces(source: Source, start: int, end: int, window: int = WINDOW) -> Iterator[Piece]:
+    """All batches between two bytes of a file. A size below 14 raises CorruptRecordError behind all that is good."""
+    position = start
+    while position < end - HEADER_UP_TO_MAGIC:
+        data = source.read_at(position, min(window, end - position))
+        if len(data) < HEADER_UP_TO_MAGIC:
+            refuse("unreadable", source, position, "the file is shorter now than when it was opened")
+        frames, at, needed = _frames(data, end - position)
+        if needed and not frames:
+            data = source.read_at(position, needed)
+            if len(data) < needed:
+                refuse("unreadable", source, position, "the file is shorter now than when it was opened")
+            frames, at, _ = _frames(data, end - position)
+        if frames:
+            yield Piece(position, data, frames)
+        position += at
+        if not needed and position < end - HEADER_UP_TO_MAGIC:
+            offset, size, _, _ = _FRAME.unpack_from(data, at)
+            if size < LEAST_SIZE:
+                refuse("size_too_small", source, position, offset=offset, expected=LEAST_SIZE, found=size)
+            return
+
+
+def _frames(data: bytes, left: int) -> tuple[list[Frame], int, int]:
+    """(frames, bytes they take, how many bytes the next one needs if `data` is what ends in front of it, or 0)."""
+    found: list[Frame] = []
+    at, have = 0, len(data)
+    while left - at > HEADER_UP_TO_MAGIC:
+        if at + HEADER_UP_TO_MAGIC > have:
+            return found, at, HEADER_UP_TO_MAGIC
+        offset, size, _, magic = _FRAME.unpack_from(data, at)
+        if size < LEAST_SIZE or size > left - at - LOG_OVERHEAD:
+            break
+        if at + LOG_OVERHEAD + size > have:
+            return found, at, LOG_OVERHEAD + size
+        found.append(Frame(at, LOG_OVERHEAD + size, magic, offset))
+        at += LOG_OVERHEAD + size
+    return found, at, 0
+
+
+class Ends:
+    """How walks over the frames of one file end, for Kafka's tool walks to the end for every entry of a time index.
+
+    Two walks that meet go on as one, so an outcome is kept for a place every some thousand frames.
+    """
+
+    _EVERY = 1024
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._good: set[int] = set()
+
+    def walk(self, position: int) -> None:
+        """Raises what Kafka's iteration raises between `position` and the end of the file."""
+        passed = {position}
+        if position in self._good:
+            return
+        count = 0
+        for piece in pieces(self._source, position, self._source.size, 1 << 16):
+            for frame in piece.frames:
+                count += 1
+                if count % self._EVERY == 0:
+                    passed.add(piece.position + frame.at)
+                if piece.position + frame.at in self._good:
+                    self._good |= passed
+                    return
+        self._good |= passed

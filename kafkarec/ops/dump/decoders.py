@@ -1,0 +1,98 @@
+"""What prints keys and payloads: kafka-dump-log's decoder flags, and the Java classes whose text is known here
+
+A flag of an internal topic goes before the classes; of several flags the first in this table holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from struct import Struct
+
+from kafkarec.errors import InvalidRecordError
+from kafkarec.format.control import java_text
+from kafkarec.internal_topics.dump_text import DECODERS
+
+from .record_lines import Cut, Decode
+
+FLAGS = tuple(DECODERS)
+"""In the order in which they hold."""
+
+TextOf = Callable[[bytes], str]
+
+
+def _number(layout: str, java_type: str) -> TextOf:
+    """ByteBuffer's getInt and kin: bytes behind the number are not looked at."""
+    number = Struct(layout)
+
+    def text(data: bytes) -> str:
+        if len(data) < number.size:
+            raise InvalidRecordError(
+                f"{len(data)} bytes are no {java_type}, which has {number.size}",
+                reason="message_truncated",
+                expected=number.size,
+                found=len(data),
+            )
+        return str(number.unpack_from(data)[0])
+
+    return text
+
+
+_TEXT, _INTEGER, _LONG = java_text, _number(">i", "int"), _number(">q", "long")
+STRING_CLASS = "org.apache.kafka.tools.api.StringDecoder"
+# Kafka's own Decoder classes, by today's package and the one before 3.7; and the deserializers that people name in
+# their place, which Kafka's tool refuses because they are no Decoder.
+CLASSES: dict[str, TextOf] = {
+    STRING_CLASS: _TEXT,
+    "org.apache.kafka.tools.api.IntegerDecoder": _INTEGER,
+    "org.apache.kafka.tools.api.LongDecoder": _LONG,
+    "kafka.serializer.StringDecoder": _TEXT,
+    "kafka.serializer.IntegerDecoder": _INTEGER,
+    "kafka.serializer.LongDecoder": _LONG,
+    "org.apache.kafka.common.serialization.StringDeserializer": _TEXT,
+    "org.apache.kafka.common.serialization.IntegerDeserializer": _INTEGER,
+    "org.apache.kafka.common.serialization.LongDeserializer": _LONG,
+}
+
+
+class UnknownClass(ValueError):
+    """A Java class, which only a JVM could run. One line that says what there is instead."""
+
+
+def _coordinators_cut(offset: int, complaint: str) -> tuple[str | None, str | None]:
+    return f"Error at offset {offset}, skipping. {complaint}", None
+
+
+CUTS = dict.fromkeys(FLAGS, Cut(_coordinators_cut, with_key=True)) | {
+    "--cluster-metadata-decoder": Cut(lambda at, why: (None, f"Error at {at}, skipping. {why}"), with_key=False),
+    "--remote-log-metadata-decoder": Cut(
+        lambda at, why: (None, f"Error at offset {at}, skipping. {why}"), with_key=False
+    ),
+}
+
+
+def chosen(
+    flags: Collection[str], key_class: str | None = None, value_class: str | None = None
+) -> tuple[Decode | None, Cut | None]:
+    """The decoder that the options ask for; None: UTF-8 text, which the lines are made for."""
+    for flag in FLAGS:
+        if flag in flags:
+            return DECODERS[flag], CUTS[flag]
+    key_text, value_text = _of_class(key_class), _of_class(value_class)
+    if key_text is _TEXT and value_text is _TEXT:
+        return None, None
+
+    def decode(key: bytes | None, value: bytes | None, offset: int) -> tuple[str | None, str | None]:
+        return None if key is None else key_text(key), None if value is None else value_text(value)
+
+    return decode, None
+
+
+def _of_class(name: str | None) -> TextOf:
+    known = CLASSES.get(name or STRING_CLASS)
+    if known is None:
+        simple = ", ".join(sorted({full.rpartition(".")[2] for full in CLASSES if "tools.api" in full}))
+        raise UnknownClass(
+            f"{name} is a Java class, and no JVM runs here; known by name: {simple}. "
+            "kafkarec cat --key-as/--value-as base64|hex|int32|int64|json prints other bytes"
+        )
+    return known

@@ -1,0 +1,235 @@
+"""An .index or .timeindex file as text, beside what its log says
+
+Kafka maps the whole file and takes every slot for an entry, the zeros that a broker makes in advance too, until one
+has the segment's base offset again; bytes that are no whole slot are passed over (AbstractIndex). The layouts are in
+`kafkarec.sidecars.offset_index` and `time_index`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple, NoReturn
+
+from kafkarec.sidecars.offset_index import OffsetEntry, OffsetIndex
+from kafkarec.sidecars.time_index import TimeEntry, TimeIndex
+
+from .batch_lines import OVERHEAD, Batch, batch_line
+from .batch_reader import HEADER_UP_TO_MAGIC, Ends, Frame, Piece, Source, pieces, refuse
+from .java_text import INT_MAX, wrapped
+from .messages01 import messages, timestamp_of
+from .mismatches import Complaints
+from .record_columns import whole_batch
+
+_KEPT = 16 << 20
+_WARM_BYTES = 8192
+
+
+class Slots:
+    """The slots of an index file. A file of a sane size is kept, of another one each slot is read."""
+
+    def __init__(self, source: Source, layout: Struct, base_offset: int) -> None:
+        self._source, self._layout = source, layout
+        self.base_offset = base_offset
+        self.count = min(source.size, INT_MAX) // layout.size
+        self._kept = source.read_at(0, source.size) if source.size <= _KEPT else b""
+
+    def __getitem__(self, slot: int) -> tuple[int, ...]:
+        size = self._layout.size
+        if self._kept:
+            return self._layout.unpack_from(self._kept, slot * size)
+        return self._layout.unpack(self._source.read_at(slot * size, size))
+
+
+class OffsetSlots(Slots):
+    """Of an .index file."""
+
+    def __init__(self, source: Source, base_offset: int) -> None:
+        super().__init__(source, OffsetIndex.layout, base_offset)
+
+    def entry(self, slot: int) -> OffsetEntry:
+        relative, position = self[slot]
+        return OffsetEntry(self.base_offset + relative, position)
+
+    def position_for(self, offset: int) -> int:
+        """OffsetIndex.lookup: a search in the last 8 KiB first, which on zeros behind the entries matters."""
+        if not self.count:
+            return 0
+        last = self.count - 1
+        hot = max(0, last - _WARM_BYTES // OffsetIndex.layout.size)
+        if self.entry(hot).offset < offset:
+            return self._search(offset, hot, last)
+        if self.entry(0).offset > offset:
+            return 0
+        return self._search(offset, 0, hot)
+
+    def _search(self, offset: int, low: int, high: int) -> int:
+        while low < high:
+            middle = (low + high + 1) >> 1
+            found = self.entry(middle)
+            if found.offset == offset:
+                return found.position
+            if found.offset > offset:
+                high = middle - 1
+            else:
+                low = middle
+        return self.entry(low).position
+
+
+class TimeSlots(Slots):
+    """Of a .timeindex file."""
+
+    def __init__(self, source: Source, base_offset: int) -> None:
+        super().__init__(source, TimeIndex.layout, base_offset)
+
+    def entry(self, slot: int) -> TimeEntry:
+        timestamp, relative = self[slot]
+        return TimeEntry(timestamp, self.base_offset + relative)
+
+
+class Checked(NamedTuple):
+    """An index file with its log, and how it is to be told.
+
+    shown, path   the file as Kafka prints it in a line, and as it stands over findings (absolute)
+    sanity        only the check that a broker makes when it starts
+    verify        findings only
+    """
+
+    file: Source
+    log: Source
+    shown: str
+    path: str
+    base_offset: int
+    sanity: bool
+    verify: bool
+
+
+def offset_index_text(checked: Checked, max_message_size: int, complaints: Complaints) -> Iterator[str]:
+    """The lines of an .index file."""
+    slots = OffsetSlots(checked.file, checked.base_offset)
+    if not slots.count:
+        yield f"{checked.shown} is empty.\n"
+        return
+    if checked.sanity:
+        _sane(checked, OffsetIndex.layout.size, slots.entry(slots.count - 1).offset)
+        yield f"{checked.shown} passed sanity check.\n"
+        return
+    for number in range(slots.count):
+        entry = slots.entry(number)
+        if number and entry.offset == checked.base_offset:
+            return
+        found = _batch_at(checked, entry, max_message_size)
+        if found != entry.offset:
+            complaints.add("index_mismatch", checked.path, entry.offset, found)
+        if not checked.verify:
+            yield f"offset: {entry.offset} position: {entry.position}\n"
+
+
+def time_index_text(checked: Checked, index: Source, complaints: Complaints, limit: int) -> Iterator[str]:
+    """The lines of a .timeindex file; `index`: the .index beside it."""
+    offsets = OffsetSlots(index, checked.base_offset)
+    times = TimeSlots(checked.file, checked.base_offset)
+    last = times.entry(times.count - 1) if times.count else None
+    if checked.sanity:
+        if last is not None and last.timestamp < times.entry(0).timestamp:
+            _broken(checked, f"the last timestamp {last.timestamp} is below the first, {times.entry(0).timestamp}")
+        _sane(checked, TimeIndex.layout.size, checked.base_offset if last is None else last.offset)
+        yield f"{checked.shown} passed sanity check.\n"
+        return
+    ends = Ends(checked.log)
+    previous = -1
+    for number in range(times.count):
+        entry = times.entry(number)
+        if number and entry.offset == checked.base_offset:
+            return
+        _compare(checked, entry, offsets.position_for(entry.offset), previous, complaints, ends, limit)
+        if not checked.verify:
+            yield f"timestamp: {entry.timestamp} offset: {entry.offset}\n"
+        previous = entry.timestamp
+
+
+def _compare(
+    checked: Checked, entry: TimeEntry, position: int, previous: int, complaints: Complaints, ends: Ends, limit: int
+) -> None:
+    log = checked.log
+    _inside(checked, entry.offset, position)
+    ends.walk(position)
+    for piece in pieces(log, position, log.size, 1 << 16):
+        for frame in piece.frames:
+            found = _last_offset(log, piece, frame)
+            if found < entry.offset:
+                continue
+            if found != entry.offset:
+                complaints.add("offset_missing", checked.path, entry.offset, found)
+                return
+            latest = _latest(log, piece, frame, limit)
+            if latest != entry.timestamp:
+                complaints.add("time_mismatch", checked.path, entry.timestamp, latest)
+            if previous >= entry.timestamp:
+                complaints.add("time_order", checked.path, entry.timestamp, previous)
+            return
+    complaints.add("offset_missing", checked.path, entry.offset, -1)
+
+
+def _latest(log: Source, piece: Piece, frame: Frame, limit: int) -> int:
+    """The largest timestamp of a batch's records, -1 without one."""
+    if frame.magic >= 2:
+        if frame.size < OVERHEAD:
+            _too_small(log, piece, frame)
+        if not any(piece.data[frame.at + 57 : frame.at + OVERHEAD]):
+            return -1
+    made: list[Batch] = []
+    for _ in batch_line(log, piece, frame, made):
+        pass
+    batch = made[0]
+    if batch.magic < 2:
+        return max(-1, *(timestamp_of(log, batch, message) for message in messages(log, batch, limit)))
+    return max(-1, *(max(rows.timestamps) for rows in whole_batch(log, batch, limit)))
+
+
+def _last_offset(log: Source, piece: Piece, frame: Frame) -> int:
+    """As the header says; that of a batch too small for one is what follows it in the file."""
+    if frame.magic < 2:
+        return frame.offset
+    position = piece.position + frame.at
+    header = log.read_at(position, OVERHEAD) if frame.size < OVERHEAD else piece.data[frame.at : frame.at + OVERHEAD]
+    if len(header) < OVERHEAD:
+        _too_small(log, piece, frame)
+    return wrapped(frame.offset + int.from_bytes(header[23:27], "big", signed=True), 64)
+
+
+def _batch_at(checked: Checked, entry: OffsetEntry, max_message_size: int) -> int:
+    """The last offset of the batch to which an entry points."""
+    log, position = checked.log, entry.position
+    _inside(checked, entry.offset, position)
+    end = min(log.size, position + max_message_size)
+    for piece in pieces(log, position, end, HEADER_UP_TO_MAGIC):
+        return _last_offset(log, piece, piece.frames[0])
+    _broken(
+        checked,
+        f"offset {entry.offset} points at byte {position} of the log, where no batch of up to {max_message_size} bytes "
+        "begins (--max-message-size)",
+    )
+
+
+def _inside(checked: Checked, offset: int, position: int) -> None:
+    if not 0 <= position <= checked.log.size:
+        _broken(
+            checked, f"offset {offset} points at byte {position}, and the log has {checked.log.size} bytes"
+        )
+
+
+def _sane(checked: Checked, entry_size: int, last_offset: int) -> None:
+    if last_offset < checked.base_offset:
+        _broken(checked, f"the last entry's offset {last_offset} is below the base offset {checked.base_offset}")
+    if checked.file.size % entry_size:
+        _broken(checked, f"{checked.file.size} bytes are no multiple of {entry_size}, the size of an entry")
+
+
+def _broken(checked: Checked, detail: str) -> NoReturn:
+    refuse("index_invalid", checked.file, 0, detail)
+
+
+def _too_small(log: Source, piece: Piece, frame: Frame) -> NoReturn:
+    position = piece.position + frame.at
+    refuse("batch_too_small", log, position, offset=frame.offset, expected=OVERHEAD, found=frame.size)

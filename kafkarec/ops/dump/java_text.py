@@ -1,0 +1,88 @@
+"""Java's ways that show in the text: overflow, java.io.File's paths, the order of a HashMap of strings"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from kafkarec.errors import InvalidRecordError
+
+INT_MAX = 2**31 - 1
+
+
+def wrapped(value: int, bits: int) -> int:
+    """Two's complement overflow of an int (32) or a long (64)."""
+    half = 1 << (bits - 1)
+    return (value + half) % (half << 1) - half
+
+
+def increment_sequence(sequence: int, increment: int) -> int:
+    """DefaultRecordBatch.incrementSequence: sequences run from 0 to 2^31-1 and begin anew."""
+    if sequence > wrapped(INT_MAX - increment, 32):
+        return wrapped(increment - (INT_MAX - sequence) - 1, 32)
+    return wrapped(sequence + increment, 32)
+
+
+def decrement_sequence(sequence: int, decrement: int) -> int:
+    """DefaultRecordBatch.decrementSequence."""
+    if sequence < decrement:
+        return wrapped(INT_MAX - (decrement - sequence) + 1, 32)
+    return wrapped(sequence - decrement, 32)
+
+
+def optional_long(value: int | None) -> str:
+    return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
+
+
+def shown_path(path: str) -> str:
+    """java.io.File.toString on a Unix system: no repeated and no trailing slash."""
+    short = re.sub("/+", "/", path)
+    return short.rstrip("/") if len(short) > 1 else short
+
+
+def absolute_path(path: str) -> str:
+    """java.io.File.getAbsolutePath: `..` and links stay as they are."""
+    shown = shown_path(path)
+    return shown if shown.startswith("/") else f"{os.getcwd().rstrip('/')}/{shown}"
+
+
+def parse_long(text: str) -> int:
+    """Long.parseLong; InvalidRecordError where it throws NumberFormatException."""
+    if re.fullmatch(r"[+-]?[0-9]+", text):
+        value = int(text)
+        if value == wrapped(value, 64):
+            return value
+    raise InvalidRecordError(f"the file's name does not begin with an offset: {text[:40]!r}")
+
+
+def string_hash(text: str) -> int:
+    """String.hashCode, over UTF-16 units."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = value * 31 + (units[at] << 8 | units[at + 1]) & 0xFFFFFFFF
+    return value
+
+
+class HashMapOrder:
+    """The order in which a java.util.HashMap<String, ...> walks that computeIfAbsent was called on.
+
+    A call puts a new key in front of its bucket's others. It doubles the buckets first when more than three in four
+    are taken, whether its key is new or not.
+    """
+
+    def __init__(self) -> None:
+        self._capacity = 16
+        self._keys: dict[str, int] = {}
+
+    def compute_if_absent(self, key: str) -> None:
+        if len(self._keys) * 4 > self._capacity * 3:
+            self._capacity *= 2
+        if key not in self._keys:
+            hashed = string_hash(key)
+            self._keys[key] = hashed ^ hashed >> 16
+
+    def __iter__(self) -> Iterator[str]:
+        newest_first = list(self._keys)[::-1]
+        return iter(sorted(newest_first, key=lambda key: self._keys[key] & (self._capacity - 1)))

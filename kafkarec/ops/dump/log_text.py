@@ -1,0 +1,112 @@
+"""A .log or .checkpoint file as text"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kafkarec.errors import KafkaRecordError
+
+from .batch_lines import CODECS, OVERHEAD, Batch, batch_line
+from .batch_reader import Frame, Piece, Source, pieces, refuse
+from .java_text import INT_MAX
+from .messages01 import message_lines
+from .mismatches import Consecutive
+from .record_columns import Engine, records_of
+from .record_lines import Rows, Style, record_lines
+
+_CONTROL = 0x20
+
+
+class Wishes(NamedTuple):
+    """What a log's text depends on.
+
+    style       None: batches without their records
+    max_bytes   read only what begins and ends within so many bytes
+    limit       of what one batch may decompress to
+    """
+
+    style: Style | None
+    max_bytes: int
+    limit: int
+
+
+def log_text(source: Source, name: str, wishes: Wishes, consecutive: Consecutive) -> Iterator[str]:
+    """Everything behind the file's heading. KafkaRecordError where Kafka's tool dies, all before it is given."""
+    whole = wishes.max_bytes == INT_MAX  # of a file beyond 2 GiB, too, which Kafka's tool refuses
+    end = source.size if whole else min(source.size, wishes.max_bytes)
+    position = 0
+    for piece in pieces(source, 0, end):
+        yield from _Spans(source, piece, wishes, consecutive).text()
+        last = piece.frames[-1]
+        position = piece.position + last.at + last.size
+    if whole and end > position:
+        yield f"Found {end - position} invalid bytes at the end of {name}\n"
+
+
+class _Spans:
+    """The text of one piece. Batches of magic 2 that lie behind each other go to the engine together."""
+
+    def __init__(self, source: Source, piece: Piece, wishes: Wishes, consecutive: Consecutive) -> None:
+        self._source, self._piece, self._wishes, self._consecutive = source, piece, wishes, consecutive
+        self._engine: Engine | None = None
+        self._engine_ends = 0
+
+    def text(self) -> Iterator[str]:
+        for number, frame in enumerate(self._piece.frames):
+            made: list[Batch] = []
+            yield from batch_line(self._source, self._piece, frame, made)
+            if self._wishes.style is not None:
+                yield from self._records(number, made[0], self._wishes.style)
+
+    def _records(self, number: int, batch: Batch, style: Style) -> Iterator[str]:
+        if batch.magic < 2:
+            yield from message_lines(self._source, batch, style, self._consecutive, self._wishes.limit)
+            return
+        size = len(batch.raw)
+        if size < OVERHEAD:
+            refuse(
+                "batch_too_small", self._source, batch.position, offset=batch.offset, expected=OVERHEAD, found=size
+            )
+        if batch.record_count == 0:
+            return  # whatever the payload is, Kafka does not look at it
+        for rows in self._rows(number, batch, style):
+            self._consecutive.note(rows.offsets)
+            yield from record_lines(batch, rows, style)
+
+    def _rows(self, number: int, batch: Batch, style: Style) -> Iterator[Rows]:
+        if batch.magic == 2 and batch.record_count > 0:
+            if self._engine is None or number >= self._engine_ends:
+                self._start(number, style)
+            assert self._engine is not None
+            try:
+                yield from self._engine.take(batch.record_count)
+            except KafkaRecordError:
+                self._engine = None
+            else:
+                return
+        yield from records_of(self._source, batch, self._wishes.limit)
+
+    def _start(self, number: int, style: Style) -> None:
+        """An engine from a frame on, up to the first one that Kafka's tool takes in a way of its own, and for data
+        or for control batches: only those need their bytes."""
+        data = self._piece.data
+        frames = self._piece.frames
+        kind = data[frames[number].at + 22] & _CONTROL
+        stop = number + 1
+        while stop < len(frames) and _is_plain(data, frames[stop], kind):
+            stop += 1
+        last = frames[stop - 1]
+        span = data[frames[number].at : last.at + last.size]
+        texts = style.content and style.decode is None and not kind
+        self._engine = Engine(span, self._wishes.limit, texts, raw=bool(kind or style.decode))
+        self._engine_ends = stop
+
+
+def _is_plain(data: bytes, frame: Frame, kind: int) -> bool:
+    """Whether a batch has records and a codec, and is a control batch or none as `kind` says."""
+    if frame.magic != 2 or frame.size < OVERHEAD:
+        return False
+    attributes = data[frame.at + 22]
+    count = int.from_bytes(data[frame.at + 57 : frame.at + OVERHEAD], "big", signed=True)
+    return attributes & 7 < len(CODECS) and attributes & _CONTROL == kind and count > 0

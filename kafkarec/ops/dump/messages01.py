@@ -1,0 +1,181 @@
+"""Lines of messages of magic 0 and 1, and of those inside a compressed one
+
+    byte  size  field of a message, behind its offset and size
+    0     4     crc          CRC-32 of all bytes from 4 on
+    4     1     magic
+    5     1     attributes   bits 0-2 codec, 3 timestamp type
+    6     8     timestamp    magic 1 only
+    ..    4     key length   below 0: null
+    ..          key
+    ..    4     value length
+    ..          value        of a compressed one: the messages inside, each with offset and size
+
+LegacyRecord looks at a field when it is asked for it, so a line may end where the message does. Messages inside are
+laid out as magic 0 where they say 0 and as magic 1 otherwise (AbstractLegacyRecordBatch.DeepRecordsIterator).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kafkarec import codecs
+from kafkarec.errors import REASONS
+
+from .batch_lines import Batch, message_crc
+from .batch_reader import LEAST_SIZE, LOG_OVERHEAD, Source, refuse
+from .java_text import wrapped
+from .mismatches import Consecutive
+from .record_lines import Style, as_text, content
+
+_ZSTD = 4
+_BOOL = ("false", "true")
+
+
+class _Message(NamedTuple):
+    """A message and what its wrapper says of it: a timestamp that overrules its own, or None."""
+
+    offset: int
+    raw: memoryview
+    timestamp: int | None = None
+
+
+def message_lines(
+    source: Source, batch: Batch, style: Style, consecutive: Consecutive, limit: int
+) -> Iterator[str]:
+    """The lines of a plain message, or of the messages inside a compressed one."""
+    for message in messages(source, batch, limit):
+        consecutive.note((message.offset,))
+        yield from _line(source, batch, message, style)
+
+
+def messages(source: Source, batch: Batch, limit: int) -> Iterator[_Message]:
+    """`limit`: of decompressed bytes."""
+    outer = batch.raw[LOG_OVERHEAD:]
+    if batch.codec == 0:
+        yield _Message(batch.offset, outer)
+        return
+    if batch.codec == _ZSTD:
+        refuse("unsupported_codec", source, batch.position, offset=batch.offset, expected=3, found=_ZSTD)
+    value = _blob(source, batch, outer, _value_at(source, batch, outer))
+    if value is None:
+        refuse("wrapper_value_null", source, batch.position, offset=batch.offset)
+    inside = _inside(source, batch, value, limit)
+    shift = 0
+    if batch.magic == 1 and batch.offset != 0:
+        last = inside[-1].offset
+        if batch.offset < last:
+            refuse(
+                "wrapper_offset_too_small", source, batch.position,
+                offset=batch.offset, expected=last, found=batch.offset,
+            )  # fmt: skip
+        shift = wrapped(batch.offset - last, 64)
+    for message in inside:
+        if message.raw[5] & 7:
+            refuse(
+                "inner_compressed", source, batch.position,
+                offset=batch.offset, expected=0, found=message.raw[5] & 7,
+            )  # fmt: skip
+        yield message._replace(offset=wrapped(message.offset + shift, 64))
+
+
+def _inside(source: Source, batch: Batch, value: memoryview, limit: int) -> list[_Message]:
+    try:
+        data = memoryview(bytes(codecs.decompress(batch.codec, value, limit, magic=batch.magic)))
+    except codecs.CodecError as failure:
+        reason = failure.reason if failure.reason in REASONS else "payload_corrupt"
+        refuse(reason, source, batch.position, str(failure), offset=batch.offset)
+    overruled = batch.max_timestamp if batch.timestamp_type == "LogAppendTime" else None
+    found = []
+    at = 0
+    while len(data) - at >= LOG_OVERHEAD:
+        size = int.from_bytes(data[at + 8 : at + 12], "big", signed=True)
+        if size < LEAST_SIZE:
+            refuse(
+                "inner_size_too_small", source, batch.position,
+                offset=batch.offset, expected=LEAST_SIZE, found=size,
+            )  # fmt: skip
+        if size > len(data) - at - LOG_OVERHEAD:
+            break  # cut: Kafka drops it in silence
+        raw = data[at + LOG_OVERHEAD : at + LOG_OVERHEAD + size]
+        offset = int.from_bytes(data[at : at + 8], "big", signed=True)
+        found.append(_Message(offset, raw, overruled if raw[4] == 1 else None))
+        at += LOG_OVERHEAD + size
+    if not found:
+        refuse("wrapper_empty", source, batch.position, offset=batch.offset)
+    return found
+
+
+def timestamp_of(source: Source, batch: Batch, message: _Message) -> int:
+    """-1 in magic 0."""
+    if message.raw[4] == 0:
+        return -1
+    return message.timestamp if message.timestamp is not None else _integer(source, batch, message.raw, 6, 8)
+
+
+def _line(source: Source, batch: Batch, message: _Message, style: Style) -> Iterator[str]:
+    raw = message.raw
+    if style.metadata:
+        timestamp = timestamp_of(source, batch, message)
+        key_size = _integer(source, batch, raw, _key_at(raw), 4)
+        value_size = _integer(source, batch, raw, _value_at(source, batch, raw), 4)
+        crc, valid = message_crc(raw)
+        yield (
+            f"| offset: {message.offset} {batch.timestamp_type}: {timestamp} keySize: {key_size} "
+            f"valueSize: {value_size} isValid: {_BOOL[valid]} crc: {crc}"
+        )
+    complaint = _cut(raw, style.cut.with_key) if style.cut and style.content else None
+    if style.cut and complaint:
+        yield content(*style.cut.texts(message.offset, complaint), style.metadata)
+    elif style.content:
+        key = _blob(source, batch, raw, _key_at(raw))
+        value = _blob(source, batch, raw, _value_at(source, batch, raw))
+        decode = style.decode or as_text
+        texts = decode(None if key is None else bytes(key), None if value is None else bytes(value), message.offset)
+        yield content(*texts, style.metadata)
+    yield "\n"
+
+
+def _cut(raw: memoryview, with_key: bool) -> str | None:
+    """What Java says of the first field that does not lie within the message."""
+    at = _key_at(raw)
+    for looked_at in (with_key, True):
+        if at + 4 > len(raw):
+            return "null"  # an IndexOutOfBoundsException has no words
+        size, left = int.from_bytes(raw[at : at + 4], "big", signed=True), len(raw) - at - 4
+        if looked_at and at == _key_at(raw) and size < 0:
+            return None  # without a key, it dies all the same
+        if looked_at and size > left:
+            return f"newLimit > capacity: ({size} > {left})"
+        at += 4 + max(0, size)
+    return None
+
+
+def _key_at(raw: memoryview) -> int:
+    return 6 if raw[4] == 0 else 14
+
+
+def _value_at(source: Source, batch: Batch, raw: memoryview) -> int:
+    at = _key_at(raw)
+    return at + 4 + max(0, _integer(source, batch, raw, at, 4))
+
+
+def _integer(source: Source, batch: Batch, raw: memoryview, at: int, size: int) -> int:
+    if at + size > len(raw):
+        refuse(
+            "message_truncated", source, batch.position,
+            offset=batch.offset, expected=at + size, found=len(raw),
+        )  # fmt: skip
+    return int.from_bytes(raw[at : at + size], "big", signed=True)
+
+
+def _blob(source: Source, batch: Batch, raw: memoryview, at: int) -> memoryview | None:
+    size = _integer(source, batch, raw, at, 4)
+    if size < 0:
+        return None
+    if size > len(raw) - at - 4:
+        refuse(
+            "message_truncated", source, batch.position,
+            offset=batch.offset, expected=at + 4 + size, found=len(raw),
+        )  # fmt: skip
+    return raw[at + 4 : at + 4 + size]

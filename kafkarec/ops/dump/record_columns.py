@@ -1,0 +1,288 @@
+"""Records of magic 2 in columns: by the engine where they are whole, one at a time where they are not
+
+Kafka's tool reads an uncompressed batch record by record, and prints those in front of one that cannot be read; of a
+compressed batch it prints all or nothing (DefaultRecordBatch.iterator). The engine gives whole batches only, so a
+batch that it refuses is read again here.
+
+    record: length varint | attributes int8 | timestamp delta varlong | offset delta varint
+            | key | value | header count varint | per header: key, value
+    key, value: length varint (below 0: null) | bytes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from operator import sub
+from typing import NoReturn
+
+from kafkarec._core import Chunk
+from kafkarec.errors import KafkaRecordError
+from kafkarec.format.control import java_text
+from kafkarec.read import reader
+from kafkarec.tables.records import RecordColumns
+
+from .batch_lines import OVERHEAD, Batch
+from .batch_reader import Source, refuse
+from .java_text import wrapped
+from .record_lines import Numbers, Rows
+
+_COLUMNS = ("offset", "timestamp", "key", "value", "headers")
+_NUMBERS = Numbers()
+
+
+class Engine:
+    """The records of batches that lie behind each other, some at a time.
+
+    data    bytes and no view: a view that a refusal keeps alive cannot be let go of
+    texts   whether keys and values are wanted as texts
+    raw     whether they are wanted as bytes
+    """
+
+    def __init__(self, data: bytes, limit: int, texts: bool, raw: bool) -> None:
+        self._pieces = reader.stream(
+            data, columns=_COLUMNS, control=True, check_crcs=False, timestamp_unit="int64",
+            max_decompressed_bytes=limit,
+        )  # fmt: skip
+        self._texts, self._raw = texts, raw
+        self._held = Rows((), (), (), (), None, (), (), None)
+        self._at = 0
+
+    def take(self, count: int) -> Iterator[Rows]:
+        """The next `count` records. What is wrong with them is raised in front of the first one."""
+        while count:
+            if self._at == len(self._held.offsets):
+                self._held, self._at = self._rows(next(self._pieces)), 0
+            some = min(count, len(self._held.offsets) - self._at)
+            if some:
+                yield _cut(self._held, self._at, self._at + some)
+            self._at += some
+            count -= some
+
+    def _rows(self, records: RecordColumns) -> Rows:
+        timestamps = records.column("timestamp")
+        if None in timestamps:
+            timestamps = [-1 if value is None else value for value in timestamps]
+        keys, values = _Blobs(records, "key"), _Blobs(records, "value")
+        return Rows(
+            records.column("offset"),
+            timestamps,
+            keys.sizes(),
+            values.sizes(),
+            _header_names(records),
+            keys.texts() if self._texts else (),
+            values.texts() if self._texts else (),
+            (keys.bytes(), values.bytes()) if self._raw else None,
+        )
+
+
+def _cut(rows: Rows, start: int, stop: int) -> Rows:
+    if start == 0 and stop == len(rows.offsets):
+        return rows
+    return Rows(
+        rows.offsets[start:stop],
+        rows.timestamps[start:stop],
+        rows.key_sizes[start:stop],
+        rows.value_sizes[start:stop],
+        None if rows.headers is None else rows.headers[start:stop],
+        rows.keys[start:stop],
+        rows.values[start:stop],
+        None if rows.raw is None else (rows.raw[0][start:stop], rows.raw[1][start:stop]),
+    )
+
+
+def _header_names(records: RecordColumns) -> list[str] | None:
+    """Each record's header keys; the engine gives them as Java reads them."""
+    index = _COLUMNS.index("headers")
+    found: list[str] = []
+    for chunk, start, stop in records._pieces:
+        _, lists, _ = chunk.column(index, 0)
+        ends = lists.cast("i")[start : stop + 1].tolist()
+        key_offsets, key_data, _, _, _ = chunk.headers()
+        borders = key_offsets.cast("i")[ends[0] : ends[-1] + 1].tolist()
+        blob = bytes(key_data or b"")
+        keys = [blob[a:b].decode() for a, b in pairwise(borders)]
+        first = ends[0]
+        found += [keys[a - first] if b - a == 1 else ",".join(keys[a - first : b - first]) for a, b in pairwise(ends)]
+    return found if any(found) else None
+
+
+def _part(chunk: Chunk, column: int, start: int, stop: int) -> tuple[list[int], bytes, list[int]]:
+    """(borders of the values in the bytes, the bytes, rows that are null)."""
+    validity, borders, data = chunk.column(column, 0)
+    ends = borders.cast("i")[start : stop + 1].tolist()
+    blob = b"" if data is None else bytes(data[ends[0] : ends[-1]])
+    if ends[0]:
+        ends = [end - ends[0] for end in ends]
+    nulls: list[int] = []
+    if validity is not None:
+        nulls = [row - start for row in range(start, stop) if not validity[row >> 3] >> (row & 7) & 1]
+    return ends, blob, nulls
+
+
+class _Blobs:
+    """One binary column of a piece, as sizes, texts or bytes."""
+
+    def __init__(self, records: RecordColumns, name: str) -> None:
+        index = _COLUMNS.index(name)
+        self._parts = [_part(chunk, index, start, stop) for chunk, start, stop in records._pieces]
+
+    def sizes(self) -> list[str]:
+        found: list[str] = []
+        for ends, _, nulls in self._parts:
+            sizes = list(map(_NUMBERS.__getitem__, map(sub, ends[1:], ends)))
+            for row in nulls:
+                sizes[row] = "-1"
+            found += sizes
+        return found
+
+    def texts(self) -> list[str | None]:
+        found: list[str | None] = []
+        for ends, blob, nulls in self._parts:
+            texts: list[str | None]
+            if blob.isascii():
+                whole = blob.decode("ascii")
+                stops = ends[1:]
+                texts = [whole[a:b] for a, b in zip(ends[:-1], stops, strict=True)]  # faster than pairwise
+            else:
+                try:
+                    texts = [blob[a:b].decode() for a, b in pairwise(ends)]
+                except UnicodeDecodeError:
+                    texts = [java_text(blob[a:b]) for a, b in pairwise(ends)]
+            for row in nulls:
+                texts[row] = None
+            found += texts
+        return found
+
+    def bytes(self) -> list[bytes | None]:
+        found: list[bytes | None] = []
+        for ends, blob, nulls in self._parts:
+            blobs: list[bytes | None] = [blob[a:b] for a, b in pairwise(ends)]
+            for row in nulls:
+                blobs[row] = None
+            found += blobs
+        return found
+
+
+class _Cursor:
+    """A place in the payload of an uncompressed batch."""
+
+    def __init__(self, source: Source, batch: Batch) -> None:
+        self.source, self.batch = source, batch
+        self.data = batch.raw
+        self.at = OVERHEAD
+        self.record = 0
+
+    def refuse(self, reason: str, **sides: int) -> NoReturn:
+        place = {"offset": self.batch.offset, "record": self.record}
+        refuse(reason, self.source, self.batch.position, "", **place, **sides)
+
+    def varint(self, longest: int, end: int) -> int:
+        """ByteUtils.readVarint (longest 5) and readVarlong (10): excess bits fall away."""
+        raw = 0
+        for i in range(longest):
+            if self.at >= end:
+                self.refuse("records_missing" if end == len(self.data) else "record_structure_invalid")
+            byte = self.data[self.at]
+            self.at += 1
+            raw |= (byte & 0x7F) << 7 * i
+            if byte < 0x80:
+                bits = 32 if longest == 5 else 64
+                raw &= (1 << bits) - 1
+                return wrapped(raw >> 1 ^ -(raw & 1), bits)
+        self.refuse("varint_too_long")
+
+    def sized(self, reason: str, null: bool = True) -> bytes | None:
+        """A length and its bytes. Fields may reach beyond their record, not beyond the batch, as in Kafka."""
+        length = self.varint(5, len(self.data))
+        if length < 0 and null:
+            return None
+        if length < 0 or length > len(self.data) - self.at:
+            self.refuse(reason, expected=len(self.data) - self.at, found=length)
+        start = self.at
+        self.at += length
+        return bytes(self.data[start : self.at])
+
+
+def one_by_one(source: Source, batch: Batch) -> Iterator[Rows]:
+    """The records of an uncompressed batch as Kafka's iterator gives them, up to the one that it refuses.
+
+    The last one that the batch declares is not given when bytes are left behind it.
+    """
+    cursor = _Cursor(source, batch)
+    if batch.record_count < 0:
+        cursor.refuse("record_count_negative", expected=0, found=batch.record_count)
+    for record in range(batch.record_count):
+        cursor.record = record
+        row = _one(cursor)
+        left = len(cursor.data) - cursor.at
+        if record == batch.record_count - 1 and left:
+            cursor.refuse("records_left_over", expected=batch.record_count, found=left)
+        yield row
+
+
+def _one(cursor: _Cursor) -> Rows:
+    batch, data = cursor.batch, cursor.data
+    length = cursor.varint(5, len(data))
+    start = cursor.at
+    if length > len(data) - start:
+        cursor.refuse("record_length_invalid", expected=len(data) - start, found=length)
+    cursor.at += 1  # attributes, without a meaning yet
+    if start == len(data):
+        cursor.refuse("records_missing")
+    timestamp = wrapped(batch.base_timestamp + cursor.varint(10, len(data)), 64)
+    if batch.timestamp_type == "LogAppendTime":
+        timestamp = batch.max_timestamp
+    offset = wrapped(batch.offset + cursor.varint(5, len(data)), 64)
+    key, value = cursor.sized("key_length_invalid"), cursor.sized("value_length_invalid")
+    count = cursor.varint(5, len(data))
+    if not 0 <= count <= len(data) - cursor.at:
+        cursor.refuse("header_count_invalid", expected=len(data) - cursor.at, found=count)
+    names = []
+    for _ in range(count):
+        names.append(java_text(cursor.sized("header_key_invalid", null=False) or b""))
+        cursor.sized("header_value_invalid")
+    if cursor.at - start != length:
+        cursor.refuse("record_structure_invalid", expected=length, found=cursor.at - start)
+    sizes = (str(-1 if blob is None else len(blob)) for blob in (key, value))
+    return Rows(
+        (offset,), (timestamp,), (next(sizes),), (next(sizes),), (",".join(names),),
+        (None if key is None else java_text(key),), (None if value is None else java_text(value),),
+        ((key,), (value,)),
+    )  # fmt: skip
+
+
+def records_of(source: Source, batch: Batch, limit: int) -> Iterator[Rows]:
+    """The records of one batch that the engine refused, or that Kafka's tool takes in a way of its own."""
+    if batch.record_count < 0:
+        refuse(
+            "record_count_negative", source, batch.position, offset=batch.offset, expected=0, found=batch.record_count
+        )
+    if batch.codec == 0:
+        yield from one_by_one(source, batch)
+        return
+    # A file's batches of a later magic are read as 2; the checksum does not cover the magic.
+    raw = bytes(batch.raw) if batch.magic == 2 else bytes(batch.raw[:16]) + b"\2" + bytes(batch.raw[17:])
+    try:
+        yield from Engine(raw, limit, texts=True, raw=True).take(batch.record_count)
+    except KafkaRecordError as fault:
+        raise _moved(fault, source, batch) from None
+
+
+def whole_batch(source: Source, batch: Batch, limit: int) -> Iterator[Rows]:
+    """The records of one batch without keys and values."""
+    if batch.magic == 2 and batch.record_count > 0:
+        try:
+            yield from Engine(bytes(batch.raw), limit, texts=False, raw=False).take(batch.record_count)
+        except KafkaRecordError:
+            pass
+        else:
+            return
+    yield from records_of(source, batch, limit)
+
+
+def _moved(fault: KafkaRecordError, source: Source, batch: Batch) -> KafkaRecordError:
+    """What the engine said of a batch that it was given alone, with the batch's place in the file."""
+    text = str(fault).replace("at byte 0", f"in {source.name} at byte {batch.position}", 1)
+    fields = {name: getattr(fault, name) for name in ("base_offset", "reason", "expected", "found")}
+    return type(fault)(text, position=batch.position, file=source.name, **fields)

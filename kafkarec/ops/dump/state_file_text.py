@@ -1,0 +1,92 @@
+"""A .txnindex or .snapshot file as text
+
+The layouts are in `kafkarec.sidecars.txn_index` and `producer_snapshot`; Kafka's tool is less strict than those
+readers, and what it prints of odd files is its own. So of a .txnindex entry's version only the first byte is looked
+at (AbortedTxn), bytes behind the last whole entry are passed over, and a snapshot is taken as its generated class
+takes it (ProducerStateManager.readSnapshot).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+
+from crc32c import crc32c
+
+from .batch_reader import Source, refuse
+from .java_text import decrement_sequence, optional_long
+
+_ABORTED = Struct(">bxqqqq")
+_HEAD, _ENTRY, _CRC_FROM = Struct(">hIi"), Struct(">qhiqiqiq"), 6
+_LARGEST = 256 << 20
+
+
+class Complaint(Exception):
+    """What Kafka's tool says of a snapshot on standard error before it goes on to the next file."""
+
+
+def txn_index_text(source: Source) -> Iterator[str]:
+    """All or nothing: Kafka reads every entry before it prints the first."""
+    lines = []
+    for number, entry in enumerate(_ABORTED.iter_unpack(_whole(source, _ABORTED.size))):
+        version, producer_id, first, last, stable = entry
+        if version > 0:
+            place = number * _ABORTED.size
+            refuse("index_invalid", source, place, f"version {version} of entry {number} is above 0")
+        lines.append(
+            f"version: {version} producerId: {producer_id} firstOffset: {first} lastOffset: {last} "
+            f"lastStableOffset: {stable}\n"
+        )
+    yield "".join(lines)
+
+
+def snapshot_text(source: Source) -> Iterator[str]:
+    """Complaint where the file is no snapshot."""
+    lines = []
+    for entry in _entries(_whole(source, 1)):
+        producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, transaction = entry
+        line = (
+            f"producerId: {producer_id} producerEpoch: {epoch} coordinatorEpoch: {coordinator_epoch} "
+            f"currentTxnFirstOffset: {optional_long(transaction if transaction >= 0 else None)} "
+            f"lastTimestamp: {timestamp}"
+        )
+        if offset >= 0:
+            line += (
+                f" firstSequence: {decrement_sequence(sequence, delta)} lastSequence: {sequence} "
+                f"lastOffset: {offset} offsetDelta: {delta} timestamp: {timestamp}"
+            )
+        lines.append(f"{line}\n")
+    yield "".join(lines)
+
+
+def _whole(source: Source, unit: int) -> bytes:
+    if source.size > _LARGEST:
+        refuse("limit_exceeded", source, 0, f"{source.size} bytes, more than {_LARGEST} are not read")
+    return source.read_at(0, source.size - source.size % unit)
+
+
+def _entries(data: bytes) -> list[tuple[int, ...]]:
+    schema = "Snapshot failed schema validation: "
+    if len(data) < 2:
+        raise Complaint(f"{schema}null")
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if version != 1:
+        raise Complaint(f"{schema}Snapshot contained an unknown file version {version}")
+    if len(data) < _HEAD.size:
+        raise Complaint(f"{schema}null")
+    _, stored, count = _HEAD.unpack_from(data)
+    left = len(data) - _HEAD.size
+    if count < 0:
+        raise Complaint(f"{schema}non-nullable field producerEntries was serialized as null")
+    if count > left:
+        raise Complaint(
+            f"{schema}Tried to allocate a collection of size {count}, but there are only {left} bytes remaining."
+        )
+    if count * _ENTRY.size > left:
+        raise Complaint(f"{schema}null")
+    computed = crc32c(data[_CRC_FROM:])
+    if stored != computed:
+        raise Complaint(
+            f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored}. Computed crc: {computed}"
+        )
+    return [_ENTRY.unpack_from(data, _HEAD.size + number * _ENTRY.size) for number in range(count)]

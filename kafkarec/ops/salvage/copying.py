@@ -1,0 +1,92 @@
+"""Bytes from file to file: within the kernel where it can, never more than was asked for, and on the disk when it is
+said so.
+
+What a range holds was checked a moment ago, so its bytes are in the page cache. Where the medium fails in between, the
+range is given back (Unreadable) and the output cut back to where it was; where writing fails, that is the end.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from typing import Any
+
+from kafkarec.storage import Segment
+from kafkarec.support.durable import NewFile
+
+_PIECE = 1 << 20
+_NOT_HERE = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
+
+
+class Unreadable(Exception):
+    """The source could not be read a second time."""
+
+
+class Output(NewFile):
+    """A new file that ranges of a source are copied to."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        super().__init__(folder, name)
+        self._kernel = [_copy_file_range, _sendfile]
+
+    def copy(self, segment: Segment, position: int, length: int) -> None:
+        """Appends a range of a source. Unreadable: nothing was appended. OSError: the output cannot be written."""
+        source = segment.source
+        before = self.size
+        if source.descriptor is not None:
+            while self._kernel:
+                try:
+                    self._within_kernel(self._kernel[0], source.descriptor, position, length)
+                    return
+                except OSError as error:
+                    self.cut(before)
+                    if error.errno not in _NOT_HERE | {errno.EIO}:
+                        raise
+                    if error.errno == errno.EIO:
+                        break  # of source or output: reading and writing by hand will tell
+                    self._kernel.pop(0)
+        self._by_hand(source, position, length, before)
+
+    def _within_kernel(self, call: Any, source: int, position: int, length: int) -> None:
+        while length:
+            done = call(source, self._descriptor, position, min(length, 1 << 30), self.size)
+            if not done:
+                raise OSError(errno.EINVAL, "the source ended")
+            position += done
+            length -= done
+            self.size += done
+
+    def _by_hand(self, source: Any, position: int, length: int, before: int) -> None:
+        while length:
+            try:
+                data = source.read_at(position, min(length, _PIECE))
+            except OSError as error:
+                self.cut(before)
+                raise Unreadable from error
+            if not data:
+                self.cut(before)
+                raise Unreadable
+            self.append(data)
+            position += len(data)
+            length -= len(data)
+
+
+def _copy_file_range(source: int, to: int, position: int, length: int, at: int) -> int:
+    return os.copy_file_range(source, to, length, position, at)
+
+
+def _sendfile(source: int, to: int, position: int, length: int, at: int) -> int:
+    os.lseek(to, at, os.SEEK_SET)
+    return os.sendfile(to, source, position, length)
+
+
+def digest(path: str) -> str:
+    """SHA-256 of what the disk gives back: the pages that were just written are given up first."""
+    hasher = hashlib.sha256()
+    with open(path, "rb") as file:
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        while piece := file.read(_PIECE):
+            hasher.update(piece)
+    return hasher.hexdigest()

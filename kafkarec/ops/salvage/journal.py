@@ -1,0 +1,93 @@
+"""What is done, for the next start: `salvage.journal` in the output folder
+
+    line 1     {"sources": [...], "options": {...}}      the run that may go on here
+    line 2..   {"partition": ..., "step": ..., "result": {...}}     a step whose files are on the disk
+
+A line is synced before it counts; half a last line (a kill, a power failure) is ignored. The file is locked while a run
+lasts, and removed when `salvage.json` says that all is done.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from typing import Any
+
+from kafkarec.storage.output_rules import Refused
+from kafkarec.support.durable import sync_folder
+
+from .output_folder import is_empty
+
+JOURNAL, REPORT = "salvage.journal", "salvage.json"
+
+
+class Journal:
+    """Opened once per run; `done` holds the steps of earlier runs."""
+
+    def __init__(self, out: str, identity: dict[str, Any]) -> None:
+        self._out = out
+        self._path = os.path.join(out, JOURNAL)
+        if os.path.lexists(os.path.join(out, REPORT)):
+            raise Refused(f"{out} holds a finished salvage ({REPORT}); choose another folder")
+        fresh = not os.path.lexists(self._path)
+        if fresh and not is_empty(out):
+            raise Refused(f"{out} is not empty; choose a new folder")
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._descriptor = os.open(self._path, flags, 0o644)
+        try:
+            self._lock()
+            self.done = self._begin(identity, fresh)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Refused(f"another salvage is at work in {self._out}") from None
+
+    def _begin(self, identity: dict[str, Any], fresh: bool) -> dict[tuple[str, str], dict[str, Any]]:
+        with open(self._path, "rb") as file:
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        lines = whole.splitlines()
+        if not lines:  # new, or killed before its first line was there
+            if not fresh and any(name != JOURNAL for name in os.listdir(self._out)):
+                raise Refused(f"{self._out} is not empty; choose a new folder")
+            os.ftruncate(self._descriptor, 0)
+            self._write(identity)
+            sync_folder(self._out)
+            return {}
+        try:
+            if json.loads(lines[0]) != json.loads(json.dumps(identity)):
+                raise Refused(f"{self._out} holds the unfinished run of another salvage; choose another folder")
+            os.ftruncate(self._descriptor, len(whole))
+            steps = [json.loads(line) for line in lines[1:]]
+            return {(step["partition"], step["step"]): step["result"] for step in steps}
+        except (ValueError, KeyError, TypeError) as error:
+            if isinstance(error, Refused):
+                raise
+            raise Refused(f"{self._path} is not what a salvage wrote; choose another folder") from None
+
+    def add(self, partition: str, step: str, result: dict[str, Any]) -> None:
+        """A step is done: its files are synced, so this line may say so."""
+        self._write({"partition": partition, "step": step, "result": result})
+        self.done[partition, step] = result
+
+    def _write(self, line: dict[str, Any]) -> None:
+        data = (json.dumps(line) + "\n").encode()
+        while data:
+            data = data[os.write(self._descriptor, data) :]
+        os.fsync(self._descriptor)
+
+    def finish(self) -> None:
+        """The report is in place: the journal has done its duty."""
+        os.unlink(self._path)
+        sync_folder(self._out)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

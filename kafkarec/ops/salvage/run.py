@@ -1,0 +1,321 @@
+"""`kafkarec.salvage`: every good batch of the sources into a new log."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from kafkarec._version import __version__
+from kafkarec.damage import Damage
+from kafkarec.storage import Log, LogDir, Segment, remote
+from kafkarec.storage.output_rules import Inputs, Refused
+from kafkarec.support.durable import make_folder, sync_folder, write_file
+
+from . import (
+    good_batches,
+    kraft_snapshots,
+    open_transactions,
+    side_files,
+)
+from .good_batches import Notes
+from .journal import REPORT, Journal
+from .merge import merge
+from .output import Progress, Writer
+from .output_folder import check_space
+from .partition_sources import Partition, find
+from .report import PartitionReport, SalvageReport
+
+_ROLL_LOOSE, _NO_ROLL = 1 << 30, 2**31 - 1
+_INDEXED, _STARTABLE = "indexes", "startable"
+
+
+def salvage(
+    src: Any,
+    out: str | os.PathLike[str],
+    *,
+    as_partition: bool = False,
+    dry_run: bool = False,
+    topic: str | None = None,
+    partition: int | None = None,
+    check_free_space: bool = True,
+    max_decompressed_bytes: int = 128 << 20,
+    progress: Progress | None = None,
+) -> SalvageReport:
+    """Copies every good batch of `src` to a new log in the folder `out`, byte for byte, and maps the rest.
+
+    src: a path (a file of any name, a partition folder, a data folder), an opened Segment, Log or LogDir, or a list of
+        them: several sources of one partition are merged, and what they disagree about is set aside and reported
+    out: a folder that is empty or does not exist, and is neither in nor under a source; or that of an unfinished run of
+        the same salvage, which then goes on
+    as_partition: make folders that a broker starts on: leader epochs, producer snapshots, topic id; batches that a
+        broker would truncate (a stale leader epoch) or fail on (plain ones in an open transaction) are set aside
+    dry_run: read everything and write nothing
+    topic, partition: whose the files are, where names do not tell
+    max_decompressed_bytes: cap per compressed payload; a batch above it is set aside
+    progress: called with (path, position) as the copying goes on
+
+    KRaft snapshots beside a metadata log are copied when they are whole; of others the good batches are set aside.
+
+    Nothing is ever written to a source. A file counts as done when it is on the disk (fsync), and a run that is killed,
+    or whose disk is full, goes on where it was when it is started again. Writes `salvage.json`, the report as JSON.
+
+    Refused (a ValueError) when something would be endangered, OSError when reading or writing fails as a whole.
+    """
+    given = list(src) if isinstance(src, list | tuple) else [src]
+    out = os.path.abspath(os.fspath(out))
+    if os.path.lexists(out) and not os.path.isdir(out):
+        raise Refused(f"{out} is not a folder")
+    Inputs(_paths(given)).demand_apart(out, out)
+    found = find(given, topic, partition)
+    unnamed = [one.sources[0].path for one in found.partitions if one.topic is None]
+    if as_partition and unnamed:
+        raise Refused(f"a broker's folder is named by its topic: say --topic and --partition for {unnamed[0]}")
+    report = SalvageReport(out, [str(getattr(one, "path", one)) for one in given], as_partition, dry_run)
+    report.left_out = found.left_out
+    run = _Run(report, found.partitions, max_decompressed_bytes, progress or _quiet)
+    if dry_run:
+        for work in found.partitions:
+            run.partition(work, None)
+        return report
+    if check_free_space:
+        check_space(out, sum(work.size for work in found.partitions) - _have(out))
+    make_folder(out)
+    journal = Journal(out, _identity(found.partitions, as_partition, topic, partition, max_decompressed_bytes))
+    try:
+        for work in found.partitions:
+            run.partition(work, journal)
+        write_file(out, REPORT, (json.dumps(report.to_dict(), indent=1) + "\n").encode())
+        sync_folder(out)
+        journal.finish()
+    finally:
+        journal.close()
+    return report
+
+
+def _quiet(path: str, position: int) -> None:
+    return None
+
+
+def _paths(given: Iterable[Any]) -> list[str]:
+    paths = []
+    for one in given:
+        if isinstance(one, Log | LogDir | Segment):
+            logs = [one] if not isinstance(one, LogDir) else list(one)
+            paths += [one.path, *(segment.path for log in logs for segment in getattr(log, "segments", ()))]
+        else:
+            paths.append(os.fsdecode(one))
+    return [path if remote.is_url(path) else os.path.abspath(path) for path in paths]
+
+
+def _have(out: str) -> int:
+    """Bytes that an earlier run left there already."""
+    return sum(os.lstat(os.path.join(root, name)).st_size for root, _, files in os.walk(out) for name in files)
+
+
+def _identity(partitions: list[Partition], *options: Any) -> dict[str, Any]:
+    """What a run must have in common with the unfinished one that it goes on with."""
+    files = []
+    for work in partitions:
+        for source in work.sources:
+            for segment in (*source.segments, *source.snapshots):
+                try:
+                    found = os.stat(segment.path)
+                    files.append([work.folder, os.path.realpath(segment.path), found.st_size, found.st_mtime_ns])
+                except OSError:
+                    files.append([work.folder, segment.path, segment.size, 0])
+    return {"kafkarec": __version__, "sources": files, "options": list(options)}
+
+
+class _Run:
+    def __init__(self, report: SalvageReport, works: list[Partition], cap: int, progress: Progress) -> None:
+        self._report, self._cap, self._progress = report, cap, progress
+        self._folders = {work.folder for work in works}
+
+    def partition(self, work: Partition, journal: Journal | None) -> None:
+        """One partition, from its sources to its last index."""
+        if work.topic is None and work.sources[0].loose:
+            self._loose(work, journal)
+            return
+        whole = self._new(work)
+        if work.in_steps:
+            for step in range(len(work.sources[0].segments)):
+                self._step(work, whole, str(step), journal, only=step)
+        else:
+            self._step(work, whole, "all", journal)
+        for name, copies in kraft_snapshots.of(work).items():
+            self._snapshot(whole, name, copies, journal)
+        self._finish(work, whole, journal)
+
+    def _snapshot(
+        self, whole: PartitionReport, name: str, copies: list[tuple[int, Segment]], journal: Journal | None
+    ) -> None:
+        done = journal.done.get((whole.folder, name)) if journal else None
+        if done is None:
+            part = PartitionReport(whole.folder, ends_in_damage=whole.ends_in_damage)
+            kraft_snapshots.salvage(None if journal is None else self._report.out, copies, self._cap, part)
+            done = part.to_dict()
+            if journal is not None:
+                journal.add(whole.folder, name, done)
+        whole.add(PartitionReport.of(done))
+
+    def _new(self, work: Partition, folder: str | None = None) -> PartitionReport:
+        whole = PartitionReport(folder or work.folder, work.topic, work.partition)
+        self._report.partitions.append(whole)
+        return whole
+
+    def _finish(self, work: Partition, whole: PartitionReport, journal: Journal | None) -> None:
+        if whole.ends_in_damage:
+            whole.lost.append((whole.next_offset, None))
+        if journal is None or not whole.files:
+            return
+        if self._report.as_partition:
+            self._make_startable(work, whole, journal)
+        done = journal.done.get((whole.folder, _INDEXED))
+        if done is None:
+            problems = side_files.finish(os.path.join(self._report.out, whole.folder), self._report.as_partition)
+            done = {"problems": problems}
+            journal.add(whole.folder, _INDEXED, done)
+        whole.problems += done["problems"]
+
+    def _make_startable(self, work: Partition, whole: PartitionReport, journal: Journal) -> None:
+        """What a broker needs and the batches do not tell; what it would fail on is taken out."""
+        out = self._report.out
+        done = journal.done.get((whole.folder, _STARTABLE))
+        if done is None:
+            folder = os.path.join(out, whole.folder)
+            problems = side_files.from_source(folder, work)
+            found = open_transactions.find(folder)
+            open_transactions.keep(out, whole.folder, found)
+            done = {"problems": problems, "batches": [list(one) for one in found]}
+            journal.add(whole.folder, _STARTABLE, done)
+        whole.problems += done["problems"]
+        open_transactions.take_out(out, whole, [open_transactions.Plain(*one) for one in done["batches"]])
+
+    def _step(
+        self, work: Partition, whole: PartitionReport, step: str, journal: Journal | None, only: int | None = None
+    ) -> None:
+        """A segment, or all sources of a partition together: its files are written, synced, and noted as done."""
+        done = journal.done.get((whole.folder, step)) if journal else None
+        if done is not None:
+            whole.add(PartitionReport.of(done))
+            return
+        part = PartitionReport(whole.folder, start_offset=whole.start_offset, next_offset=whole.next_offset)
+        damage: list[Damage] = []
+        ended: dict[int, int | None] = {0: whole.next_offset} if whole.ends_in_damage else {}
+        writer = self._writer(work, step, part, journal)
+        notes = Notes(damage, writer.set_aside, part.tails, ended)
+        try:
+            segments = work.sources[0].segments
+            if only is None:
+                streams = good_batches.streams(work.sources, self._cap, notes)
+                part.sources = [one.path for source in work.sources for one in source.segments]
+            else:
+                streams = [good_batches.ordered(segments, 0, whole.next_offset or 0, self._cap, notes, only)]
+                part.sources = [segments[only].path]
+            start = whole.next_offset if whole.next_offset is not None else _start(work)
+            for choice in merge(streams, start, stale=self._report.as_partition):
+                writer.choose(choice)
+            if only == len(segments) - 1 and not damage and not part.batches:
+                _empty_end(segments[only], writer, part)
+            writer.finish()
+        finally:
+            writer.drop()
+            for source in work.sources:
+                for segment in source.segments:
+                    segment.close()
+        part.damage = [one._asdict() for one in damage] + part.damage
+        end = part.next_offset or 0
+        part.ends_in_damage = any(place is None or place >= end for place in ended.values())
+        if journal is not None:
+            journal.add(whole.folder, step, part.to_dict())
+        whole.add(part)
+
+    def _writer(self, work: Partition, step: str, part: PartitionReport, journal: Journal | None) -> Writer:
+        loose = all(source.loose for source in work.sources)
+        out = None if journal is None else self._report.out
+        return Writer(out, part.folder, step, _borders(work), _ROLL_LOOSE if loose else _NO_ROLL, part, self._progress)
+
+    def _loose(self, work: Partition, journal: Journal | None) -> None:
+        """A file without a name that tells: a log of its own, or several where its offsets fall back: then it holds
+        pieces of several partitions, or of one in the wrong order, and which it is only the user knows."""
+        segment = work.sources[0].segments[0]
+        done = journal.done.get((work.folder, "runs")) if journal else None
+        if done is not None:
+            for folder in done["folders"]:
+                whole = self._new(work, folder)
+                assert journal is not None
+                whole.add(PartitionReport.of(journal.done[folder, "all"]))
+                self._finish(work, whole, journal)
+            return
+        whole = self._new(work)
+        part = PartitionReport(whole.folder, sources=[segment.path])
+        damage: list[Damage] = []
+        ended: dict[int, int | None] = {}
+        writer = self._writer(work, "all", part, journal)
+        writers = [writer]
+        try:
+            runs = good_batches.loose(segment, 0, self._cap, Notes(damage, writer.set_aside, part.tails, ended))
+            part.damage = [one._asdict() for one in damage]
+            for number, run in enumerate(runs):
+                if number:
+                    part = PartitionReport(self._free_folder(), sources=[segment.path])
+                    writer = self._writer(work, "all", part, journal)
+                    writers.append(writer)
+                for choice in merge([iter(run)], None):
+                    writer.choose(choice)
+                writer.finish()
+            if len(runs) > 1:
+                _explain_runs(writers[0].report, len(runs))
+            writers[-1].report.ends_in_damage = bool(ended)
+            writers[0].finish()
+        finally:
+            for one in writers:
+                one.drop()
+            segment.close()
+        wholes = [whole, *(self._new(work, one.report.folder) for one in writers[1:])]
+        if journal is not None:
+            for one in writers:
+                journal.add(one.report.folder, "all", one.report.to_dict())
+            journal.add(work.folder, "runs", {"folders": [one.report.folder for one in writers]})
+        for one, into in zip(writers, wholes, strict=True):
+            into.add(one.report)
+            self._finish(work, into, journal)
+
+    def _free_folder(self) -> str:
+        number = 0
+        while f"unnamed-{number}" in self._folders:
+            number += 1
+        self._folders.add(f"unnamed-{number}")
+        return f"unnamed-{number}"
+
+
+def _explain_runs(part: PartitionReport, count: int) -> None:
+    part.problems.append(
+        f"the offsets fall back {count - 1} times: pieces of several partitions, or of one in the wrong order; each "
+        "run is a folder of its own. Where they are one partition, --topic and --partition put them in order"
+    )
+
+
+def _start(work: Partition) -> int | None:
+    """Where the log begins, by the names of its first segments."""
+    bases = [source.segments[0].base_offset for source in work.sources if source.segments and not source.loose]
+    known = [base for base in bases if base is not None]
+    return min(known) if known and len(known) == len(work.sources) else None
+
+
+def _borders(work: Partition) -> list[int]:
+    """Base offsets of the first source's segments, and of the others' in front of and behind those."""
+    borders: list[int] = []
+    for source in work.sources:
+        own = sorted({segment.base_offset for segment in source.segments if segment.base_offset is not None})
+        low, high = (borders[0], borders[-1]) if borders else (0, -1)
+        borders = sorted({*borders, *(base for base in own if base < low or base > high)})
+    return borders
+
+
+def _empty_end(segment: Segment, writer: Writer, part: PartitionReport) -> None:
+    base = segment.base_offset
+    if base is not None and base >= (part.next_offset or 0):
+        writer.empty_segment(base)

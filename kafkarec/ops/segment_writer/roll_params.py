@@ -1,0 +1,64 @@
+"""When a segment is full: the rule of LogSegment.shouldRoll, for one batch (Kafka 4.3)
+
+    size + batch > segment_bytes                        and never for the first batch: it is refused when it is larger
+    its max timestamp - first batch's > segment_ms      the first batch's max timestamp; without one the clock decides
+    .index holds max_index_size // 8 entries            .timeindex one less than max_index_size // 12
+    last offset - segment's base offset > 2^31-1        what an index entry can hold
+
+Kafka asks once per append, of many batches at once; here it is asked for each batch, as if it came alone. There is no
+jitter (segment.jitter.ms).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from kafkarec.sidecars import offset_index, time_index
+from kafkarec.state.index_builders import DEFAULT_INTERVAL
+
+INT_MAX = 2**31 - 1
+_LONG_MAX = 2**63 - 1
+WEEK_MS = 7 * 24 * 60 * 60 * 1000
+# Smallest and largest of each setting. An index of fewer bytes than two time entries would be full from the start.
+_LIMITS = {
+    "segment_bytes": (1, INT_MAX),
+    "segment_ms": (1, _LONG_MAX),
+    "index_interval_bytes": (0, INT_MAX),
+    "max_index_size": (2 * time_index.ENTRY_SIZE, INT_MAX),
+    "flush_messages": (1, _LONG_MAX),
+    "leader_epoch": (0, INT_MAX),
+    "start_offset": (0, _LONG_MAX - 1),
+}
+_NONE_ALLOWED = {"flush_messages", "leader_epoch", "start_offset"}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a SegmentWriter is told; its docstring says what each means. ValueError for what is out of range."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = WEEK_MS
+    index_interval_bytes: int = DEFAULT_INTERVAL
+    max_index_size: int = 10 << 20
+    flush_messages: int | None = None
+    leader_epoch: int | None = None
+    start_offset: int | None = None
+    assign_offsets: bool = False
+    preallocate: bool = False
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if field.name not in _LIMITS:
+                continue
+            value, (low, high) = getattr(self, field.name), _LIMITS[field.name]
+            if value is None and field.name in _NONE_ALLOWED:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TypeError(f"{field.name} {value!r}: a whole number")
+            if not low <= value <= high:
+                raise ValueError(f"{field.name} {value}: {low} to {high}")
+
+    def entries_left(self, entries: tuple[int, int]) -> int:
+        """How many more entries fit the indexes, which have so many: 0 or less means full."""
+        most = self.max_index_size // offset_index.ENTRY_SIZE, self.max_index_size // time_index.ENTRY_SIZE - 1
+        return min(most[0] - entries[0], most[1] - entries[1])

@@ -1,0 +1,51 @@
+"""The codecs, levels and batch sizes to try.
+
+    none, snappy          no levels
+    zstd, zstd:9          Kafka's default level, that level
+    as cut, 16384 ...     batches stay as they are, or neighbours are put together up to so many bytes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product
+from typing import NamedTuple
+
+from kafkarec.codecs import BY_NAME, checked_level
+from kafkarec.codecs import CODECS as TABLE
+
+CODECS = ("none", "snappy", "lz4", "zstd:1", "zstd:3", "zstd:9", "gzip:6")
+"""What is tried by default: levels that Kafka has by default (gzip's -1 is 6; lz4's is 9), and zstd's neighbours."""
+
+BATCH_SIZES = (None, 16 << 10, 128 << 10, 1 << 20)
+"""As cut, the producer's default, what its tuning guides ask for, the largest that a broker takes by default."""
+
+_GZIP_DEFAULT = 6  # what zlib makes of level -1
+
+
+class Candidate(NamedTuple):
+    """One way to write the log. `level`: None where the codec has none; `batch_size`: bytes before compression, None:
+    the batches as they are."""
+
+    compression: str
+    level: int | None
+    batch_size: int | None
+
+
+def codec_and_level(text: str) -> tuple[str, int | None]:
+    """`zstd:9`, `zstd` (Kafka's default level), `snappy`. ValueError names what there is."""
+    name, colon, level = text.strip().lower().partition(":")
+    if name not in BY_NAME:
+        raise ValueError(f"{text!r}: one of {', '.join(codec.name for codec in TABLE)}, or with a level such as zstd:9")
+    try:
+        wanted = int(level) if colon else None
+    except ValueError:
+        raise ValueError(f"{text!r}: the level is a number, such as {name}:5") from None
+    found = checked_level(BY_NAME[name].id, wanted)
+    return name, _GZIP_DEFAULT if name == "gzip" and found == -1 else found
+
+
+def candidates(codecs: Iterable[str], batch_sizes: Iterable[int | None]) -> list[Candidate]:
+    """Each codec with each size, in order, none twice."""
+    pairs = product(dict.fromkeys(batch_sizes), dict.fromkeys(map(codec_and_level, codecs)))
+    return [Candidate(name, level, size) for size, (name, level) in pairs]

@@ -1,0 +1,80 @@
+"""study(): each candidate on each piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kafkarec import storage
+from kafkarec.ops.convert import convert
+from kafkarec.read.reader import decode
+from kafkarec.storage import Log, Segment
+
+from .candidates import BATCH_SIZES, CODECS, candidates
+from .outcomes import Makeup, Study, Tally, mark_best, rate
+from .sampling import PIECE_BYTES, PIECES, pieces
+from .trial import read_seconds, tried
+
+SAMPLE = PIECES * PIECE_BYTES
+
+
+class NothingToTry(ValueError):
+    """There is no good batch in what was read."""
+
+
+def study(
+    log: Any,
+    *,
+    codecs: Iterable[str] = CODECS,
+    batch_sizes: Iterable[int | None] = BATCH_SIZES,
+    sample: int | None = SAMPLE,
+    max_decompressed_bytes: int = 128 << 20,
+    done: Callable[[float], Any] = lambda share: None,
+) -> Study:
+    """What the log would be with other codecs, levels and batch sizes: tried on pieces of it, nothing is written.
+
+    log: a Segment or a Log, or what kafkarec.open makes one of
+    codecs: names, or names with a level: "zstd", "zstd:9"
+    batch_sizes: bytes before compression, as `convert` has them; None: batches as they are cut
+    sample: bytes to look at, in pieces spread over the log; None: all of it
+    max_decompressed_bytes: of one payload; a batch beyond it is left out and counted as damage
+    done: called now and then with the share of the work that is done, 0 to 1
+
+    Sizes are those of `convert` to magic 2: a log of magic 0 and 1 is converted up. What is damaged is left out.
+    TypeError: a folder of several partitions. ValueError: an unknown codec or level. NothingToTry, one of those: no
+    good batch in the pieces.
+    """
+    wanted = candidates(codecs, batch_sizes)
+    tallies = [Tally(candidate) for candidate in wanted]
+    segments = _segments(log)
+    size = sum(segment.size for segment in segments)
+    whole = sample is None or size <= sample
+    makeup, seconds, looked, damage, count = Makeup(), 0.0, 0, 0, 0
+    limits: dict[str, Any] = {"errors": "skip", "max_decompressed_bytes": max_decompressed_bytes}
+    for piece in pieces(segments, sample):
+        columns = decode(piece.data, control=True, header_keys="binary", **limits)
+        looked += len(piece.data)
+        damage += len(columns.damage)
+        before = sum(columns.batches.column("size_in_bytes"))
+        if not before:
+            continue
+        count += 1
+        makeup.add(columns, len(convert(piece.data, compression="none", **limits)))
+        seconds += read_seconds(piece.data, max_decompressed_bytes)
+        for number, tally in enumerate(tallies):
+            tally.add(before, tried(piece.data, columns, tally.candidate, max_decompressed_bytes))
+            share = (looked - len(piece.data) * (1 - (number + 1) / len(tallies))) / min(size, sample or size)
+            done(min(1.0, share))
+    if not count:
+        raise NothingToTry(f"no good batch in {looked} bytes")
+    outcomes = [tally.outcome(size, makeup.plain, whole) for tally in tallies]
+    mark_best(outcomes)
+    sampled = size if whole else looked
+    return Study(size, len(segments), count, sampled, makeup, rate(makeup.plain, seconds), damage, outcomes)
+
+
+def _segments(log: Any) -> list[Segment]:
+    opened = log if isinstance(log, Log | Segment) else storage.open(log)
+    if not isinstance(opened, Log | Segment):
+        raise TypeError("several partitions; study one at a time: [study(log) for log in kafkarec.open(...)]")
+    return [opened] if isinstance(opened, Segment) else list(opened.segments)

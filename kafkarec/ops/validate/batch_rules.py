@@ -1,0 +1,95 @@
+"""What is refused of a batch before its records are looked at (LogValidator.validateBatch)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkarec._partial import Request
+from kafkarec.codecs import CODECS
+from kafkarec.ops.validate.topic_rules import Rules
+from kafkarec.ops.validate.validation_errors import refuse
+from kafkarec.write.fields import wrapped
+
+
+class First(NamedTuple):
+    """Fields of the first batch, of magic 2 the only one; -1 where its magic has none."""
+
+    magic: int
+    codec: int
+    size: int
+    base_offset: int
+    last_offset: int
+    timestamp_type: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+    is_transactional: bool
+    is_control: bool
+
+
+def first_of(request: Request) -> First:
+    """The first batch of a request: of one batch, or of plain messages."""
+    if request.batches == 0:
+        refuse("request_empty")
+    first = First(*request.first)
+    if request.batches > 1 and (first.magic == 2 or request.codec):
+        refuse("batch_not_alone", position=first.size)
+    return first
+
+
+def check_magic(request: Request, first: First) -> None:
+    """All messages are of the first one's magic. Kafka says so when the ones in front were seen."""
+    if not request.one_magic:
+        refuse("batch_magic_differs", position=request.other_position, expected=first.magic, found=request.other_magic)
+
+
+def check(batch: First, rules: Rules) -> None:
+    """Raises InvalidRecordError for what the sender must not send, or the wanted magic cannot hold."""
+    if rules.from_client:
+        _check_of_client(batch)
+    if rules.magic < 2 and (batch.is_transactional or batch.producer_id >= 0):
+        what = "a transactional batch" if batch.is_transactional else f"producer id {batch.producer_id}"
+        _refuse(batch, "magic_unfit", expected=2, found=rules.magic, detail=what)
+
+
+def check_rewrite(batch: First, rules: Rules, headers: int, least_timestamp: int) -> None:
+    """What Kafka's builder refuses while it writes the records anew (MemoryRecordsBuilder)."""
+    if rules.magic < 2 and CODECS[rules.codec].name == "zstd":
+        _refuse(batch, "unsupported_codec", expected=3, found=4, detail=f"zstd needs magic 2, wanted is {rules.magic}")
+    if least_timestamp < -1:
+        _refuse(batch, "timestamp_negative", expected=-1, found=least_timestamp)
+    if rules.magic < 2 and headers:
+        _refuse(batch, "magic_unfit", expected=2, found=rules.magic, detail=f"{headers} record headers")
+    if batch.is_transactional and batch.producer_id == -1:
+        _refuse(batch, "producer_state_invalid", detail="transactional without a producer id")
+    if batch.producer_id != -1 and batch.producer_epoch == -1:
+        _refuse(batch, "producer_state_invalid", detail="producer id without a producer epoch")
+    if batch.producer_id != -1 and batch.base_sequence < 0:
+        _refuse(batch, "producer_state_invalid", detail=f"base sequence {batch.base_sequence}")
+    if batch.producer_id != -1 and rules.magic < 2:
+        _refuse(batch, "magic_unfit", expected=2, found=rules.magic, detail=f"producer id {batch.producer_id}")
+
+
+def _check_of_client(batch: First) -> None:
+    if batch.magic == 2:
+        offsets = wrapped(batch.last_offset - batch.base_offset + 1, 64)
+        if offsets <= 0:
+            _refuse(batch, "offset_range_invalid", expected=batch.base_offset, found=batch.last_offset)
+        if batch.record_count <= 0:
+            _refuse(batch, "record_count_invalid", expected=1, found=batch.record_count)
+        if offsets != batch.record_count:
+            _refuse(batch, "record_count_mismatch", expected=offsets, found=batch.record_count)
+    if batch.is_control:
+        _refuse(batch, "control_batch_refused")
+    if batch.producer_id >= 0 and batch.base_sequence < 0:
+        told = f"producer id {batch.producer_id}"
+        _refuse(batch, "sequence_invalid", expected=0, found=batch.base_sequence, detail=told)
+
+
+def _refuse(
+    batch: First, reason: str, expected: int | None = None, found: int | None = None, detail: str | None = None
+) -> None:
+    refuse(
+        reason, base_offset=batch.base_offset, next_position=batch.size, expected=expected, found=found, detail=detail
+    )

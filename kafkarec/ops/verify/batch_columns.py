@@ -1,0 +1,36 @@
+"""The good batches of one piece of a file, a column at a time: each check asks for the columns it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kafkarec.tables.records import BatchTable
+
+from .findings import Place
+
+Column = Sequence[Any]
+
+
+class Rows:
+    """`rows[name]` is a batch column as a list of Python values, made once."""
+
+    def __init__(self, table: BatchTable) -> None:
+        self._table = table
+        self._columns: dict[str, Column] = {}
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self._columns:
+            self._columns[name] = self._table.column(name)
+        return self._columns[name]
+
+    def place(self, row: int) -> Place:
+        """Where a row lies. A wrapper's first offset is not known: its last one."""
+        base = self["base_offset"][row]
+        return Place(self["position"][row], self["last_offset"][row] if base is None else base)
+
+    def codec_ids(self) -> list[int]:
+        return [attributes & 7 for attributes in self["attributes"]]

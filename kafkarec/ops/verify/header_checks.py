@@ -1,0 +1,96 @@
+"""What batch headers say that no writer of Kafka's says. Readers go by it or ignore it; nobody objects.
+
+    attributes of magic 2   bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control, 6 delete horizon, 7-15 unused
+    attributes of magic 1   bits 0-2 codec, 3 timestamp type; magic 0: bits 0-2 codec
+
+Each test is made for a whole column at once; rows are looked at one by one only where a column has something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .batch_columns import Rows
+from .findings import Notebook
+
+_USED_BITS = {0: 0x07, 1: 0x0F, 2: 0x7F}
+HEADER_BYTES = 61
+
+
+def check(rows: Rows, notes: Notebook) -> None:
+    """All tests of this module on the batches of one piece."""
+    if not len(rows):
+        return
+    for kind, name, what in _NEVER_NEGATIVE:
+        _not_negative(rows, notes, kind, name, what)
+    for test in (_attributes, _counts, _producers):
+        test(rows, notes)
+
+
+# -1 stands for "none" in most of these; the columns have null there.
+_NEVER_NEGATIVE = (
+    ("base_offset_negative", "base_offset", "base offset"),
+    ("timestamp_negative", "base_timestamp", "base timestamp"),
+    ("timestamp_negative", "max_timestamp", "max timestamp"),
+    ("producer_id_invalid", "producer_id", "producer id"),
+    ("sequence_negative", "base_sequence", "base sequence"),
+    ("leader_epoch_negative", "partition_leader_epoch", "partition leader epoch"),
+)
+
+
+def _not_negative(rows: Rows, notes: Notebook, kind: str, name: str, what: str) -> None:
+    column = rows[name]
+    known = [value for value in column if value is not None] if None in column else column
+    if not known or min(known) >= 0:
+        return
+    for row, value in enumerate(column):
+        if value is not None and value < 0:
+            notes.add(kind, f"{what} {value}", rows.place(row))
+
+
+def _attributes(rows: Rows, notes: Notebook) -> None:
+    def odd(magic: int, attributes: int) -> int:
+        width = 0xFFFF if magic == 2 else 0xFF
+        return attributes & width & ~_USED_BITS[magic]
+
+    pairs = list(zip(rows["magic"], rows["attributes"], strict=True))
+    strange = {pair for pair in set(pairs) if odd(*pair)}
+    _tell(rows, notes, "attributes_unknown", pairs, strange.__contains__, lambda p: f"attribute bits {odd(*p):#06x}")
+
+
+def _counts(rows: Rows, notes: Notebook) -> None:
+    """More records than offsets. Fewer are what compaction leaves; none at all with a payload: see payloads.py."""
+    triples = zip(rows["record_count"], rows["base_offset"], rows["last_offset"], strict=True)
+    above = [count is not None and count > last - base + 1 for count, base, last in triples]
+    if any(above):
+        for row, wrong in enumerate(above):
+            if wrong:
+                counted, base, last = (rows[name][row] for name in ("record_count", "base_offset", "last_offset"))
+                detail = f"{counted} records in a batch of the offsets {base} to {last}"
+                notes.add("count_above_offsets", detail, rows.place(row))
+
+
+def _producers(rows: Rows, notes: Notebook) -> None:
+    """A producer's data batch has a sequence (KIP-98); its markers have none."""
+    names = ("producer_id", "base_sequence", "is_control")
+    triples = list(zip(*(rows[name] for name in names), strict=True))
+
+    def lacks(triple: tuple[int | None, int | None, bool]) -> bool:
+        return triple[0] is not None and triple[0] >= 0 and triple[1] is None and not triple[2]
+
+    _tell(rows, notes, "producer_without_sequence", triples, lacks, lambda t: f"producer id {t[0]} without a sequence")
+
+
+def _tell(
+    rows: Rows,
+    notes: Notebook,
+    kind: str,
+    values: Sequence[Any],
+    wrong: Callable[[Any], bool],
+    detail: Callable[[Any], str],
+) -> None:
+    if any(map(wrong, values)):
+        for row, value in enumerate(values):
+            if wrong(value):
+                notes.add(kind, detail(value), rows.place(row))

@@ -1,0 +1,197 @@
+"""Segments side by side: in threads, or in processes forked from this one.
+
+One segment is one piece of work; where producers are followed, which needs order, one log is. The small files beside
+a log are one more. The engine lets the GIL go, but half of the work is Python: two processes are twice as fast as one,
+two threads hardly faster, and with gzip slower. Threads are for remote files, where waiting is most of it, and where
+forking is not safe behind their libraries.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from .findings import Notebook
+from .partition_files import check_log
+from .payload_checks import Wishes
+from .segment_check import FileFacts, examine
+from .sequence_checks import Sequences
+
+Tick = Callable[[str, int, int], None]
+_LOOK = 0.25
+
+
+class Stopped(Exception):
+    """Raised inside of the workers when the caller gave up."""
+
+
+class Workers(NamedTuple):
+    """How many of which kind: threads, or forked processes (more than one)."""
+
+    threads: int
+    processes: int
+
+    @property
+    def number(self) -> int:
+        return max(self.threads, self.processes)
+
+
+class Unit(NamedTuple):
+    """One piece of work of the log `owner`: files in order, the first of which is number `first` of all. None of them:
+    its small files. follow: producers are followed through them."""
+
+    owner: int
+    first: int
+    segments: Sequence[Any]
+    follow: bool = False
+
+
+@dataclass
+class LogFacts:
+    """What the workers found of one log."""
+
+    files: list[FileFacts] = field(default_factory=list)
+    follower: Sequences | None = None
+    beside: Notebook = field(default_factory=Notebook)
+
+
+class Plan(NamedTuple):
+    """What the workers need; forked ones inherit it.
+
+    done: bytes read of each segment, and behind the last one whether to stop. Shared memory: only numbers cross.
+    """
+
+    logs: Sequence[Any]
+    units: Sequence[Unit]
+    wishes: Wishes
+    done: Any
+
+    @property
+    def segments(self) -> list[Any]:
+        return [segment for unit in self.units for segment in unit.segments]
+
+
+Result = tuple[list[FileFacts], Sequences | None] | Notebook
+_inherited: Plan | None = None
+
+
+def examine_all(
+    logs: Sequence[Any], wishes: Wishes, sequences: bool, workers: Workers, progress: Tick | None
+) -> list[LogFacts]:
+    """The facts of each log. ChildProcessError where a worker process was killed."""
+    units, first = [], 0
+    for owner, log in enumerate(logs):
+        alone = [[segment] for segment in (*(() if sequences else log.segments), *log.checkpoints)]
+        for some in ([log.segments] if sequences and log.segments else []) + alone:
+            units.append(Unit(owner, first, some, sequences and some is log.segments))
+            first += len(some)
+    units += [Unit(owner, 0, ()) for owner in range(len(logs))]
+    plan = Plan(logs, units, wishes, multiprocessing.RawArray("q", first + 1))
+    found = [LogFacts() for _ in logs]
+    for unit, result in zip(units, _run(plan, workers, progress), strict=True):
+        if isinstance(result, Notebook):
+            found[unit.owner].beside = result
+        else:
+            found[unit.owner].files += result[0]
+            found[unit.owner].follower = result[1] or found[unit.owner].follower
+    return found
+
+
+def _run(plan: Plan, workers: Workers, progress: Tick | None) -> list[Result]:
+    """The result of each unit, in order."""
+    numbers = range(len(plan.units))
+    if workers.number == 1:
+        return [_work(plan, number, progress) for number in numbers]
+    global _inherited
+    pool: Executor
+    count = min(workers.number, len(plan.units))
+    if workers.processes > 1:
+        _inherited = plan
+        fork = multiprocessing.get_context("fork")
+        pool = ProcessPoolExecutor(count, mp_context=fork, initializer=_ignore_interrupts)
+    else:
+        pool = ThreadPoolExecutor(count, "kafkarec-verify")
+    forked = workers.processes > 1
+    others = set(multiprocessing.active_children())
+    with pool:
+        try:
+            tasks: dict[int, Future[Result]] = {
+                number: pool.submit(_inherited_work, number) if forked else pool.submit(_work, plan, number)
+                for number in _largest_first(plan.units)
+            }
+            _follow(set(tasks.values()), plan, progress)
+            return [tasks[number].result() for number in numbers]
+        except BrokenProcessPool as error:
+            raise ChildProcessError("a worker process ended before its work was done (out of memory?)") from error
+        except BaseException:
+            plan.done[len(plan.done) - 1] = 1
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in set(multiprocessing.active_children()) - others:
+                child.terminate()  # it only reads: there is nothing to leave in order
+            raise
+        finally:
+            _inherited = None
+
+
+def _largest_first(units: Sequence[Unit]) -> list[int]:
+    """So that no large one is left over for a worker alone at the end."""
+
+    def size(number: int) -> int:
+        try:
+            return sum(segment.size for segment in units[number].segments)
+        except OSError:
+            return 0
+
+    return sorted(range(len(units)), key=size, reverse=True)
+
+
+def _follow(waiting: set[Future[Result]], plan: Plan, progress: Tick | None) -> None:
+    """Waits for all, or for the first that fails, and tells the progress meanwhile."""
+    segments = plan.segments
+    while waiting:
+        ended, waiting = wait(waiting, timeout=_LOOK, return_when=FIRST_COMPLETED)
+        for task in ended:
+            task.result()
+        if progress is not None:
+            for segment, done in zip(segments, plan.done, strict=False):
+                if done:
+                    progress(segment.path, done, segment.size)
+
+
+def _work(plan: Plan, number: int, progress: Tick | None = None) -> Result:
+    """One unit. `progress`: only where it may be called from here."""
+    unit = plan.units[number]
+    if plan.done[len(plan.done) - 1]:
+        raise Stopped
+    if not unit.segments:
+        return check_log(plan.logs[unit.owner])
+    follower = Sequences() if unit.follow else None
+    facts = []
+    for at, segment in enumerate(unit.segments, unit.first):
+
+        def tick(done: int, at: int = at, segment: Any = segment) -> None:
+            plan.done[at] = done
+            if plan.done[len(plan.done) - 1]:
+                raise Stopped
+            if progress is not None and done:
+                progress(segment.path, done, segment.size)
+
+        facts.append(examine(segment, plan.wishes, [] if follower is None else [follower], tick))
+    return facts, follower
+
+
+def _inherited_work(number: int) -> Result:
+    assert _inherited is not None
+    return _work(_inherited, number)
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C goes to the whole group: the parent alone decides, and stops the workers by their shared number."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,148 @@
+"""What stands beside a log: indexes, snapshots, checkpoints; and its transactions. By the checks of their own rooms."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from kafkarec.errors import KafkaRecordError
+from kafkarec.sidecars import offset_checkpoints, txn_index
+from kafkarec.storage.folders import LocalFolder
+from kafkarec.support.text_table import lasting
+
+from . import side_file_checks as index_check
+from . import unnamed_files
+from .finding_kinds import ANOMALY, ERROR, NOTE, kind_of
+from .findings import Notebook, Place
+from .report_data import PartitionReport
+
+_SEVERITIES = {index_check.ERROR: ERROR, index_check.WARNING: ANOMALY, index_check.NOTE: NOTE}
+_LISTED = 20
+# How names.explain begins where a name is none of Kafka's.
+_FOREIGN = ("no partition folder", "not a name that Kafka gives")
+# These say how far a log went once; log-start-offset-checkpoint may rightly be ahead of it.
+_TELL_THE_END = (
+    "replication-offset-checkpoint", "recovery-point-offset-checkpoint", "cleaner-offset-checkpoint",
+)  # fmt: skip
+
+
+def check_log(log: Any) -> Notebook:
+    """The small files of a partition against its batches. Reads headers and markers once more."""
+    notes = Notebook()
+    _left_out(log, notes)
+    try:
+        beside = any(segment.sidecar(suffix) for segment in log.segments for suffix in (".index", ".txnindex"))
+        if beside or all(is_local(segment) for segment in log.segments):  # else: all headers over the wire once more
+            _take(index_check.check_log(log), str(log.path), notes)
+    except (OSError, KafkaRecordError) as error:
+        notes.add("sidefiles_unchecked", f"what stands beside the log could not be compared: {error}")
+    return notes
+
+
+def _left_out(folder: Any, notes: Notebook) -> None:
+    """What was no part of it; a folder that rights or the disk keep from us is worse than that. Batches in what Kafka
+    gave no name, such as fsck's lost+found, may be the segment that is missing elsewhere."""
+    for one in folder.left_out:
+        found = unnamed_files.look(os.path.join(str(folder.path), one.name)) if one.why.startswith(_FOREIGN) else ()
+        told = False
+        for path, base in found:
+            detail = f"holds record batches, from offset {base} on, and was left out"
+            notes.add("batches_left_out", detail, Place(offset=base), file=path)
+            told = True
+        if not told:
+            kind = "unreadable_folder" if one.why.startswith("cannot be listed") else "file_left_out"
+            notes.add(kind, f"{one.name}: {one.why}")
+
+
+class _Reach(NamedTuple):
+    """How far a log goes, as its verified segments say: nothing is read again."""
+
+    topic: str | None
+    partition: int | None
+    start_offset: int | None
+    next_offset: int | None
+
+
+class _Folder:
+    """A data folder's own files, and the reach of its logs."""
+
+    def __init__(self, folder: Any, logs: Sequence[_Reach]) -> None:
+        self.folder_file = folder.folder_file
+        self._logs = logs
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._logs)
+
+
+def check_folder(folder: Any, partitions: Iterable[PartitionReport], notes: Notebook) -> None:
+    """meta.properties and the *-checkpoint files of a data folder."""
+    _left_out(folder, notes)
+    reach = []
+    for log in partitions:
+        files = [file for file in log.files if file.is_log]
+        ends = [file.next_offset for file in files if file.next_offset is not None]
+        begin = files[0].base_offset if files else None
+        reach.append(_Reach(log.topic, log.partition, begin, max(ends, default=begin)))
+    try:
+        _take(index_check.check_folder(_Folder(folder, reach)), str(folder.path), notes)
+    except (OSError, KafkaRecordError) as error:
+        notes.add("sidefiles_unchecked", f"the folder's own files could not be compared: {error}")
+
+
+def known_ends(folder: Any) -> dict[tuple[str, int], int]:
+    """How far each log went once, by the checkpoints of a data folder: the highest offset that one of them names."""
+    ends: dict[tuple[str, int], int] = {}
+    for name in _TELL_THE_END:
+        try:
+            data = folder.folder_file(name)
+            offsets = {} if data is None else offset_checkpoints.read(data)
+        except (OSError, KafkaRecordError):
+            continue  # check_folder tells it
+        for place, offset in offsets.items():
+            ends[place.topic, place.partition] = max(offset, ends.get((place.topic, place.partition), 0))
+    return ends
+
+
+def is_local(segment: Any) -> bool:
+    """Whether reading it again costs next to nothing."""
+    return isinstance(segment._folder, LocalFolder)
+
+
+def _take(findings: Iterable[index_check.Finding], folder: str, notes: Notebook) -> None:
+    for one in findings:
+        notes.add(
+            kind_of(one.check),
+            one.sentence.removeprefix(f"{one.file}: "),
+            severity=_SEVERITIES[one.severity],
+            count=1 + one.more,
+            file=os.path.join(folder, one.file),
+        )
+
+
+def check_transactions(log: Any, notes: Notebook) -> None:
+    """Those that hang. The log may be a copy of a moment: an open one alone is nothing to tell."""
+    try:
+        hanging = log.transactions().hanging
+    except (OSError, KafkaRecordError) as error:
+        notes.add("sidefiles_unchecked", f"the log's transactions could not be followed: {error}")
+        return
+    for txn in hanging[:_LISTED]:
+        age = "" if txn.duration_ms is None else f", open for {lasting(txn.duration_ms)} of the log's time"
+        detail = f"producer {txn.producer_id} epoch {txn.producer_epoch} since offset {txn.first_offset}{age}"
+        notes.add("transaction_hanging", detail, Place(offset=txn.first_offset))
+    if len(hanging) > _LISTED:
+        notes.add("transaction_hanging", "", count=len(hanging) - _LISTED)
+
+
+def aborted(log: Any) -> list[tuple[int, int]]:
+    """(first, last) offsets of the aborted transactions that the log's .txnindex files list."""
+    found = []
+    for segment in log.segments:
+        try:
+            data = segment.sidecar(txn_index.SUFFIX)
+            entries = txn_index.read(data) if data else ()
+        except (OSError, KafkaRecordError):
+            continue
+        found += [(entry.first_offset, entry.last_offset) for entry in entries]
+    return found

@@ -1,0 +1,127 @@
+"""Payloads of good batches, looked at once more for what Kafka passes over in silence.
+
+The engine says which batches are good; here the bytes of those are read again that can hold something: compressed
+ones, messages of magic 0 and 1, control batches, batches that declare no records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kafkarec.codecs import CodecError, decompress
+from kafkarec.codecs.anomalies import oddities
+
+from . import marker_checks, message_checks, record_checks
+from .batch_columns import Rows
+from .findings import Notebook, Place
+from .header_checks import HEADER_BYTES
+
+Raw = Callable[[int, int], Any]
+_AHEAD = 1 << 20
+
+
+class Wishes(NamedTuple):
+    """deep: walk every record of magic 2; limit: bytes one payload may decompress to."""
+
+    deep: bool
+    limit: int
+
+
+class Ahead:
+    """Bytes of a file, read about 1 MiB at a time: batches lie one behind the other. `until`: no further than that."""
+
+    def __init__(self, read: Raw) -> None:
+        self._read = read
+        self._start = 0
+        self.until = 0
+        self._block = memoryview(b"")
+
+    def __call__(self, position: int, length: int) -> memoryview:
+        """Fewer bytes only where the file ends or cannot be read."""
+        at = position - self._start
+        if at < 0 or at + length > len(self._block):
+            self._start, at = position, 0
+            try:
+                self._block = memoryview(self._read(position, max(length, min(_AHEAD, self.until - position))))
+            except OSError:
+                # The read-ahead may touch a bad sector that the batch itself does not.
+                self._block = memoryview(self._read(position, length))
+        return self._block[at : at + length]
+
+
+def check(rows: Rows, raw: Raw, wishes: Wishes, notes: Notebook) -> None:
+    """All good batches of one piece. Where bytes cannot be read a second time, the batch is left as it is."""
+    if not len(rows):
+        return
+    codecs, magics = rows.codec_ids(), rows["magic"]
+    counts, controls = rows["record_count"], rows["is_control"]
+    if not (wishes.deep or any(codecs) or any(controls) or 0 in counts or min(magics) < 2):
+        return
+    controls_here: list[tuple[memoryview, Place]] = []
+    columns = zip(rows["position"], rows["size_in_bytes"], codecs, magics, counts, controls, strict=True)
+    for row, (position, size, codec, magic, count, is_control) in enumerate(columns):
+        empty = magic == 2 and size == HEADER_BYTES
+        if empty or not (wishes.deep or codec or is_control or count == 0 or magic < 2):
+            continue
+        try:
+            batch = raw(position, size)
+        except OSError:
+            continue
+        if len(batch) < size:
+            continue
+        place = rows.place(row)
+        if magic < 2:
+            _legacy(batch, magic, codec, wishes, notes, place)
+        else:
+            _modern(batch, codec, count, wishes, notes, place)
+        if is_control and count:
+            controls_here.append((batch, place))
+    marker_checks.check(controls_here, notes)
+
+
+def _modern(
+    batch: memoryview, codec: int, count: int, wishes: Wishes, notes: Notebook, place: Place
+) -> None:
+    payload: Any = bytes(batch[HEADER_BYTES:]) if codec else batch[HEADER_BYTES:]
+    if count == 0:
+        _hidden(payload, codec, wishes, notes, place)
+        return
+    for kind, detail in oddities(codec, payload, wishes.limit):
+        notes.add(kind, detail, place)
+    if not wishes.deep:
+        return
+    try:
+        content = decompress(codec, payload, wishes.limit) if codec else payload
+        kinds = record_checks.walk(content, count)
+    except (CodecError, IndexError):
+        return  # not what the engine accepted: the file changes while it is read
+    for kind in sorted(kinds):
+        notes.add(kind, f"in a record of the batch at offset {place.offset}", place)
+
+
+def _hidden(payload: Any, codec: int, wishes: Wishes, notes: Notebook, place: Place) -> None:
+    """A batch of no records with a payload: the readers take it for empty, whatever is in there."""
+    try:
+        size = len(decompress(codec, payload, wishes.limit))
+    except CodecError as error:
+        notes.add("count_zero_with_payload", f"no records declared, and a payload that is no stream: {error}", place)
+        return
+    if size:
+        notes.add("count_zero_with_payload", f"no records declared, and {size} bytes of records are there", place)
+
+
+def _legacy(
+    batch: memoryview, magic: int, codec: int, wishes: Wishes, notes: Notebook, place: Place
+) -> None:
+    message_checks.check_message(batch, magic, notes, place)
+    if not codec:
+        return
+    payload = bytes(message_checks.value_of(batch, magic))
+    for kind, detail in oddities(codec, payload, wishes.limit):
+        notes.add(kind, detail, place)
+    try:
+        content = decompress(codec, payload, wishes.limit, magic=magic)
+    except CodecError:
+        return
+    message_checks.check_inner(content, magic, notes, place)

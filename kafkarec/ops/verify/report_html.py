@@ -1,0 +1,203 @@
+"""A report as one page: a map of each file's bytes, what was found, what to type next.
+
+Nothing is loaded and nothing runs: no script, no font, no image, and a policy in the page that forbids them. Every text
+is escaped; names of topics and files may hold anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+
+from kafkarec.damage import Damage
+from kafkarec.errors import REASONS
+from kafkarec.support.text_table import safe
+
+from . import advice
+from .finding_kinds import ERROR, KINDS, SEVERITIES
+from .findings import Finding, counted
+from .html_style import STYLE
+from .report import Report
+from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, FileReport, PartitionReport, Range
+from .report_text import amount, lost_in_short, name_of, offsets, sides, verdict, zeros_of
+
+_WIDTH = 1000
+_LEAST = 3
+_MOST_RANGES = 400
+_MOST_ROWS = 200
+_MOST_SECTIONS = 100
+_FEW_FILES = 12
+_STATES = (GOOD, DAMAGED, UNREADABLE, PREALLOCATED, TAIL)
+_HEAD = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+"""
+
+
+def render(report: Report) -> Iterator[str]:
+    """The page, a piece at a time."""
+    head, *told = verdict(report).split("\n")
+    yield f"{_HEAD}<title>{_text(head)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+    yield f'<header class="{report.state}">\n<p class="kicker">kafkarec verify</p>\n<h1>{_text(head)}</h1>\n'
+    yield f"<p>{_text(' '.join(told))}</p>\n</header>\n"
+    yield from _next(report)
+    yield _legend()
+    if len(report.partitions) > 1:
+        yield from _overview(report.partitions)
+    shown = [one for one in report.partitions if one.state != "ok" or len(report.partitions) == 1]
+    for number, one in enumerate(shown[:_MOST_SECTIONS]):
+        yield from _section(one, number)
+    if len(shown) > _MOST_SECTIONS:
+        yield f"<p>{_more(len(shown) - _MOST_SECTIONS, 'partition')} with findings: in --format json.</p>\n"
+    if report.own_findings:
+        yield "<section><h2>Around them</h2>\n"
+        yield from _findings(report.own_findings)
+        yield "</section>\n"
+    yield "</main>\n</body>\n</html>\n"
+
+
+def _text(text: object) -> str:
+    return escape(safe(str(text)))
+
+
+def _next(report: Report) -> Iterator[str]:
+    steps = advice.next_steps(report)
+    if steps:
+        yield '<section class="next"><h2>What to do next</h2>\n<pre>'
+        yield "\n".join(map(_text, steps))
+        yield "</pre></section>\n"
+
+
+def _legend() -> str:
+    marks = "".join(f'<span class="key"><i class="{state}"></i>{state}</span>' for state in _STATES)
+    return f'<p class="legend">{marks}<span>each line is a file from its first byte to its last</span></p>\n'
+
+
+def _overview(partitions: Sequence[PartitionReport]) -> Iterator[str]:
+    yield "<section><h2>Partitions, worst first</h2>\n<div class='wide'><table>\n<thead><tr>"
+    titles = ("partition", "state", "map", "files", "bytes", "records", "places", "bytes lost", "offsets lost")
+    yield "".join(f"<th{' class=n' if at > 2 else ''}>{title}</th>" for at, title in enumerate(titles))
+    yield "</tr></thead>\n<tbody>\n"
+    for one in partitions[:_MOST_ROWS]:
+        numbers = (
+            len(one.files),
+            amount(one.total("size")),
+            one.total("records"),
+            one.places or "",
+            one.lost_bytes or "",
+            lost_in_short(one),
+        )
+        cells = "".join(f"<td class=n>{_text(number)}</td>" for number in numbers)
+        strip = _strip(list(_joined(one.files)), one.total("size"))
+        yield f'<tr><td>{_text(one.name)}</td><td><b class="{one.state}">{one.state}</b></td>'
+        yield f"<td class=map>{strip}</td>{cells}</tr>\n"
+    yield "</tbody></table></div>\n"
+    if len(partitions) > _MOST_ROWS:
+        yield f"<p>{len(partitions) - _MOST_ROWS} more, and none of them is worse.</p>\n"
+    yield "</section>\n"
+
+
+def _joined(files: Iterable[FileReport]) -> Iterator[Range]:
+    """The ranges of all files of a partition, one file behind the other."""
+    before = 0
+    for file in files:
+        for one in file.ranges:
+            yield Range(one.state, before + one.position, one.length)
+        before += file.size
+
+
+def _section(one: PartitionReport, number: int) -> Iterator[str]:
+    yield f'<section id="p{number}"><h2>{_text(one.name)} <b class="{one.state}">{one.state}</b></h2>\n'
+    yield f"<p class=path>{_text(one.path)}</p>\n"
+    told = one.files if len(one.files) <= _FEW_FILES else [file for file in one.files if file.places or file.findings]
+    shown = sorted(told, key=lambda file: not file.places)[:_MOST_ROWS] if len(told) > _MOST_ROWS else told
+    for file in shown:
+        yield f"<h3>{_text(file.name)} <small>{_text(_sums(file))}</small></h3>\n"
+        yield f"<div class=file>{_strip(file.ranges, file.size)}</div>\n"
+        if file.size:
+            yield f"<p class=scale><span>0</span><span>{file.size}</span></p>\n"
+        if file.damage:
+            yield from _damage(file)
+    if len(one.files) > len(shown):
+        none = "" if len(told) > _MOST_ROWS else ", with nothing to tell of"
+        yield f"<p>{_more(len(one.files) - len(shown), 'file')}{none}.</p>\n"
+    yield from _findings(one.findings)
+    yield "</section>\n"
+
+
+def _sums(file: FileReport) -> str:
+    span = "no offsets"
+    if file.first_offset is not None and file.next_offset is not None:
+        span = f"offsets {file.first_offset} to {file.next_offset - 1}"
+    return f"{amount(file.size)}, {counted(file.batches, 'good batch')}, {counted(file.records, 'record')}, {span}"
+
+
+def _strip(ranges: Sequence[Range], size: int) -> str:
+    """A file as a line of rectangles. What is not good is drawn last and at least some pixels wide."""
+    if not size:
+        return "<span class=none>empty</span>"
+    kept = sorted(ranges if len(ranges) <= _MOST_RANGES else _coarse(ranges, size), key=lambda one: one.state != GOOD)
+    rects = [f'<rect class="{GOOD}" width="{_WIDTH}" height="20"/>'] if len(ranges) > _MOST_RANGES else []
+    for one in kept:
+        width = max(one.length * _WIDTH / size, _LEAST)
+        at = min(one.position * _WIDTH / size, _WIDTH - width)
+        title = f"{one.state}: bytes {one.position} to {one.position + one.length - 1} ({amount(one.length)})"
+        rects.append(
+            f'<rect class="{one.state}" x="{at:.2f}" width="{width:.2f}" height="20"><title>{title}</title></rect>'
+        )
+    return f'<svg viewBox="0 0 {_WIDTH} 20" preserveAspectRatio="none" role="img">{"".join(rects)}</svg>'
+
+
+def _coarse(ranges: Sequence[Range], size: int) -> list[Range]:
+    """Ranges that are not good, those within one cell of the map as one."""
+    found: list[Range] = []
+    for one in ranges:
+        if one.state == GOOD:
+            continue
+        last = found[-1] if found else None
+        if last and last.state == one.state and (one.position - last.position) * _MOST_RANGES < size:
+            found[-1] = Range(last.state, last.position, one.position + one.length - last.position)
+        else:
+            found.append(one)
+    return found
+
+
+def _damage(file: FileReport) -> Iterator[str]:
+    titles = "<th class=n>first byte</th><th class=n>bytes</th><th>offsets</th><th>reason</th><th>what it says</th>"
+    yield f"<div class='wide'><table><thead><tr>{titles}</tr></thead><tbody>\n"
+    for one in file.damage[:_MOST_ROWS]:
+        yield f"<tr><td class=n>{one.position}</td><td class=n>{one.length}</td><td>{_text(offsets(one))}</td>"
+        yield f"<td><code>{_text(one.reason)}</code></td><td>{_text(_said(one, file))}</td></tr>\n"
+    yield "</tbody></table></div>\n"
+    if file.places > _MOST_ROWS:
+        yield f"<p>{_more(file.places - _MOST_ROWS, 'place')}.</p>\n"
+
+
+def _said(one: Damage, file: FileReport) -> str:
+    """The reason's sentence and both sides; the place stands in the row already. Zeros are called zeros."""
+    told = zeros_of(one, file) or sides(one)
+    return f"{REASONS[one.reason].sentence}: {told}" if told else REASONS[one.reason].sentence
+
+
+def _more(count: int, what: str) -> str:
+    return f"{count} more {counted(count, what).partition(' ')[2]}"
+
+
+def _findings(findings: Sequence[Finding]) -> Iterator[str]:
+    if not findings:
+        return
+    ordered = sorted(findings, key=lambda one: SEVERITIES.index(one.severity))
+    yield "<div class='wide'><table><thead><tr><th>severity</th><th>file</th><th class=n>byte</th>"
+    yield "<th class=n>offset</th><th class=n>places</th><th>what</th><th>what to do</th></tr></thead><tbody>\n"
+    for one in ordered[:_MOST_ROWS]:
+        state = "error" if one.severity == ERROR else one.severity
+        place = "".join(f"<td class=n>{'' if n is None else n}</td>" for n in (one.position, one.offset, one.count))
+        yield f'<tr><td><b class="{state}">{state}</b></td><td>{_text(name_of(one))}</td>{place}'
+        yield f"<td>{_text(one.detail)} <code>{one.kind}</code></td><td>{_text(KINDS[one.kind].advice)}</td></tr>\n"
+    yield "</tbody></table></div>\n"
+    if len(ordered) > _MOST_ROWS:
+        yield f"<p>{_more(len(ordered) - _MOST_ROWS, 'finding')}.</p>\n"

@@ -1,0 +1,99 @@
+"""Producers' sequences along a log, by the broker's own rules: what it would have refused is in `producers.VERDICTS`.
+
+The broker judges a batch by what it knows of the producer. Here one thing is known besides: where offsets are missing
+or bytes are damaged between two batches of a producer, a jump is no news. And what contradicts (a duplicate, an old
+epoch) is told and then passed over, so that one batch too many is one finding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkarec.state.producers import NONE, Marker, ProducerStates
+
+from .batch_columns import Rows
+from .findings import Notebook, Place
+
+_MOST_PRODUCERS = 200_000
+# verdict -> kind of finding
+_KINDS = {
+    "old_epoch": "producer_epoch_goes_back",
+    "duplicate": "sequence_duplicate",
+    "new_epoch_not_from_zero": "sequence_gap",
+    "sequence_gap": "sequence_gap",
+    "out_of_order": "sequence_order",
+    "not_transactional": "producer_not_transactional",
+}
+_EXCUSED_BY_A_GAP = {"sequence_gap", "out_of_order", "new_epoch_not_from_zero", "not_transactional"}
+_PASSED_OVER = {"old_epoch", "duplicate"}
+_COLUMNS = (
+    "producer_id", "producer_epoch", "base_sequence", "last_sequence", "base_offset", "last_offset", "is_transactional",
+    "is_control", "record_count",
+)  # fmt: skip
+# Which transaction a marker ends, and how, is another check's question; here it ends one.
+_SOME_MARKER = Marker(aborted=False, coordinator_epoch=NONE, timestamp=NONE)
+
+
+class Sequences:
+    """Follows all producers of one log; `notes` has what was found, file by file."""
+
+    def __init__(self) -> None:
+        self.notes = Notebook()
+        self._states = ProducerStates()
+        self._seen: dict[int, int] = {}  # producer -> where its last batch ended
+        self._next: int | None = None
+        self._gap_ends = NONE
+
+    def follow(self, file: str, rows: Rows) -> None:
+        """The good batches of one piece, in order."""
+        bases, nexts = rows["base_offset"], rows["next_offset"]
+        if not any(producer is not None for producer in rows["producer_id"]):
+            if list(bases[1:]) != list(nexts[:-1]) or bases[0] != self._next:
+                self._gap_ends = nexts[-1]
+            self._next = nexts[-1]
+            return
+        for row, values in enumerate(zip(*(rows[name] for name in _COLUMNS), strict=True)):
+            batch = dict(zip(_COLUMNS, values, strict=True))
+            base, end = batch["base_offset"], batch["last_offset"]
+            if self._next is not None and base != self._next:
+                self._gap_ends = end if base is None else base
+            self._next = end + 1
+            if batch["producer_id"] is not None and batch["producer_id"] >= 0:
+                self._one(batch, file, rows.place(row))
+
+    def _one(self, batch: dict[str, Any], file: str, place: Place) -> None:
+        producer, epoch = batch["producer_id"], batch["producer_epoch"]
+        epoch = NONE if epoch is None else epoch
+        if batch["is_control"]:
+            marker = _SOME_MARKER if batch["record_count"] else None
+            self._states.append_control(producer, epoch, batch["base_offset"], NONE, marker)
+        else:
+            verdict = self._states.judge(batch)
+            if verdict in _EXCUSED_BY_A_GAP and self._gap_ends > self._seen.get(producer, NONE):
+                verdict = None
+            if verdict is not None:
+                self._tell(verdict, batch, file, place)
+            if verdict not in _PASSED_OVER:
+                last = batch["last_sequence"]
+                self._states.append_data(
+                    producer, epoch, NONE if last is None else last, batch["base_offset"], batch["last_offset"], NONE,
+                    batch["is_transactional"],
+                )  # fmt: skip
+        self._seen.pop(producer, None)
+        self._seen[producer] = batch["last_offset"]
+        if len(self._seen) > _MOST_PRODUCERS:
+            oldest = next(iter(self._seen))
+            del self._seen[oldest]
+            self._states.producers.pop(oldest, None)
+
+    def _tell(self, verdict: str, batch: dict[str, Any], file: str, place: Place) -> None:
+        known = self._states.producers[batch["producer_id"]]
+        who = f"producer {batch['producer_id']} epoch {batch['producer_epoch']}"
+        span = f"sequences {batch['base_sequence']} to {batch['last_sequence']}"
+        behind = f"behind sequence {known.last.last_sequence}" if known.last else "at the begin of an epoch"
+        detail = {
+            "old_epoch": f"{who} behind epoch {known.producer_epoch}",
+            "duplicate": f"{who}: {span} are there already",
+            "not_transactional": f"{who}: a plain batch within its transaction",
+        }.get(verdict, f"{who}: {span} {behind}")
+        self.notes.add(_KINDS[verdict], detail, place, file=file)

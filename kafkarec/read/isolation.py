@@ -1,0 +1,85 @@
+"""What read_committed hides: aborted transactions, and everything from the first open one on (KIP-98)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any, NamedTuple
+
+from .marker_columns import ABORT
+from .marker_matching import FIRST, ROW, WIDTH, Match, match
+
+_NEVER = 2**63 - 1
+_PRODUCER, _CODE, _MARKER, _FIRST = map(ROW.index, ("producer_id", "code", "marker_offset", "first_offset"))
+
+Span = tuple[int, int, int]
+
+
+class Hidden(NamedTuple):
+    """aborted: (producer id, first offset, marker's offset); stable_offset: where reading stops, None: nowhere."""
+
+    aborted: tuple[Span, ...]
+    stable_offset: int | None
+    last_stable_offset: int | None
+
+
+def _aborted(found: Match) -> tuple[Span, ...]:
+    ended = found.ended
+    return tuple(
+        (producer, first, marker)
+        for code, producer, first, marker in zip(
+            ended[_CODE::WIDTH], ended[_PRODUCER::WIDTH], ended[_FIRST::WIDTH], ended[_MARKER::WIDTH], strict=True
+        )
+        if code == ABORT
+    )
+
+
+def _abort_markers(found: Match) -> dict[int, list[int]]:
+    """Producer id -> offsets of its ABORT markers, also of those whose transaction began before the input."""
+    markers: dict[int, list[int]] = {}
+    for rows in (found.ended, found.without_data):
+        for code, producer, marker in zip(
+            rows[_CODE::WIDTH], rows[_PRODUCER::WIDTH], rows[_MARKER::WIDTH], strict=True
+        ):
+            if code == ABORT:
+                markers.setdefault(producer, []).append(marker)
+    return markers
+
+
+def hidden(
+    inputs: Iterable[Any],
+    aborted: Iterable[tuple[int, int] | Span] | None = None,
+    last_stable_offset: int | None = None,
+    *,
+    skip: bool | None = None,
+) -> Hidden:
+    """What a read_committed reader must not see; `aborted` and `last_stable_offset` replace what the markers say.
+
+    inputs: the segments of one log in order (see Input.of), a buffer being a log of one; where `aborted` tells the
+        markers too, and `last_stable_offset` the rest, nothing of them is read
+    skip: the reader goes on behind damage, so what is damaged must not count here. None: as the request of the first
+        input has it
+    InvalidRecordError for a marker that cannot be read, unless `skip`: such a marker then ends nothing.
+    """
+    known = None if aborted is None else tuple(aborted)
+    if known is not None and last_stable_offset is not None:
+        whole = tuple(span for span in known if len(span) == 3)
+        if len(whole) == len(known):
+            return Hidden(whole, last_stable_offset, last_stable_offset)
+    rest = iter(inputs)
+    first = next(rest, None)
+    if skip is None:
+        skip = isinstance(first, tuple) and first[0].skip
+    found = match(chain(() if first is None else (first,), rest), raises=not skip, check_all=skip)
+    if known is None:
+        spans = _aborted(found)
+    else:
+        markers = _abort_markers(found)
+        spans = tuple(
+            (producer, first, min((at for at in markers.get(producer, ()) if at >= first), default=_NEVER))
+            for producer, first, *_ in known
+        )
+    stable = last_stable_offset
+    if stable is None:
+        stable = min((txn[FIRST] for txn in found.open.values()), default=None)
+    return Hidden(spans, stable, found.next_offset if stable is None else stable)

@@ -1,0 +1,180 @@
+"""A column whose values are raw batches: one list of records, or of batch rows, per value."""
+
+from __future__ import annotations
+
+import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from kafkarec._core import Decoder, arrow_values
+from kafkarec.damage import Damage
+from kafkarec.errors import KafkaRecordError
+from kafkarec.tables.records import BatchTable, RecordColumns
+from kafkarec.tables.table import Table
+
+from .decode_options import NO_CHECKS, NO_COLUMNS, NO_PAYLOADS, Options, Request, request
+
+_BATCH_ROW_BYTES = 128
+
+
+class _Values(NamedTuple):
+    """A binary column: value i is data[offsets[first + i]:offsets[first + i + 1]] where its validity bit says so."""
+
+    validity: memoryview | None
+    offsets: memoryview
+    data: memoryview
+    first: int
+
+    def get(self, i: int) -> memoryview | None:
+        row = self.first + i
+        if self.validity is not None and not self.validity[row >> 3] >> (row & 7) & 1:
+            return None
+        return self.data[self.offsets[row] : self.offsets[row + 1]]
+
+
+def _getter(values: Any) -> tuple[int, Any]:
+    """(how many, value by index) of an Arrow binary array or a sequence of buffers and None."""
+    if hasattr(values, "__arrow_c_array__"):
+        validity, offsets, data, first, count, bits = arrow_values(*values.__arrow_c_array__())
+        if count == 0:
+            return 0, None
+        ends = offsets.cast("i" if bits == 32 else "q")
+        return count, _Values(validity, ends, memoryview(b"") if data is None else data, first).get
+    if isinstance(values, Sequence) and not isinstance(values, (bytes, str)):
+        return len(values), values.__getitem__
+    raise TypeError(f"values: an Arrow binary array or a sequence of buffers, not {type(values).__name__}")
+
+
+class RecordLists:
+    """Values [start, stop) of a column, decoded: list i has rows offsets[i] .. offsets[i + 1] of `.records`.
+
+    .records    RecordColumns (decode_each) or BatchTable (scan_each): one flat run of all rows
+    .offsets    memoryview of int32, stop - start + 1 entries
+    .validity   bytes, a bit per value: a null value is a null list
+    .damage     tuple of (value index, row, Damage): the damaged range lies before that row of `.records`
+    """
+
+    def __init__(
+        self, start: int, records: Table, offsets: memoryview, validity: bytes, nulls: int, damage: tuple[Any, ...]
+    ) -> None:
+        self.start = start
+        self.stop = start + len(offsets) - 1
+        self.records = records
+        self.offsets = offsets
+        self.validity = validity
+        self.nulls = nulls
+        self.damage: tuple[tuple[int, int, Damage], ...] = damage
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """A list<struct<columns>> array over the same buffers, a list per value; may be asked for many times."""
+        schema, array = self.records.list_capsules(self.offsets, self.validity, self.nulls)
+        return schema, array
+
+    def is_null(self, i: int) -> bool:
+        """Whether value start + i was null."""
+        return not self.validity[i >> 3] >> (i & 7) & 1
+
+    def __repr__(self) -> str:
+        return f"<RecordLists: values {self.start}..{self.stop}, {len(self.records)} rows, {len(self.damage)} damaged>"
+
+
+def _lists(start: int, table: Table, offsets: list[int], nulls: list[int], damage: list[Any]) -> RecordLists:
+    count = len(offsets) - 1
+    bits = bytearray(b"\xff" * ((count + 7) // 8))
+    for i in nulls:
+        bits[i >> 3] &= ~(1 << (i & 7)) & 0xFF
+    view = memoryview(array.array("i", offsets)).toreadonly()
+    return RecordLists(start, table, view, bytes(bits), len(nulls), tuple(damage))
+
+
+def _each(
+    values: Any, decoder: Decoder, most: int, filled: Callable[[Decoder], tuple[int, int]],
+    make: Callable[[Decoder], Table], of_batches: bool = False,
+) -> Iterator[RecordLists]:  # fmt: skip
+    """Feeds value after value; `filled` tells (rows, bytes) so far, `make` takes them as a table."""
+    count, get = _getter(values)
+    start, offsets = 0, [0]
+    nulls: list[int] = []
+    damage: list[tuple[int, int, Damage]] = []
+    for i in range(count):
+        value = get(i)
+        if value is None:
+            nulls.append(i - start)
+        else:
+            decoder.feed(value)
+            try:
+                decoder.run()
+            except KafkaRecordError as error:
+                error.value_index = i
+                raise
+            damage += [(i, batch if of_batches else row, found) for batch, row, found in decoder.pop_damage()]
+        rows, size = filled(decoder)
+        offsets.append(rows)
+        if size >= most and i + 1 < count:
+            yield _lists(start, make(decoder), offsets, nulls, damage)
+            start, offsets, nulls, damage = i + 1, [0], [], []
+    yield _lists(start, make(decoder), offsets, nulls, damage)
+
+
+def decode_each(
+    values: Any,
+    *,
+    columns: Iterable[str] | None = None,
+    control: bool = False,
+    check_crcs: bool | str = True,
+    errors: str = "raise",
+    max_decompressed_bytes: int = 128 << 20,
+    timestamp_unit: str = "ms",
+    header_keys: str = "utf8",
+    max_output_bytes: int = 64 << 20,
+) -> Iterator[RecordLists]:
+    """decode() for a column: each value is an input of its own, its positions count from its first byte.
+
+    values: an Arrow binary array (`__arrow_c_array__`), or a sequence of buffers and None
+    max_decompressed_bytes: cap per value, all its compressed payloads together
+    max_output_bytes: a piece ends behind the value that reaches it, so 32-bit offsets hold
+
+    A null value is a null list, an empty one an empty list. Under errors="raise" the exception has `value_index`.
+    Yields at least one RecordLists.
+    """
+    asked = request(
+        columns=columns, control=control, check_crcs=check_crcs, errors=errors, timestamp_unit=timestamp_unit,
+        max_decompressed_bytes=max_decompressed_bytes, header_keys=header_keys,
+    )  # fmt: skip
+    return _decode_each(values, asked, max_output_bytes)
+
+
+def _decode_each(values: Any, asked: Request, most: int) -> Iterator[RecordLists]:
+    options = replace(asked.options, chunk_bytes=None, input_limit=asked.options.limit)
+
+    def make(decoder: Decoder) -> RecordColumns:
+        chunk, rows = decoder.take(empty=True)
+        return RecordColumns(
+            asked.layout, [(chunk, 0, len(chunk))], [rows],
+            ticks=options.ticks, binary_header_keys=options.binary_header_keys,
+        )  # fmt: skip
+
+    def filled(decoder: Decoder) -> tuple[int, int]:
+        records, _, size = decoder.filled
+        return records, size
+
+    return _each(values, asked.decoder(options), min(most, 1 << 30), filled, make)
+
+
+def scan_each(values: Any, *, errors: str = "raise", max_output_bytes: int = 64 << 20) -> Iterator[RecordLists]:
+    """scan() for a column: `.records` is a BatchTable. Frames and headers only."""
+    asked = request(errors=errors)
+    options = Options(payloads=NO_PAYLOADS, check_crc=NO_CHECKS, chunk_bytes=None)
+
+    def make(decoder: Decoder) -> BatchTable:
+        return BatchTable.of([decoder.take()[1]])
+
+    def filled(decoder: Decoder) -> tuple[int, int]:
+        _, rows, _ = decoder.filled
+        return rows, rows * _BATCH_ROW_BYTES
+
+    return _each(values, asked.decoder(options, NO_COLUMNS), max_output_bytes, filled, make, of_batches=True)

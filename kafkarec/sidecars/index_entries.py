@@ -1,0 +1,89 @@
+"""Index files of entries of one size: a sequence over their bytes, an entry made when it is asked for
+
+    entry 0 | entry 1 | ... | entry n-1 | zeros: made in advance for entries to come, while the segment is written
+
+A broker maps `segment.index.bytes` (10 MiB) of zeros and fills them; a clean close cuts what was not used, a crash or a
+copy from a running broker leaves it (Kafka: AbstractIndex). A full index has 1.3 million entries: as objects they
+would be a hundred times the file, so they are not made in advance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import ClassVar, Generic, TypeVar, overload
+
+from .parse_errors import refuse
+
+E = TypeVar("E")
+
+
+class Entries(Sequence[E], Generic[E]):
+    """The entries of one index file, numbered from 0. Two are equal when they hold the same entries.
+
+    data           the file's bytes
+    base_offset    the segment's, from the file's name: entries store offsets relative to it
+    file           its name, for messages
+    .preallocated  bytes of zeros behind the last entry, which are no entries
+
+    CorruptRecordError (index_invalid) when the bytes are not whole entries.
+    """
+
+    __slots__ = ("_count", "_data", "base_offset", "preallocated")
+    layout: ClassVar[Struct]
+
+    def __init__(self, data: bytes, base_offset: int, file: str | None = None) -> None:
+        size = self.layout.size
+        left_over = len(data) % size
+        if left_over:
+            refuse(
+                "index_invalid",
+                f"{len(data)} bytes are no multiple of {size}, the size of an entry",
+                position=len(data) - left_over,
+                file=file,
+            )
+        self._data = data
+        self.base_offset = base_offset
+        self._count = self._used(data)
+        self.preallocated = len(data) - self._count * size
+
+    @classmethod
+    def _used(cls, data: bytes) -> int:
+        """How many entries there are in front of the zeros that end the file."""
+        return -(-len(data.rstrip(b"\0")) // cls.layout.size)
+
+    def _entry(self, index: int) -> E:
+        raise TypeError("a file of entries has a format of its own")
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, wanted: int) -> E: ...
+    @overload
+    def __getitem__(self, wanted: slice) -> list[E]: ...
+    def __getitem__(self, wanted: int | slice) -> E | list[E]:
+        if isinstance(wanted, slice):
+            return [self._entry(i) for i in range(*wanted.indices(self._count))]
+        index = wanted + self._count if wanted < 0 else wanted
+        if not 0 <= index < self._count:
+            raise IndexError(f"entry {wanted} of {self._count}")
+        return self._entry(index)
+
+    def __iter__(self) -> Iterator[E]:
+        return map(self._entry, range(self._count))
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]  # compared by content, as a list
+
+    @property
+    def used(self) -> bytes:
+        """The bytes of the entries, without the zeros behind them: what a cleanly closed file holds."""
+        return self._data[: self._count * self.layout.size]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._count} entries, {self.preallocated} bytes preallocated>"

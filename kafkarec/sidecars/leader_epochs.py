@@ -1,0 +1,64 @@
+"""`leader-epoch-checkpoint`: where each leader's records begin (Kafka: LeaderEpochCheckpointFile, KIP-101, KIP-279)
+
+    0             version
+    2             number of entries
+    0 0           leader_epoch start_offset
+    5 1040        both rise; epochs that wrote nothing may stand here too
+
+It answers "where does epoch E end?", by which a follower finds where its log and the leader's part.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from .text_files import INT32, INT64, read_table, write_table
+
+NAME = "leader-epoch-checkpoint"
+
+
+class EpochEntry(NamedTuple):
+    """From start_offset on, records were written under this leader epoch, until the next entry."""
+
+    epoch: int
+    start_offset: int
+
+
+def read(data: bytes, file: str | None = NAME) -> tuple[EpochEntry, ...]:
+    """The entries of the file's bytes; CorruptRecordError (checkpoint_invalid) where Kafka's reader fails too."""
+    lines, rows = read_table(data, 2, "epoch and start offset", file)
+    return tuple(
+        EpochEntry(lines.integer(n, epoch, "the epoch", INT32), lines.integer(n, start, "the start offset", INT64))
+        for n, (epoch, start) in rows
+    )
+
+
+def write(entries: Iterable[tuple[int, int]]) -> bytes:
+    """The file's bytes."""
+    return write_table(f"{epoch} {start}" for epoch, start in entries)
+
+
+def epoch_at(entries: Sequence[EpochEntry], offset: int) -> int | None:
+    """The epoch under which `offset` was written; None in front of the first entry."""
+    found = bisect_right(entries, offset, key=lambda entry: entry.start_offset)
+    return entries[found - 1].epoch if found else None
+
+
+def end_of(entries: Sequence[EpochEntry], epoch: int, log_end: int) -> tuple[int, int] | None:
+    """(epoch found, end offset exclusive) for "where does `epoch` end": the greatest known epoch that is not above it
+    and where the next one begins (Kafka: LeaderEpochFileCache.endOffsetFor). None: all known epochs are above."""
+    found = bisect_right(entries, epoch, key=lambda entry: entry.epoch)
+    if not found:
+        return None
+    return entries[found - 1].epoch, entries[found].start_offset if found < len(entries) else log_end
+
+
+def assign(entries: list[EpochEntry], epoch: int, start_offset: int) -> None:
+    """A batch of a new epoch was seen (Kafka: LeaderEpochFileCache.assign): entries that contradict it go."""
+    if entries and entries[-1].epoch == epoch and start_offset >= entries[-1].start_offset:
+        return
+    while entries and (entries[-1].epoch >= epoch or entries[-1].start_offset >= start_offset):
+        entries.pop()
+    entries.append(EpochEntry(epoch, start_offset))

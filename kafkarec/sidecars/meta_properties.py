@@ -1,0 +1,119 @@
+"""`meta.properties`: whose data folder this is (Kafka: MetaProperties, KIP-631, KIP-858)
+
+    #
+    #Sat Nov 21 04:00:00 UTC 2026
+    cluster.id=Y7nKKCKxTaSyvLPmUGYJpQ
+    directory.id=gXa8ENUVWplkTL1NRuyDTA     from Kafka 3.7 on
+    node.id=1                               version 1 (KRaft); broker.id in version 0 (ZooKeeper)
+    version=1
+
+A file of java.util.Properties: comments, `=` or `:` or a blank between name and value, escapes with backslashes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .parse_errors import refuse
+
+NAME = "meta.properties"
+_VERSIONS = {0: "broker.id", 1: "node.id"}
+_ENTRY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_MEANT = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+class MetaProperties(NamedTuple):
+    """version 0 or 1; node_id is broker.id in version 0; `others` are the properties that Kafka 4.3 does not know."""
+
+    version: int
+    cluster_id: str | None
+    node_id: int | None
+    directory_id: str | None
+    others: dict[str, str]
+
+
+def _unescaped(text: str) -> str:
+    def meant(found: re.Match[str]) -> str:
+        what = found[1]
+        return chr(int(what[1:], 16)) if len(what) == 5 else _MEANT.get(what, what)
+
+    return _ESCAPE.sub(meant, text)
+
+
+def properties(data: bytes) -> dict[str, str]:
+    """Name -> value as java.util.Properties.load reads bytes (ISO 8859-1); no bytes are refused."""
+    found = {}
+    for line in _logical_lines(data.decode("latin-1")):
+        entry = _ENTRY.fullmatch(line)
+        if entry:
+            found[_unescaped(entry[1])] = _unescaped(entry[2])
+    return found
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Lines without comments and leading blanks; one that ends in an odd number of backslashes goes on in the next."""
+    begun, goes_on = "", False
+    for natural in re.split(r"\r\n?|\n", text):
+        line = natural.lstrip(" \t\f")
+        if not goes_on and line[:1] in ("", "#", "!"):
+            continue
+        begun += line
+        goes_on = (len(begun) - len(begun.rstrip("\\"))) % 2 == 1
+        if goes_on:
+            begun = begun[:-1]
+            continue
+        if begun:
+            yield begun
+        begun = ""
+    if begun or goes_on:
+        yield begun
+
+
+def read(data: bytes, file: str | None = NAME) -> MetaProperties:
+    """The file's bytes; CorruptRecordError (metadata_invalid) for what Kafka 4.3 would not start with."""
+    known = properties(data)
+    version = _integer(known, "version", file) or 0
+    if version not in _VERSIONS:
+        refuse("metadata_invalid", f"version {version} is neither 0 nor 1", file=file)
+    node = _VERSIONS[version]
+    found = MetaProperties(
+        version,
+        known.get("cluster.id"),
+        _integer(known, node, file),
+        known.get("directory.id"),
+        {name: v for name, v in known.items() if name not in ("version", "cluster.id", "directory.id", node)},
+    )
+    missing = [name for name, value in (("cluster.id", found.cluster_id), (node, found.node_id)) if value is None]
+    if version and missing:
+        refuse("metadata_invalid", f"{' and '.join(missing)} missing", file=file)
+    return found
+
+
+def _integer(known: dict[str, str], name: str, file: str | None) -> int | None:
+    value = known.get(name)
+    if value is None:
+        return None
+    if not re.fullmatch(r"[+-]?[0-9]{1,10}", value) or not -(2**31) <= int(value) < 2**31:
+        refuse("metadata_invalid", f"{name} is no number", file=file)
+    return int(value)
+
+
+def write(meta: MetaProperties) -> bytes:
+    """The file's bytes, one property a line; Kafka writes the same with a comment of the time in front."""
+    known = {
+        **meta.others,
+        "cluster.id": meta.cluster_id,
+        "directory.id": meta.directory_id,
+        _VERSIONS.get(meta.version, "node.id"): meta.node_id,
+        "version": meta.version,
+    }
+    lines = [f"{_escaped(name)}={_escaped(str(value))}\n" for name, value in known.items() if value is not None]
+    return "".join(lines).encode("latin-1")
+
+
+def _escaped(text: str) -> str:
+    """Every character that Properties.load could take for anything else, as itself behind a backslash or as a code."""
+    return "".join(f"\\{c}" if c in "\\=:#! " else c if " " < c < "\x7f" else f"\\u{ord(c) & 0xFFFF:04x}" for c in text)

@@ -1,0 +1,72 @@
+"""`partition.metadata`: which topic a partition's folder belongs to (Kafka: PartitionMetadataFile, KIP-516)
+
+    version: 0
+    topic_id: pmqbwj8JRCSCfzvNTqatEw      16 bytes in URL-safe base64 without padding
+
+Two topics of the same name, one after the other, differ by it: a broker does not mix their records.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import NamedTuple
+from uuid import UUID
+
+from .text_files import INT32, Lines
+
+NAME = "partition.metadata"
+VERSION = 0
+
+
+class PartitionMetadata(NamedTuple):
+    """topic_id as Kafka's tools print it; `.uuid` is the same as a UUID."""
+
+    version: int
+    topic_id: str
+
+    @property
+    def uuid(self) -> UUID:
+        return UUID(bytes=_decoded(self.topic_id) or bytes(16))
+
+
+def _decoded(text: str) -> bytes | None:
+    """The 16 bytes of Kafka's Uuid.toString, None when it is no such text."""
+    try:
+        raw = base64.b64decode(text.rstrip("=") + "==", altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return raw if len(raw) == 16 else None
+
+
+def topic_id_of(uuid: UUID) -> str:
+    """A UUID as Kafka writes it (Uuid.toString)."""
+    return base64.urlsafe_b64encode(uuid.bytes).rstrip(b"=").decode()
+
+
+def read(data: bytes, file: str | None = NAME) -> PartitionMetadata:
+    """The file's bytes; CorruptRecordError (metadata_invalid) where Kafka's reader fails too."""
+    lines = Lines(data, "metadata_invalid", file)
+    found = []
+    for number, name in enumerate(("version", "topic_id"), 1):
+        if len(lines) < number:
+            lines.refuse(number, f"the file ends and {name!r} is missing")
+        title, colon, value = lines.text(number).partition(":")
+        if title.strip() != name or not colon or len(value.split()) != 1:
+            lines.refuse(number, f"'{name}: value' is expected")
+        found.append(value.strip())
+    version = lines.integer(1, found[0], "the version", INT32)
+    if version < VERSION:  # later ones are read as well, so that a broker can be downgraded
+        lines.refuse(1, f"version {version} is below {VERSION}")
+    raw = _decoded(found[1])
+    if raw is None:
+        lines.refuse(2, "the topic id is not 16 bytes in base64")
+    if raw == bytes(16):
+        lines.refuse(2, "the topic id is all zeros, which Kafka reserves for no topic")
+    return PartitionMetadata(version, found[1])
+
+
+def write(topic_id: str | UUID) -> bytes:
+    """The file's bytes: two lines, the last one without an end, as Kafka writes them."""
+    text = topic_id_of(topic_id) if isinstance(topic_id, UUID) else topic_id
+    return f"version: {VERSION}\ntopic_id: {text}".encode()

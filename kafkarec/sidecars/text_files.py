@@ -1,0 +1,90 @@
+"""What the text files of a partition and of a data folder have in common
+
+    line 1   version of the file: 0
+    line 2   number of lines that follow
+    line 3.. one entry each, fields apart by blanks
+
+(Kafka: CheckpointFile.) Written to NAME.tmp and renamed, so half a file is not expected, but zeros after a crash are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NoReturn
+
+from .parse_errors import refuse
+
+VERSION = 0
+INT32, INT64 = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
+
+
+class Lines:
+    """The lines of a text file, and how to refuse one: by its number from 1, never by its content."""
+
+    def __init__(self, data: bytes, reason: str, file: str | None) -> None:
+        self._reason = reason
+        self._file = file
+        self._raw = data.replace(b"\r\n", b"\n").split(b"\n")
+        if self._raw[-1] == b"":
+            self._raw.pop()
+        if data and not data.strip(b"\0"):
+            self.refuse(1, f"{len(data)} zero bytes: the file was made, and a crash came before its content")
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    def text(self, number: int) -> str:
+        """Line `number` (from 1) without its end."""
+        try:
+            return self._raw[number - 1].decode()
+        except UnicodeDecodeError:
+            self.refuse(number, "the line is not UTF-8")
+
+    def integer(self, number: int, word: str, what: str, limits: tuple[int, int]) -> int:
+        """A decimal number as Java's parseInt and parseLong take it, within `limits`."""
+        digits = word[1:] if word[:1] in ("-", "+") else word
+        if not (digits.isascii() and digits.isdigit() and len(digits) <= 20):
+            self.refuse(number, f"{what} is no number")
+        value = int(word)
+        if not limits[0] <= value <= limits[1]:
+            self.refuse(number, f"{what} {value} is outside of {limits[0]} to {limits[1]}")
+        return value
+
+    def refuse(self, number: int, why: str) -> NoReturn:
+        place = sum(len(line) + 1 for line in self._raw[: number - 1])
+        refuse(self._reason, f"line {number}: {why}", position=place, file=self._file)
+
+
+def read_table(data: bytes, fields: int, what: str, file: str | None) -> tuple[Lines, list[tuple[int, list[str]]]]:
+    """(the lines, [(line number, its fields)]) of a checkpoint file; an empty file has no entries, as for Kafka.
+
+    CorruptRecordError (checkpoint_invalid) for another version, a line without `fields` fields, a wrong count.
+    """
+    lines = Lines(data, "checkpoint_invalid", file)
+    if len(lines) < 2:
+        if len(lines):
+            _version(lines)
+        return lines, []
+    _version(lines)
+    count = lines.integer(2, lines.text(2), "the number of entries", INT32)
+    found = []
+    for number in range(3, len(lines) + 1):
+        words = lines.text(number).split()
+        if len(words) != fields:
+            lines.refuse(number, f"{len(words)} fields where {what} are expected")
+        found.append((number, words))
+    if count != len(found):
+        lines.refuse(2, f"{count} entries are announced and {len(found)} follow")
+    return lines, found
+
+
+def _version(lines: Lines) -> None:
+    version = lines.integer(1, lines.text(1), "the version", INT32)
+    if version != VERSION:
+        lines.refuse(1, f"version {version} is not {VERSION}")
+
+
+def write_table(rows: Iterable[str]) -> bytes:
+    """The bytes of a checkpoint file."""
+    kept = list(rows)
+    return "".join(f"{line}\n" for line in (str(VERSION), str(len(kept)), *kept)).encode()

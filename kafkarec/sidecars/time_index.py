@@ -1,0 +1,69 @@
+"""`.timeindex`: from timestamps to offsets (Kafka: TimeIndex)
+
+    byte  size  field
+    0     8     timestamp        int64  ms: the largest max timestamp of all batches so far
+    8     4     relative_offset  int32  last offset of the first batch that has it, less the segment's base offset
+
+Timestamps rise strictly, offsets rise. An entry is added when .index gets one, and one at the end when the segment is
+rolled, closed or recovered, if the largest timestamp is not there yet. Logs without timestamps have no entry.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from struct import Struct, error
+from typing import NamedTuple
+
+from .index_entries import Entries
+from .parse_errors import refuse
+
+SUFFIX = ".timeindex"
+ENTRY_SIZE = 12
+
+
+class TimeEntry(NamedTuple):
+    """No record at or below `offset` is later than `timestamp` (ms); the batch that ends at `offset` holds it."""
+
+    timestamp: int
+    offset: int
+
+
+class TimeIndex(Entries[TimeEntry]):
+    """The entries of a .timeindex file."""
+
+    __slots__ = ()
+    layout = Struct(">qi")
+
+    @classmethod
+    def _used(cls, data: bytes) -> int:
+        """Twelve zeros alone are an entry: timestamp 0 at the base offset. More of them are made in advance."""
+        return 1 if len(data) == ENTRY_SIZE else super()._used(data)
+
+    def _entry(self, index: int) -> TimeEntry:
+        timestamp, relative = self.layout.unpack_from(self._data, index * ENTRY_SIZE)
+        return TimeEntry(timestamp, self.base_offset + relative)
+
+
+def read(data: bytes, base_offset: int, file: str | None = None) -> TimeIndex:
+    """The entries of a .timeindex file's bytes; CorruptRecordError when they are not whole entries."""
+    return TimeIndex(data, base_offset, file)
+
+
+def write(entries: Iterable[tuple[int, int]], base_offset: int) -> bytes:
+    """The bytes of (timestamp, offset) pairs; CorruptRecordError when one does not fit its entry."""
+    packed = bytearray()
+    for timestamp, offset in entries:
+        try:
+            packed += TimeIndex.layout.pack(timestamp, offset - base_offset)
+        except error:
+            refuse("index_invalid", f"timestamp {timestamp} at offset {offset} does not fit an entry")
+    return bytes(packed)
+
+
+def offset_for_timestamp(entries: Sequence[TimeEntry], timestamp: int, base_offset: int) -> int:
+    """The offset from which to look for the first record at or after `timestamp` (ms): no record in front of that
+    offset's batch is as late. `base_offset` where no entry is at or below the time. The caller compares what it finds.
+    """
+    found = bisect_right(entries, timestamp, key=lambda entry: entry.timestamp)
+    return entries[found - 1].offset if found else base_offset

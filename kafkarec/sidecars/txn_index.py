@@ -1,0 +1,67 @@
+"""`.txnindex`: the aborted transactions whose markers lie in the segment (Kafka: TransactionIndex, AbortedTxn, KIP-98)
+
+    byte  size  field
+    0     2     version             int16  0
+    2     8     producer_id         int64
+    10    8     first_offset        int64  base offset of the transaction's first batch, maybe in an earlier segment
+    18    8     last_offset         int64  the ABORT marker's offset
+    26    8     last_stable_offset  int64  first offset of the oldest transaction of any other producer still open
+                                           then; behind the marker without one
+
+A segment without aborted transactions has no such file, or an empty one. It is never made in advance. Kafka compares
+the version's first byte alone with 0, so versions 1 to 255 pass there; here they are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from struct import Struct, error
+
+from kafkarec.format.side_files import AbortedTransaction
+
+from .parse_errors import refuse
+
+SUFFIX = ".txnindex"
+ENTRY_SIZE = 34
+VERSION = 0
+_LAYOUT = Struct(">hqqqq")
+
+
+def read(data: bytes, file: str | None = None) -> tuple[AbortedTransaction, ...]:
+    """The aborted transactions of a .txnindex file's bytes.
+
+    CorruptRecordError (index_invalid) for a version other than 0 and for bytes that are not whole entries.
+    """
+    left_over = len(data) % ENTRY_SIZE
+    if left_over:
+        refuse(
+            "index_invalid",
+            f"{len(data)} bytes are no multiple of {ENTRY_SIZE}, the size of an entry",
+            position=len(data) - left_over,
+            file=file,
+        )
+    found = []
+    for number, (version, producer_id, first, last, stable) in enumerate(_LAYOUT.iter_unpack(data)):
+        if version != VERSION:
+            place = number * ENTRY_SIZE
+            refuse("index_invalid", f"version {version} of entry {number} is not {VERSION}", position=place, file=file)
+        found.append(AbortedTransaction(producer_id, first, last, stable, version))
+    return tuple(found)
+
+
+def write(entries: Iterable[AbortedTransaction]) -> bytes:
+    """The bytes of aborted transactions; CorruptRecordError when a field does not fit its 64 bits."""
+    packed = bytearray()
+    for entry in entries:
+        try:
+            packed += _LAYOUT.pack(entry.version, *entry[:4])
+        except error:
+            refuse("index_invalid", "a field of an aborted transaction does not fit its 64 bits", position=len(packed))
+    return bytes(packed)
+
+
+def aborted_between(
+    entries: Sequence[AbortedTransaction], start_offset: int, end_offset: int
+) -> tuple[AbortedTransaction, ...]:
+    """Those that touch the offsets [start_offset, end_offset): what a broker tells a consumer with such a fetch."""
+    return tuple(one for one in entries if one.last_offset >= start_offset and one.first_offset < end_offset)

@@ -1,0 +1,174 @@
+"""Rebuilds a log's small files from its batches, byte for byte as LogSegment.recover() of Kafka 4.3 writes them
+
+What recovery does with a segment, batch after batch, from frame and header alone:
+
+* largest timestamp: a batch whose max timestamp is above all before makes (max timestamp, last offset of that batch)
+* .index: when more than `interval` bytes lie between the start of the last batch with an entry (at first: byte 0) and
+  the start of this one: (last offset of this batch, its position)
+* .timeindex: with each of those the largest timestamp so far, this batch included, if it is not the last entry; one
+  more at the end of the segment, so that retention knows its age
+* .txnindex: for each ABORT marker that ends a transaction with data in this partition
+* leader epochs: the first base offset of each new epoch, magic 2 alone
+
+The files of a broker that closed or rolled the segment are the same with three exceptions, all harmless:
+it counts the interval anew after a start or a truncation; brokers before 4.1 (KAFKA-806) made one entry per append and
+not per batch, with the last offset of the whole append (so a follower's index has fewer entries, KAFKA-7487); and
+aborts that come in one append are given a last stable offset with all of the append's transactions begun. An active
+segment's .timeindex has no last entry yet, and both indexes end in zeros.
+
+A producer snapshot holds what producers.py says: with the epochs of markers that the log cleaner emptied, as in the
+snapshot of the broker that wrote them (recovery forgets those); expired producers (`producer.id.expiration.ms`) are
+missing in a broker's own. Whole epochs without records, and where epochs began in compacted logs, only the old
+leader-epoch-checkpoint tells: recovery begins with it, and so do we.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.sidecars import leader_epochs, offset_index, time_index, txn_index
+from kafkarec.state.producers import EndedTransaction, Marker, ProducerStates
+
+DEFAULT_INTERVAL = 4096  # index.interval.bytes
+_INT32_MAX = 2**31 - 1
+_HEADERS = (
+    "position",
+    "size_in_bytes",
+    "magic",
+    "base_offset",
+    "last_offset",
+    "max_timestamp",
+    "partition_leader_epoch",
+)
+_PRODUCER = (
+    "producer_id", "producer_epoch", "last_sequence", "base_offset", "last_offset", "max_timestamp",
+    "is_transactional", "is_control", "position",
+)  # fmt: skip
+
+
+class SegmentIndexes(NamedTuple):
+    """The bytes of a segment's .index, .timeindex and .txnindex (empty where a broker has no such file).
+
+    problems   sentences about batches that no entry can describe; Kafka's recovery fails on them
+    """
+
+    offset_index: bytes
+    time_index: bytes
+    txn_index: bytes
+    problems: tuple[str, ...]
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """{suffix: bytes} of the files that a broker would have: .txnindex only with something in it."""
+        found = {offset_index.SUFFIX: self.offset_index, time_index.SUFFIX: self.time_index}
+        return found | ({txn_index.SUFFIX: self.txn_index} if self.txn_index else {})
+
+
+class SegmentRebuild:
+    """Takes the batches of one segment in their order, and makes its indexes.
+
+    base_offset   the segment's, from its name
+    states        producers as of the segment's begin (transactions may have begun there); moved on by `add`
+    epochs        leader epochs so far; moved on by `add`
+    interval      index.interval.bytes
+    """
+
+    def __init__(
+        self,
+        base_offset: int,
+        states: ProducerStates | None = None,
+        epochs: list[leader_epochs.EpochEntry] | None = None,
+        interval: int = DEFAULT_INTERVAL,
+    ) -> None:
+        self.states = ProducerStates(end_offset=base_offset) if states is None else states
+        self.epochs = [] if epochs is None else epochs
+        self._txnindex = bytearray()
+        self._base = base_offset
+        self._interval = interval
+        self._index = bytearray()
+        self._timeindex = bytearray()
+        self._last_indexed = 0  # position of the last batch with an entry
+        self._last_offset = -1  # offset of the last entry
+        self._largest = self._written = (-1, base_offset)  # (timestamp, offset): so far, and in the last time entry
+        self._problems: dict[str, str] = {}
+
+    def add(self, columns: Mapping[str, list[Any]], markers: Mapping[int, Marker | None]) -> None:
+        """The next batches: a list per column of a BatchTable, and the marker of each control batch by its position."""
+        for position, _, magic, base, last, timestamp, epoch in zip(*(columns[n] for n in _HEADERS), strict=True):
+            if not 0 <= last - self._base <= _INT32_MAX or position > _INT32_MAX:
+                self._problem("far", f"offset {last} at byte {position} does not fit an index of base {self._base}")
+                continue
+            if timestamp is not None and timestamp > self._largest[0]:
+                self._largest = timestamp, last
+            if position - self._last_indexed > self._interval:
+                self._add_entry(last, position)
+            if magic >= 2 and epoch is not None and epoch >= 0 and (not self.epochs or epoch > self.epochs[-1].epoch):
+                leader_epochs.assign(self.epochs, epoch, base)
+        ended = follow(self.states, columns, markers)
+        self._txnindex += txn_index.write(entry_of(one) for one in ended if one.aborted)
+
+    def _add_entry(self, last: int, position: int) -> None:
+        self._last_indexed = position
+        if last <= self._last_offset:
+            self._problem("order", f"offset {last} at byte {position} is not above {self._last_offset} before it")
+            return
+        self._index += offset_index.write([(last, position)], self._base)
+        self._last_offset = last
+        time_entry = self._next_time()
+        if time_entry:
+            self._timeindex += time_entry
+            self._written = self._largest
+
+    def _next_time(self) -> bytes:
+        """The largest timestamp's entry, where it is not there yet."""
+        if self._largest[0] <= self._written[0]:
+            return b""
+        if self._timeindex and self._largest[1] < self._written[1]:
+            self._problem("time", f"offset {self._largest[1]} of the largest timestamp lies before an earlier one")
+            return b""
+        return time_index.write([self._largest], self._base)
+
+    def _problem(self, kind: str, sentence: str) -> None:
+        self._problems.setdefault(kind, sentence)
+
+    @property
+    def entries(self) -> tuple[int, int]:
+        """How many there are in the .index and the .timeindex so far."""
+        return len(self._index) // offset_index.ENTRY_SIZE, len(self._timeindex) // time_index.ENTRY_SIZE
+
+    def finish(self) -> SegmentIndexes:
+        """The indexes, with the entry of the largest timestamp that recovery puts at the end. More batches may follow:
+        that entry is then as if it had not been."""
+        made = (bytes(self._index), bytes(self._timeindex) + self._next_time(), bytes(self._txnindex))
+        return SegmentIndexes(*made, tuple(self._problems.values()))
+
+
+def follow(
+    states: ProducerStates, columns: Mapping[str, list[Any]], markers: Mapping[int, Marker | None]
+) -> Iterator[EndedTransaction]:
+    """Moves `states` on over batches, given as columns; gives each transaction where its marker ends it. To be used up:
+    the states are behind the batches when the last one is asked for."""
+    for pid, epoch, sequence, base, last, timestamp, transactional, control, position in zip(
+        *(columns[name] for name in _PRODUCER), strict=True
+    ):
+        if pid is None or pid < 0:
+            continue
+        epoch = -1 if epoch is None else epoch
+        timestamp = -1 if timestamp is None else timestamp
+        if control:
+            ended = states.append_control(pid, epoch, base, timestamp, markers.get(position))
+            if ended is not None:
+                yield ended
+            continue
+        states.append_data(pid, epoch, -1 if sequence is None else sequence, base, last, timestamp, transactional)
+    if columns["last_offset"]:
+        states.end_offset = columns["last_offset"][-1] + 1
+
+
+def entry_of(ended: EndedTransaction) -> AbortedTransaction:
+    """The entry of a .txnindex for an aborted transaction."""
+    return AbortedTransaction(
+        ended.producer_id, ended.first_offset, ended.last_offset, ended.last_stable_offset
+    )

@@ -1,0 +1,67 @@
+"""With which index.interval.bytes an .index was made: nothing in the file tells, but its gaps do
+
+A batch with an entry lies more than the interval behind the one before that has one, a batch without an entry does not.
+So each batch bounds the interval from one side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kafkarec.sidecars.offset_index import OffsetIndex
+
+from .index_builders import DEFAULT_INTERVAL
+
+_ANY = 2**31 - 1
+
+
+class Fit(NamedTuple):
+    """The intervals from low to high, both included, explain an index; none do when low is above high."""
+
+    low: int = 0
+    high: int = _ANY
+
+    def __and__(self, other: Fit) -> Fit:
+        return Fit(max(self.low, other.low), min(self.high, other.high))
+
+    @property
+    def guess(self) -> int | None:
+        """The likeliest: the default, else a power of two, else a round number, else the lowest; None: none fits."""
+        if self.low > self.high:
+            return None
+        power = 1 << self.high.bit_length() - 1 if self.high else 0
+        likely = (DEFAULT_INTERVAL, power, self.high // 1000 * 1000, self.high // 100 * 100)
+        return next((number for number in likely if self.low <= number <= self.high), self.low)
+
+
+NOTHING_FITS = Fit(1, 0)
+
+
+class IntervalFit:
+    """Feed it the positions of all batches in order, then ask for `.fit`."""
+
+    def __init__(self, index: OffsetIndex) -> None:
+        self._entries = iter(index)
+        self._next = next(self._entries, None)
+        self._last = 0
+        self._fit = Fit()
+
+    def see(self, positions: Iterable[int]) -> None:
+        low, high = self._fit
+        for position in positions:
+            distance = position - self._last
+            if self._next is None or position < self._next.position:
+                low = max(low, distance)
+                continue
+            if position > self._next.position:  # an entry that points at no batch
+                self._fit, self._next = NOTHING_FITS, None
+                return
+            high = min(high, distance - 1)
+            self._last = position
+            self._next = next(self._entries, None)
+        self._fit = Fit(low, high) & self._fit
+
+    @property
+    def fit(self) -> Fit:
+        return self._fit if self._next is None else NOTHING_FITS

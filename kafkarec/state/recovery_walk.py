@@ -1,0 +1,150 @@
+"""A segment's batches as a broker's recovery meets them: frame and checksum, no payload but that of control batches
+
+The columns come in stretches of some thousand batches, as lists, so a segment of any size is walked in flat memory; the
+file is read once more in windows for the checksums (LogSegment.recover calls ensureValid, which looks at nothing else).
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+from crc32c import crc32c
+
+from kafkarec.damage import Damage, sentence
+from kafkarec.state.producers import Marker, read_markers
+from kafkarec.tables.records import BatchTable
+
+COLUMNS = (
+    "position", "size_in_bytes", "magic", "crc", "base_offset", "last_offset", "max_timestamp",
+    "partition_leader_epoch", "is_control", "is_transactional", "producer_id", "producer_epoch", "base_sequence",
+    "last_sequence",
+)  # fmt: skip
+_WINDOW = 1 << 20
+_LARGEST_MARKER = 1 << 20
+# Where the bytes under the checksum begin: behind the CRC of magic 2, behind that of magic 0 and 1.
+CHECKED_FROM = {2: 21, 1: 16, 0: 16}
+
+
+class SegmentLike(Protocol):
+    """What is needed of a storage.Segment."""
+
+    @property
+    def path(self) -> str: ...
+    def scan_pieces(self, *, errors: str = "raise") -> Iterator[BatchTable]: ...
+    def raw(self, position: int, length: int) -> bytes: ...
+
+
+class Stretch(NamedTuple):
+    """Good batches one behind the other, a list per name of COLUMNS; markers: position of a control batch -> its marker
+    (None: it has none); damage: what lies in front of, between and behind them."""
+
+    columns: dict[str, list[Any]]
+    markers: dict[int, Marker | None]
+    damage: tuple[Damage, ...]
+    remaining: int
+
+
+class _Window:
+    """Reads a file in pieces of at most _WINDOW bytes, for callers that go forward."""
+
+    def __init__(self, segment: SegmentLike) -> None:
+        self._segment = segment
+        self._start = 0
+        self._bytes = memoryview(b"")
+
+    def _read(self, position: int, length: int) -> bytes:
+        """A window; where a sector in it is bad, no more than what is needed now."""
+        try:
+            return self._segment.raw(position, _WINDOW)
+        except OSError:
+            self._bytes = memoryview(b"")
+            return self._segment.raw(position, min(length, _WINDOW))
+
+    def pieces(self, position: int, length: int) -> Iterator[memoryview]:
+        """The bytes [position, position + length), in one or several pieces; fewer when the file shrank."""
+        while length > 0:
+            at = position - self._start
+            if not 0 <= at < len(self._bytes):
+                self._start, at = position, 0
+                self._bytes = memoryview(self._read(position, length))
+            piece = self._bytes[at : at + length]
+            if not piece:
+                return
+            yield piece
+            position += len(piece)
+            length -= len(piece)
+
+
+def walk(segment: SegmentLike, check_crcs: bool = True) -> Iterator[Stretch]:
+    """The good batches of a segment. A batch with a wrong checksum, or whose bytes cannot be read, is damage."""
+    window = _Window(segment)
+    for table in segment.scan_pieces(errors="skip"):
+        columns = {name: table.column(name) for name in COLUMNS}
+        damage = list(table.damage)
+        good = []
+        if check_crcs:
+            for row in range(len(table)):
+                found = _crc_damage(segment, window, {name: columns[name][row] for name in COLUMNS[:6]})
+                if found is None:
+                    good.append(row)
+                else:
+                    damage.append(found)
+            if len(good) < len(table):
+                columns = {name: [values[row] for row in good] for name, values in columns.items()}
+        yield Stretch(columns, _markers(segment, window, columns), tuple(damage), table.remaining)
+
+
+def _crc_damage(segment: SegmentLike, window: _Window, row: dict[str, Any]) -> Damage | None:
+    """None when the batch's bytes agree with its checksum."""
+    skipped = CHECKED_FROM[row["magic"]]
+    checksum = crc32c if row["magic"] == 2 else binascii.crc32
+    computed, left = 0, row["size_in_bytes"] - skipped
+    why = "the file ends here by now"
+    try:
+        for piece in window.pieces(row["position"] + skipped, left):
+            computed = checksum(piece, computed)
+            left -= len(piece)
+    except OSError as error:
+        left, why = max(left, 1), error.strerror or str(error)
+    if not left and computed == row["crc"]:
+        return None
+    fault = {
+        "position": row["position"],
+        "base_offset": row["base_offset"],
+        "expected": row["crc"],
+        "found": computed,
+        "file": segment.path,
+    }
+    reason = "unreadable" if left else "crc_mismatch"
+    text = sentence(reason, fault | {"detail": why} if left else fault)
+    end = row["position"] + row["size_in_bytes"]
+    return Damage(
+        segment.path, row["position"], row["size_in_bytes"], row["base_offset"], row["last_offset"], end, reason, text
+    )
+
+
+def _markers(segment: SegmentLike, window: _Window, columns: dict[str, list[Any]]) -> dict[int, Marker | None]:
+    """The markers of the control batches with a producer. One that cannot be read counts as none: what becomes of its
+    transaction is not known, and `verify` says so."""
+    found: dict[int, Marker | None] = {}
+    places: list[int] = []
+    batches: list[bytes] = []
+    gathered = 0
+    rows = zip(
+        columns["position"], columns["size_in_bytes"], columns["is_control"], columns["producer_id"], strict=True
+    )
+    for position, size, is_control, producer_id in rows:
+        if not is_control or producer_id is None or producer_id < 0 or size > _LARGEST_MARKER:
+            continue
+        try:
+            batches.append(b"".join(window.pieces(position, size)))
+        except OSError:
+            continue
+        places.append(position)
+        gathered += size
+        if gathered > _LARGEST_MARKER:
+            found |= zip(places, read_markers(batches), strict=True)
+            places, batches, gathered = [], [], 0
+    return found | dict(zip(places, read_markers(batches), strict=True))

@@ -1,0 +1,210 @@
+"""The transactions of a log as a sequence: who has not ended, who was aborted, how long each took"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from itertools import compress
+from typing import Any, NamedTuple, overload
+
+from kafkarec.damage import Damage
+from kafkarec.format.side_files import SnapshotEntry
+from kafkarec.read.marker_columns import ABORT, COMMIT
+from kafkarec.read.marker_matching import POSITION, ROW, WIDTH, Match, match
+
+from . import open_before
+from .open_before import Transaction
+
+OPEN, HANGING, ABORTED, COMMITTED = "open", "hanging", "aborted", "committed"
+STATES = (OPEN, HANGING, ABORTED, COMMITTED)
+"""What a transaction can be; `hanging` is open for longer than a coordinator lets a transaction live."""
+
+HANGING_AFTER = timedelta(minutes=15)
+"""Kafka's own bound: transaction.max.timeout.ms, and what `kafka-transactions.sh find-hanging` takes for it."""
+
+_CODE, _BATCHES = ROW.index("code"), ROW.index("batches")
+_STATE_OF = {ABORT: ABORTED, COMMIT: COMMITTED}
+_CODE_OF = {state: code for code, state in _STATE_OF.items()}
+
+
+class Spread(NamedTuple):
+    """Least, mean and most of a number over some transactions."""
+
+    least: int
+    mean: float
+    most: int
+
+
+def _known(value: int) -> int | None:
+    return None if value < 0 else value
+
+
+class Transactions(Sequence[Transaction]):
+    """Transactions that are made when they are asked for: a log of millions stays an array of numbers."""
+
+    def __init__(
+        self, ended: array[int], which: Sequence[int], names: Sequence[str | None], rest: Sequence[Transaction] = ()
+    ) -> None:
+        self._ended = ended
+        self._which = which
+        self._names = names
+        self._rest = rest
+        self._spans: dict[tuple[int, int], tuple[str, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._which) + len(self._rest)
+
+    @overload
+    def __getitem__(self, wanted: int) -> Transaction: ...
+    @overload
+    def __getitem__(self, wanted: slice) -> Sequence[Transaction]: ...
+    def __getitem__(self, wanted: int | slice) -> Transaction | Sequence[Transaction]:
+        if isinstance(wanted, slice):
+            return [self[at] for at in range(*wanted.indices(len(self)))]
+        at = wanted + len(self) if wanted < 0 else wanted
+        if not 0 <= at < len(self):
+            raise IndexError(f"transaction {wanted} of {len(self)}")
+        ended = len(self._which)
+        return self._rest[at - ended] if at >= ended else self._made(self._row(self._which[at]))
+
+    def __iter__(self) -> Iterator[Transaction]:
+        rows: Iterable[Sequence[int]] = map(self._row, self._which)
+        if len(self._which) * WIDTH == len(self._ended):
+            rows = zip(*[iter(self._ended)] * WIDTH, strict=True)
+        yield from map(self._made, rows)
+        yield from self._rest
+
+    def _row(self, number: int) -> Sequence[int]:
+        return self._ended[number * WIDTH : (number + 1) * WIDTH]
+
+    def _made(self, row: Sequence[int]) -> Transaction:
+        (
+            producer, code, marker, marker_time, coordinator, last_segment,
+            epoch, first, last, first_time, last_time, batches, records, size, segment,
+        ) = row  # fmt: skip
+        span = self._spans.get((segment, last_segment))
+        if span is None:
+            span = self._spans[segment, last_segment] = _segments(self._names, segment, last_segment)
+        took = None if first_time < 0 or marker_time < 0 else marker_time - first_time
+        return Transaction(
+            producer, epoch, _STATE_OF[code], _known(first), _known(last), marker, _known(first_time),
+            _known(last_time), took, batches, records, size, _known(coordinator), span,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} transactions>"
+
+
+def _segments(names: Sequence[str | None], first: int, last: int) -> tuple[str, ...]:
+    return tuple(name for name in names[first : last + 1] if name is not None)
+
+
+class TransactionListing(Transactions):
+    """Every transaction of a log: the ended ones in the order of their markers, then the open ones by first offset.
+
+    .last_stable_offset    where a read_committed reader stops: at the first open one's first data here, else the log's
+                           end
+    .next_offset           the log's end; None: the log has no batch
+    .max_timestamp         the newest of all batches, ms; ages of open transactions are counted from it
+    .ongoing               open and hanging ones together, by first offset; those that were open in front of the log and
+                           have no data in it too (from the producer .snapshot; a note says so)
+    .open .hanging .aborted .committed    those of one state
+    .without_data          markers of transactions without data here: empty ones, and those whose data was deleted
+    .notes                 contradictions in the log or between it and a .txnindex; see Note
+    .damage                what could not be read as batches, of headers and markers
+    """
+
+    def __init__(self, found: Match, hanging_after: timedelta) -> None:
+        self._found = found
+        self._after = hanging_after // timedelta(milliseconds=1)
+        self.next_offset = found.next_offset
+        self.max_timestamp = _known(found.max_timestamp)
+        self.damage: tuple[Damage, ...] = tuple(found.damage)
+        names = [None if one.name is None else os.path.basename(one.name) for one in found.inputs]
+        ongoing = [self._unfinished(producer, txn, names) for producer, txn in found.open.items()]
+        first_offsets = [txn.first_offset for txn in ongoing if txn.first_offset is not None]
+        self.last_stable_offset = min(first_offsets, default=found.next_offset)
+        known = open_before.completed(found, ongoing)
+        self.notes = (*found.notes, *known.notes)
+        ongoing = known.ongoing + [self._begun(entry) for entry in known.begun]
+        self.ongoing: tuple[Transaction, ...] = tuple(sorted(ongoing, key=lambda txn: txn.first_offset or 0))
+        super().__init__(found.ended, range(len(found.ended) // WIDTH), names, self.ongoing)
+        self.without_data = Transactions(found.without_data, range(len(found.without_data) // WIDTH), names)
+
+    def _unfinished(self, producer: int, txn: list[int], names: Sequence[str | None]) -> Transaction:
+        epoch, first, last, first_time, last_time, batches, records, size, segment = txn[:POSITION]
+        newest = self.max_timestamp
+        age = None if newest is None or first_time < 0 else newest - first_time
+        return Transaction(
+            producer, epoch, self._state(age), first, last, None, _known(first_time), _known(last_time), age,
+            batches, records, size, _known(self._found.coordinator_epochs.get(producer, -1)),
+            _segments(names, segment, len(names)),
+        )  # fmt: skip
+
+    @property
+    def open(self) -> Sequence[Transaction]:
+        return self.of(OPEN)
+
+    @property
+    def hanging(self) -> Sequence[Transaction]:
+        return self.of(HANGING)
+
+    @property
+    def aborted(self) -> Sequence[Transaction]:
+        return self.of(ABORTED)
+
+    @property
+    def committed(self) -> Sequence[Transaction]:
+        return self.of(COMMITTED)
+
+    def spreads(self) -> dict[str, Spread]:
+        """Least, mean and most over the transactions that have ended and have data here: `batches`, `records` and
+        `bytes` of one, and its `duration_ms`. Empty where there is none."""
+        rows = self._ended
+        had_data = rows[_BATCHES::WIDTH]
+        numbers = {name: compress(rows[ROW.index(name) :: WIDTH], had_data) for name in ("batches", "records", "bytes")}
+        begun, ended = rows[ROW.index("first_timestamp") :: WIDTH], rows[ROW.index("marker_timestamp") :: WIDTH]
+        took = (end - start for start, end in zip(begun, ended, strict=True) if start >= 0 and end >= 0)
+        found = {name: list(values) for name, values in {**numbers, "duration_ms": took}.items()}
+        return {name: Spread(min(one), sum(one) / len(one), max(one)) for name, one in found.items() if one}
+
+    def _begun(self, entry: SnapshotEntry) -> Transaction:
+        """Open in front of the log, without data in it: it is at least as old as its last data."""
+        last_time = _known(entry.timestamp)
+        age = None if last_time is None or self.max_timestamp is None else self.max_timestamp - last_time
+        return Transaction(
+            entry.producer_id, entry.producer_epoch, self._state(age), entry.current_txn_first_offset,
+            _known(entry.last_offset), None, None, last_time, age, 0, 0, 0, _known(entry.coordinator_epoch), (),
+        )  # fmt: skip
+
+    def _state(self, age: int | None) -> str:
+        return HANGING if age is not None and age >= self._after else OPEN
+
+    def of(self, state: str) -> Sequence[Transaction]:
+        """Those of one state, in order."""
+        if state not in _CODE_OF:
+            return tuple(txn for txn in self.ongoing if txn.state == state)
+        wanted, codes = _CODE_OF[state], self._ended[_CODE::WIDTH]
+        return Transactions(self._ended, [row for row, code in enumerate(codes) if code == wanted], self._names)
+
+    def count(self, state: str) -> int:
+        """How many there are of a state."""
+        return self._ended[_CODE::WIDTH].count(_CODE_OF[state]) if state in _CODE_OF else len(self.of(state))
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{self.count(state)} {state}" for state in STATES)
+        return f"<TransactionListing: {counts}; last stable offset {self.last_stable_offset}>"
+
+
+def listing(inputs: Iterable[Any], *, hanging_after: timedelta = HANGING_AFTER) -> TransactionListing:
+    """The transactions of one log, from the headers of all batches and the payloads of control batches.
+
+    inputs: its segments in order (Segment, Input or any buffer)
+    hanging_after: an open transaction that is older than this, by the log's newest timestamp, hangs
+    Damaged batches and markers that cannot be read end nothing; see `.damage` and `.notes`.
+    """
+    if hanging_after < timedelta(0):
+        raise ValueError(f"hanging_after {hanging_after!r}: zero or more")
+    return TransactionListing(match(inputs), hanging_after)

@@ -1,0 +1,100 @@
+"""A transaction, and what the producer snapshot in front of a log adds to those that are open (KIP-98)
+
+    ... deleted segments ... | NNN.snapshot  NNN.log ...
+        ^ first offset       | who has a transaction open here, since which offset, the last marker's coordinator epoch
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kafkarec.errors import KafkaRecordError
+from kafkarec.format.side_files import SnapshotEntry
+from kafkarec.read.marker_matching import ROW, WIDTH, Match, Note
+
+_PRODUCER = ROW.index("producer_id")
+
+
+class Transaction(NamedTuple):
+    """One transaction of one partition. Times are milliseconds since 1970; None where the log does not tell.
+
+    producer_id, producer_epoch: int    the epoch is its last data's; the marker's may be the next one (KIP-890)
+    state: str                          open, hanging, aborted, committed
+    first_offset, last_offset: int      of its data; first_offset may lie before the log (from .txnindex or .snapshot);
+                                        without any data in the log the last one is None
+    marker_offset: int                  None while it is open
+    first_timestamp, last_timestamp     of its data
+    duration_ms: int                    from its first record to its marker; an open one's to the log's newest timestamp
+    batches, records, bytes: int        of its data in the log, without the marker
+    coordinator_epoch: int              of the coordinator that wrote the marker; of an open one, of the producer's last
+                                        marker before (None: it has none here)
+    segments: tuple[str, ...]           files from its first batch to its marker or, while open, to the log's end
+    """
+
+    producer_id: int
+    producer_epoch: int
+    state: str
+    first_offset: int | None
+    last_offset: int | None
+    marker_offset: int | None
+    first_timestamp: int | None
+    last_timestamp: int | None
+    duration_ms: int | None
+    batches: int
+    records: int
+    bytes: int
+    coordinator_epoch: int | None
+    segments: tuple[str, ...]
+
+
+class Before(NamedTuple):
+    """What a snapshot adds: to the open transactions, producers whose open one has no data here, notes."""
+
+    ongoing: list[Transaction]
+    begun: list[SnapshotEntry]
+    notes: list[Note]
+
+
+def completed(found: Match, ongoing: Iterable[Transaction]) -> Before:
+    """Looks into the snapshot of the first segment. What no marker in the log ends is still as it says."""
+    by_producer = {txn.producer_id: txn for txn in ongoing}
+    if not found.inputs:
+        return Before([], [], [])
+    first = found.inputs[0]
+    try:
+        entries = first.snapshot() or ()
+    except (KafkaRecordError, OSError) as wrong:
+        return Before(list(by_producer.values()), [], [Note("snapshot_unreadable", first.name, None, None, str(wrong))])
+    begun = []
+    for entry in _undecided(found, entries):
+        since = entry.current_txn_first_offset
+        txn = by_producer.get(entry.producer_id)
+        if txn is not None:
+            offset = txn.first_offset if since < 0 else since
+            epoch = None if entry.coordinator_epoch < 0 else entry.coordinator_epoch
+            by_producer[entry.producer_id] = txn._replace(first_offset=offset, coordinator_epoch=epoch)
+        elif since >= 0:
+            begun.append(entry)
+    notes = [
+        Note("begun_before", first.name, entry.current_txn_first_offset, entry.producer_id, _told(entry))
+        for entry in begun
+    ]
+    return Before(list(by_producer.values()), begun, notes)
+
+
+def _undecided(found: Match, entries: Iterable[SnapshotEntry]) -> list[SnapshotEntry]:
+    """Of producers that have no marker in the log: theirs is still what the snapshot says."""
+    known = [entry for entry in entries if entry.producer_id >= 0]
+    if not known:
+        return []
+    decided = {producer for rows in (found.ended, found.without_data) for producer in rows[_PRODUCER::WIDTH]}
+    return [entry for entry in known if entry.producer_id not in decided]
+
+
+def _told(entry: SnapshotEntry) -> str:
+    return (
+        f"producer {entry.producer_id} (epoch {entry.producer_epoch}) has a transaction open since offset "
+        f"{entry.current_txn_first_offset}, in front of this log, and no marker here ends it: a broker keeps "
+        f"read_committed consumers at the log's start"
+    )

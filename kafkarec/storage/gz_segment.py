@@ -1,0 +1,152 @@
+"""Segments inside of a .gz or .zst file, read as if they were not.
+
+    00000000000000000030.log.gz  ->  unpacked from the front, only as far as is asked for, into an unnamed file
+
+The copy (in TMPDIR) is what is read, backwards and forwards, in flat memory; it goes when the source is closed. Where
+the packed data is cut off or corrupt, everything in front of that is read, and what is missing is damage: `unreadable`
+from there on. Nobody knows how much it was, unless zstd's frame tells its size: it counts as the 17 bytes that the
+frame of a batch begins with.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from typing import IO, cast
+
+from kafkarec.codecs import CodecError, gz_stream
+from kafkarec.errors import LimitExceededError, MissingCodecError
+
+from .sources import ByteSource
+
+# A segment's positions are 32 bit numbers: no broker makes a larger one.
+LARGEST_SEGMENT = (1 << 31) - 1
+# Fewer bytes at an end are a tail to the engine, and no damage.
+_AT_LEAST = 17
+# What `kafkarec.damage.why_unreadable` makes of them is told to people. No disk answers with these two.
+CUT_OFF, CORRUPT = errno.EPROTO, errno.EILSEQ
+
+
+def unwrap(source: ByteSource, name: str, limit: int = LARGEST_SEGMENT) -> ByteSource:
+    """The content of a packed file as a source; `source` itself where it is not packed, whatever its name says."""
+    codec = gz_stream.recognise(source.read_at(0, 4)) if source.size else None
+    return source if codec is None else cast(ByteSource, Unpacked(source, codec, limit))
+
+
+class Unpacked:
+    """The content of a gzip or zstd file. `fetched` counts packed bytes."""
+
+    window_bytes = 1 << 20
+    skip_bytes = 8 << 10
+
+    def __init__(self, packed: ByteSource, codec: str, limit: int = LARGEST_SEGMENT) -> None:
+        self.name, self.codec = packed.name, codec
+        self.trouble: CodecError | OSError | None = None
+        self._packed, self._limit = packed, limit
+        self._lock = threading.RLock()
+        self._at = self._done = 0
+        self._ended = False
+        self._spool: IO[bytes] | None = tempfile.TemporaryFile(prefix="kafkarec-")  # noqa: SIM115  until close
+        self._pieces: Iterator[bytes] = gz_stream.unpack(codec, self._read_packed)
+
+    @property
+    def size(self) -> int:
+        """Unpacks to the end to know."""
+        self._unpack_to(self._limit + 1)
+        if self.trouble is None:
+            return self._done
+        told = gz_stream.declared_size(self._packed.read_at(0, gz_stream.HEAD_BYTES)) or 0
+        return told if self._done < told <= self._limit else self._done + _AT_LEAST
+
+    @property
+    def packed_size(self) -> int:
+        """Bytes of the file as it lies there."""
+        return self._packed.size
+
+    @property
+    def descriptor(self) -> int | None:
+        """The copy's, where it is whole."""
+        self._unpack_to(self._limit + 1)
+        return None if self.trouble is not None or self._spool is None else self._spool.fileno()
+
+    @property
+    def fetched(self) -> int:
+        return self._packed.fetched
+
+    def read_at(self, position: int, length: int) -> bytes:
+        if self._spool is None:
+            raise ValueError(f"{self.name} is closed")
+        self._unpack_to(position + length)
+        data = os.pread(self._spool.fileno(), min(length, max(0, self._done - position)), position)
+        if not data and length and self.trouble is not None and position < self.size:
+            raise OSError(self._why(), f"the {self.codec} data around the file ends or is corrupt here", self.name)
+        return data
+
+    def is_damage(self, error: OSError) -> bool:
+        return True
+
+    def close(self) -> None:
+        with self._lock:
+            if self._spool is not None:
+                self._spool.close()
+                self._spool = None
+        self._packed.close()
+
+    def _why(self) -> int:
+        if isinstance(self.trouble, OSError):
+            return self.trouble.errno or errno.EIO
+        return CUT_OFF if self.trouble is not None and self.trouble.reason == "payload_truncated" else CORRUPT
+
+    def _read_packed(self, count: int) -> bytes:
+        data = self._packed.read_at(self._at, min(count, self._packed.size - self._at))
+        self._at += len(data)
+        return data
+
+    def _unpack_to(self, end: int) -> None:
+        """Goes on unpacking until `end` bytes are there, or all."""
+        with self._lock:
+            while self._done < end and not self._ended and self._spool is not None:
+                self._unpack_piece(self._spool)
+
+    def _unpack_piece(self, spool: IO[bytes]) -> None:
+        try:
+            piece = next(self._pieces, b"")
+        except CodecError as error:
+            if error.reason == "missing_codec":
+                raise MissingCodecError(f"{self.name}: {error.detail}", reason=error.reason, file=self.name) from error
+            self._stop(error)
+            return
+        except OSError as error:
+            if not self._packed.is_damage(error):
+                raise
+            self._stop(error)
+            return
+        if not piece:
+            self._ended = True
+            return
+        if len(piece) > self._limit - self._done:
+            raise LimitExceededError(
+                f"{self.name} unpacks to more than {self._limit} bytes, which is more than a segment can have",
+                reason="limit_exceeded", expected=self._limit, file=self.name,
+            )  # fmt: skip
+        self._write(spool, piece)
+
+    def _write(self, spool: IO[bytes], piece: bytes) -> None:
+        try:
+            if not any(piece[:64]) and piece.count(0) == len(piece):
+                os.ftruncate(spool.fileno(), self._done + len(piece))  # a hole: zeros made in advance need no room
+                self._done += len(piece)
+                return
+            view = memoryview(piece)
+            while view:
+                written = os.pwrite(spool.fileno(), view, self._done)
+                self._done, view = self._done + written, view[written:]
+        except OSError as error:
+            why = f"cannot unpack into {tempfile.gettempdir()} ({os.strerror(error.errno or 0).lower()})"
+            raise OSError(error.errno, f"{why}; TMPDIR=FOLDER names another place", self.name) from error
+
+    def _stop(self, trouble: CodecError | OSError) -> None:
+        self.trouble, self._ended = trouble, True

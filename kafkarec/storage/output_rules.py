@@ -1,0 +1,386 @@
+"""Where an output may go: never over what a run reads, and never into a folder that holds it.
+
+    Inputs(["data/orders-0"])              what is read: files, folders, file:// URLs, - for standard input
+        .demand_file(path, option, force)  Refused unless a file of this name may be written
+        .demand_apart(path, shown)         the same for a file or folder of which only the place matters
+        .demand_stream(descriptor, shown)  the same for an open descriptor: `cat A >> A`
+
+A path is not enough to tell: symbolic links, hard links, bind mounts and file systems that ignore case give one file
+several names. So files and folders are compared by device and inode, and every folder that an output would lie in is
+looked at, by its own name and by where its links lead. What counts as a partition folder and as a data folder:
+docs/decisions/0026-outputs.md.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+
+from kafkarec.storage import remote
+
+from . import names
+
+STANDARD_INPUT = STANDARD_OUTPUT = "-"
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/(\d+)(?:/task/\d+)?)/fd/(\d+)")
+_LINKS_AT_MOST = 40  # as Linux follows
+_LEVELS = 3  # of folders below an input: topic, partition, files
+# Files that only a broker writes: directly in a partition folder, in a data folder.
+_OF_A_PARTITION = ("leader-epoch-checkpoint", "partition.metadata")
+_OF_A_BROKER = (
+    "meta.properties", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint",
+    "replication-offset-checkpoint", "cleaner-offset-checkpoint", ".kafka_cleanshutdown",
+)  # fmt: skip
+_SUFFIXES = (".log", ".checkpoint", *names.SIDECARS)
+
+Identity = tuple[int, int]
+
+
+class Refused(ValueError):
+    """An output that would endanger an input, or something that is there already. One line: what, why, what instead."""
+
+
+def identity(path: str) -> Identity | None:
+    """Device and inode of what a path leads to; None: nothing is there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def above(path: str) -> Iterator[str]:
+    """A folder and all folders it lies in; those that do not exist yet included."""
+    path = os.path.realpath(path)
+    while True:
+        yield path
+        parent = os.path.dirname(path)
+        if parent == path:
+            return
+        path = parent
+
+
+def descriptor_of(path: str) -> int | None:
+    """The descriptor of this process that a path names (/dev/stdout, /dev/fd/3, a link to one); None: it names none."""
+    for _ in range(_LINKS_AT_MOST):
+        parent = os.path.realpath(os.path.dirname(path) or os.curdir)
+        path = os.path.join(parent, os.path.basename(path))
+        found = _DESCRIPTOR.fullmatch(path)
+        if found is not None and found[1] in (None, str(os.getpid())):
+            return int(found[2])
+        if not os.path.islink(path):
+            return None
+        path = os.path.join(parent, os.readlink(path))
+    return None
+
+
+def is_stream(path: str | None) -> bool:
+    """Whether it is written as it comes: standard output, a descriptor, a pipe, a device. It has no end to wait for."""
+    if path is None or path == STANDARD_OUTPUT or descriptor_of(path) is not None:
+        return True
+    mode = _mode(path)
+    return mode is not None and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISBLK(mode))
+
+
+def demand_local(path: str, shown: str) -> None:
+    """Refused for a URL, and for no name at all."""
+    if not path:
+        raise Refused(f"{shown.strip()}: the name is empty; name a file")
+    if remote.is_url(path):
+        local = remote.local_path(path)
+        way = "name a file here, and copy it from there" if local is None else f"name it as a path: {local}"
+        raise Refused(f"{shown} is a URL, and outputs are written on this machine only; {way}")
+
+
+def demand_different(outputs: Mapping[str, str | None]) -> None:
+    """Refused when two outputs (as they are shown -> path) are one file."""
+    seen: dict[tuple[object, ...], str] = {}
+    for shown, path in outputs.items():
+        key = _key(path)
+        if key is not None and key in seen:
+            raise Refused(f"{seen[key]} and {shown} are the same file; give each its own name")
+        if key is not None:
+            seen[key] = shown
+
+
+def publish(part: str, place: str, force: bool) -> None:
+    """Gives a finished file its name. FileExistsError where that is taken, unless `force`."""
+    if not force:
+        try:
+            os.link(part, place)
+        except FileExistsError:
+            raise
+        except OSError as error:  # a file system without hard links
+            if os.path.lexists(place):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), place) from error
+        else:
+            os.unlink(part)
+            return
+    os.replace(part, place)
+
+
+class Inputs:
+    """What a run reads, and the folders around it."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._files: dict[Identity, str] = {}
+        self._folders: dict[Identity, tuple[str, str]] = {}  # its name, what it is
+        self._devices: dict[int, str] = {}
+        self._roots: list[str] = []  # folders whose files are read
+        self._looked_around: set[tuple[str, bool, bool]] = set()  # one look is enough for a thousand files
+        for path in paths:
+            self._add(path)
+
+    def demand_file(self, path: str, option: str, force: bool) -> None:
+        """Refused unless a file may be written at `path`. force: one that is there may be replaced."""
+        shown = f"{option} {path}"
+        demand_local(path, shown)
+        descriptor, mode = descriptor_of(path), _mode(path)
+        if descriptor is not None:
+            self.demand_stream(descriptor, shown)
+            return
+        if is_stream(path):
+            if identity(path) in self._files:
+                raise Refused(f"{shown} is one of the inputs; choose another name")
+            return
+        self.demand_apart(path, shown)
+        if os.path.basename(path) in ("", os.curdir, os.pardir) or (mode is not None and stat.S_ISDIR(mode)):
+            raise Refused(f"{shown} is a folder; name a file")
+        if mode is not None and stat.S_ISBLK(mode):
+            raise Refused(f"{shown} is a block device, and what lies on it would be lost; name a file")
+        if os.path.islink(os.path.realpath(path)):
+            raise Refused(f"{shown} is a symbolic link that leads to itself; choose another name")
+        if mode is not None and not force:
+            raise Refused(f"{shown} is there already; --force replaces it")
+
+    def demand_apart(self, path: str, shown: str) -> None:
+        """Refused when `path` is an input, or lies in a folder that is one or holds one."""
+        bare = path.rstrip("/") or path
+        real, beside = os.path.realpath(bare), os.path.realpath(os.path.dirname(bare) or os.curdir)
+        led = f"{shown} leads to {real}, which" if real != os.path.abspath(bare) else shown
+        target = identity(bare)
+        if target is not None and target in self._files:
+            raise Refused(f"{_same(shown, bare, real, self._files[target])}one of the inputs; choose another name")
+        around: dict[Identity | None, bool] = {}  # -> whether it is the output itself
+        for start, begin in ((real, led), (beside, shown)):
+            for folder in above(start):
+                who, own = identity(folder), folder == real
+                if who in self._folders:
+                    raise Refused(_inside(begin, *self._folders[who], own))
+                around.setdefault(who, own)
+        self._demand_other_device(next(filter(os.path.isdir, above(beside))), shown)
+        around.pop(None, None)
+        links = _links(bare)
+        for entry in self._below():
+            if _is_folder(entry):
+                if (who := identity(entry.path)) in around:
+                    raise Refused(_inside(led, entry.path, "which is read", around[who]))
+            elif target is not None and _leads_to(entry, target, links):
+                raise Refused(f"{_same(shown, bare, real, entry.path)}one of the inputs; choose another name")
+
+    def demand_none_in(self, folder: str, shown: str) -> None:
+        """Refused when the folder, which would be replaced, holds a file that is read."""
+        with os.scandir(folder) as entries:
+            held = {entry.path: found for entry in entries if (found := identity(entry.path)) is not None}
+        for path, target in held.items():
+            links = _links(path)
+            files = (entry.path for entry in self._below() if _leads_to(entry, target, links))
+            read = self._files.get(target) or next(files, None)
+            if read is not None:
+                what = f"its {os.path.basename(path)} is {read}, which is read"
+                raise Refused(f"{shown} would be replaced, and {what}; choose another name")
+
+    def demand_stream(self, descriptor: int, shown: str) -> None:
+        """Refused when an open descriptor is a file that is read: it would grow while it is read, or be cut already."""
+        try:
+            found = os.fstat(descriptor)
+        except OSError:
+            return
+        target = found.st_dev, found.st_ino
+        if not stat.S_ISREG(found.st_mode):
+            return
+        read, name = self._files.get(target), os.path.basename(_path_of(descriptor))
+        if read is None and (found.st_nlink > 1 or _is_kafkas(name) or name == str(descriptor)):
+            files = (entry.path for entry in self._below() if _is_kafkas(entry.name))
+            read = next((path for path in files if identity(path) == target), None)
+        if read is not None:
+            raise Refused(f"{shown} goes to {read}, which is read; choose another file")
+
+    def _add(self, path: str) -> None:
+        place = path
+        if path == STANDARD_INPUT:
+            place = _path_of(0)
+        elif remote.is_url(path):
+            place = remote.local_path(path) or ""
+        try:
+            found = os.stat(place)
+        except OSError:
+            return
+        shown = path if place == path else place.replace("/dev/fd/0", "standard input")
+        if stat.S_ISDIR(found.st_mode):
+            self._guard(place, "one of the inputs", read=True)
+        elif stat.S_ISBLK(found.st_mode):
+            self._devices[found.st_rdev] = shown
+        elif not stat.S_ISCHR(found.st_mode):
+            self._files[found.st_dev, found.st_ino] = shown
+        if stat.S_ISREG(found.st_mode):
+            self._add_files_beside(place)
+        if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
+            for real in {os.path.join(*_split(place)), os.path.realpath(place)}:
+                self._add_around(real, shown, is_file=stat.S_ISREG(found.st_mode))
+
+    def _add_files_beside(self, place: str) -> None:
+        """The indexes of a segment, the segment of an index: they are read as well, wherever they lie."""
+        parent, name = _split(place)
+        if not _has_kafkas_suffix(name):
+            return
+        for suffix in (".log", *names.SIDECARS):
+            other = os.path.join(parent, names.sidecar(name, suffix))
+            found = identity(other)
+            if found is not None:
+                self._files.setdefault(found, other)
+
+    def _add_around(self, place: str, shown: str, is_file: bool) -> None:
+        """The partition folder around a file, the data folder around a file or a folder."""
+        folder = os.path.dirname(place)
+        about = folder, is_file, _has_kafkas_suffix(place)
+        if about in self._looked_around:
+            return
+        self._looked_around.add(about)
+        if is_file and (_is_partition(folder) or (_named_as_partition(folder) and about[-1])):
+            self._guard(folder, f"the partition folder of {shown}", read=True)
+        for each in (folder, os.path.dirname(folder)) if is_file else (folder,):
+            if any(os.path.lexists(os.path.join(each, name)) for name in _OF_A_BROKER):
+                self._guard(each, f"the data folder that holds {shown}", read=False)
+
+    def _guard(self, folder: str, what: str, read: bool) -> None:
+        found = identity(folder)
+        if found is not None and found not in self._folders:
+            self._folders[found] = folder, what
+            if read:
+                self._roots.append(folder)
+
+    def _demand_other_device(self, folder: str, shown: str) -> None:
+        device = os.stat(folder).st_dev
+        if device in self._devices:
+            raise Refused(
+                f"{shown} lies on the file system of {self._devices[device]}, which is read; choose another disk"
+            )
+
+    def _below(self) -> Iterator[os.DirEntry[str]]:
+        """What lies in the folders that are read, as links and bind mounts may give it another name elsewhere."""
+        todo, seen = [(root, _LEVELS) for root in self._roots], set[Identity | None]()
+        while todo:
+            folder, levels = todo.pop()
+            if (who := identity(folder)) in seen:
+                continue
+            seen.add(who)
+            with suppress(OSError), os.scandir(folder) as entries:
+                for entry in entries:
+                    yield entry
+                    if levels > 1 and _is_folder(entry):
+                        todo.append((entry.path, levels - 1))
+
+
+def _mode(path: str) -> int | None:
+    try:
+        return os.stat(path).st_mode
+    except OSError:
+        return None
+
+
+def _key(path: str | None) -> tuple[object, ...] | None:
+    """What two paths of one file have in common; None for what is no file."""
+    descriptor = 1 if path is None or path == STANDARD_OUTPUT else descriptor_of(path)
+    try:
+        found = os.stat(path or "") if descriptor is None else os.fstat(descriptor)
+    except OSError:
+        if path is None or descriptor is not None:
+            return None
+        parent, name = os.path.split(os.path.realpath(path))
+        return identity(parent) or parent, name
+    if stat.S_ISCHR(found.st_mode) or (descriptor is not None and not stat.S_ISREG(found.st_mode)):
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _same(shown: str, bare: str, real: str, other: str) -> str:
+    """How an output and an input are the same file; what the input is comes next."""
+    if os.path.abspath(bare) == os.path.abspath(other):
+        return f"{shown} is "
+    if real == os.path.realpath(other):
+        return f"{shown} leads to {other}, "
+    return f"{shown} is a hard link to {other}, "
+
+
+def _inside(shown: str, folder: str, what: str, own: bool) -> str:
+    if own:
+        return f"{shown} is {what}: nothing is written there; choose a place elsewhere"
+    name = "the current folder" if folder == os.curdir else folder
+    return f"{shown} lies in {name}, {what}: nothing is written there; choose a place elsewhere"
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False) or (entry.is_symlink() and os.path.isdir(entry.path))
+
+
+def _links(path: str) -> int:
+    """How many names a file has; 0: there is none."""
+    try:
+        return os.stat(path).st_nlink
+    except OSError:
+        return 0
+
+
+def _leads_to(entry: os.DirEntry[str], target: Identity, links: int) -> bool:
+    """Whether an entry is the file `target`, which is another one by its path. links: how many names that has."""
+    return (links > 1 or entry.is_symlink()) and identity(entry.path) == target
+
+
+def _split(path: str) -> tuple[str, str]:
+    """The real folder in which a name stands, and the name, which may be a link's."""
+    bare = path.rstrip("/") or path
+    name = os.path.basename(bare)
+    if name in ("", os.curdir, os.pardir):
+        parent, name = os.path.split(os.path.realpath(bare))
+        return parent, name
+    return os.path.realpath(os.path.dirname(bare) or os.curdir), name
+
+
+def _path_of(descriptor: int) -> str:
+    """The path of the file that a descriptor is; /dev/fd/N where that is not known, or it has none any more."""
+    with suppress(OSError):
+        found = os.fstat(descriptor)
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        if identity(path) == (found.st_dev, found.st_ino):
+            return path
+    return f"/dev/fd/{descriptor}"
+
+
+def _has_kafkas_suffix(name: str) -> bool:
+    for wrapper in names.WRAPPERS:
+        name = name.removesuffix(wrapper)
+    return name.endswith(_SUFFIXES)
+
+
+def _is_kafkas(name: str) -> bool:
+    return name in names.FILES or names.segment(name) is not None
+
+
+def _is_partition(folder: str) -> bool:
+    """Whether files lie in it that a broker puts beside segments. A segment alone is a copy that somebody looks at."""
+    if any(os.path.lexists(os.path.join(folder, name)) for name in _OF_A_PARTITION):
+        return True
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            found = names.segment(entry.name)
+            if found is not None and found.topic is None and found.suffix in names.SIDECARS:
+                return True
+    return False
+
+
+def _named_as_partition(folder: str) -> bool:
+    return names.folder_place(folder.split("/"))[1] is not None

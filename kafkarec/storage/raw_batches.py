@@ -1,0 +1,102 @@
+"""Bytes of a segment passed on as they are: one batch, or a run of whole batches."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kafkarec.read.decode_options import Request
+from kafkarec.read.passes import as_columns, read_part
+from kafkarec.tables.records import RecordBatch, RecordColumns
+
+from .segment_protocol import SegmentLike
+
+_STEP = 1 << 20
+_NO_SENDFILE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSOCK, errno.EOVERFLOW)
+
+
+class Stretch(NamedTuple):
+    """Bytes [position, position + length) of a segment: what a RecordBatch has its bytes and records from."""
+
+    segment: SegmentLike
+    asked: Request
+    position: int
+    length: int
+
+    def raw(self) -> memoryview:
+        return memoryview(self.segment.raw(self.position, self.length))
+
+    def write_to(self, file: Any) -> int:
+        return self.segment.copy_bytes(self.position, self.length, file)
+
+    def read(self) -> RecordColumns:
+        with self.segment.opened() as source:
+            return as_columns(self.asked, read_part(self.asked, source, self.position, self.position + self.length))
+
+
+class BatchSlice:
+    """Whole batches of a segment, one behind the other, as they lie there. Iterating gives each as a RecordBatch.
+
+    .position, .size          the bytes: where they begin in the file, how many
+    .base_offset, .next_offset   of the first batch, and behind the last one; None when there is none
+    """
+
+    def __init__(self, segment: SegmentLike, batches: list[RecordBatch]) -> None:
+        self._segment, self._batches = segment, batches
+        first, last = (batches[0], batches[-1]) if batches else (None, None)
+        self.position = first.position if first else 0
+        self.size = last.position + last.size_in_bytes - self.position if last else 0
+        self.base_offset = first.base_offset if first else None
+        self.next_offset = last.next_offset if last else None
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[RecordBatch]:
+        return iter(self._batches)
+
+    @property
+    def raw(self) -> memoryview:
+        """All bytes."""
+        return memoryview(self._segment.raw(self.position, self.size))
+
+    def write_to(self, file: Any) -> int:
+        """Passes the bytes on unchanged, within the kernel where it can; answers how many."""
+        return self._segment.copy_bytes(self.position, self.size, file)
+
+    def __repr__(self) -> str:
+        return f"<BatchSlice of {self._segment.path}: {len(self)} batches, {self.size} bytes at {self.position}>"
+
+
+def send(source: Any, position: int, length: int, file: Any) -> int:
+    """Bytes of a ByteSource to a file object, by sendfile where both have a descriptor that can."""
+    to = _descriptor(file)
+    sent = 0
+    if source.descriptor is not None and to is not None and length:
+        file.flush()
+        try:
+            while sent < length:
+                now = os.sendfile(to, source.descriptor, position + sent, length - sent)
+                if now == 0:
+                    raise OSError(errno.EIO, "the file is shorter now than when it was opened", source.name)
+                sent += now
+        except OSError as error:
+            if sent or error.errno not in _NO_SENDFILE:
+                raise
+    while sent < length:
+        data = source.read_at(position + sent, min(_STEP, length - sent))
+        if not data:
+            raise OSError(errno.EIO, "the file is shorter now than when it was opened", source.name)
+        file.write(data)
+        sent += len(data)
+    return sent
+
+
+def _descriptor(file: Any) -> int | None:
+    """The descriptor behind a file object, where bytes may go past it."""
+    try:
+        return int(file.fileno())
+    except (AttributeError, OSError, ValueError):
+        return None

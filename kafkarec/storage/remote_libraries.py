@@ -1,0 +1,263 @@
+"""The two libraries that read URLs, fsspec and pyarrow.fs, behind one face: what an object is, what lies where, ranges.
+
+Neither may cache or read ahead: `kafkarec.storage.remote` counts what comes over the wire. Their errors leave as they are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from .remote_errors import RemoteError, shown, translate
+
+S3 = ("s3", "s3a", "s3n")
+WINDOW = 2 << 20
+
+
+class Entry(NamedTuple):
+    """One name of a listing. size: bytes, 0 for a folder and where the server does not tell."""
+
+    name: str
+    size: int
+    is_dir: bool
+
+
+class RemoteObject(Protocol):
+    """One object behind a URL. `read` may be called by several threads at once."""
+
+    size: int
+
+    def read(self, start: int, stop: int) -> bytes: ...
+    def close(self) -> None: ...
+
+
+class Library(Protocol):
+    """One library with one set of options. Paths are whole URLs; errors are the library's own."""
+
+    endpoint: str | None
+
+    def info(self, url: str) -> Entry | None: ...
+    def entries(self, url: str) -> list[Entry]: ...
+    def opened(self, url: str, size: int | None) -> RemoteObject: ...
+
+
+class Fsspec:
+    """An fsspec filesystem, without its caches of listings and bytes."""
+
+    def __init__(self, url: str, scheme: str, options: dict[str, Any]) -> None:
+        import fsspec  # type: ignore[import-untyped]
+
+        if scheme in S3:
+            options = _fsspec_s3_options(options)
+            options["config_kwargs"] = {**_plain_requests(), **options.get("config_kwargs", {})}
+            _forget_other_settings(fsspec)
+        self._fs, _ = fsspec.core.url_to_fs(url, use_listings_cache=False, **options)
+        settings = {**getattr(self._fs, "client_kwargs", {}), **options}
+        self.endpoint = settings.get("endpoint_url") or _endpoint_outside(scheme)
+        self._scheme = scheme
+
+    def info(self, url: str) -> Entry | None:
+        try:
+            found = self._fs.info(self._path(url))
+        except FileNotFoundError as error:
+            if translate(error, url).kind != "not_found":
+                raise
+            return None
+        return _entry(found)
+
+    def entries(self, url: str) -> list[Entry]:
+        path = self._path(url).rstrip("/")
+        if self._scheme in ("http", "https"):
+            return self._linked(path + "/")
+        # A bucket may hold an empty object named like the folder itself; it is no name in the folder.
+        return [_entry(one) for one in self._fs.ls(path, detail=True) if one["name"].rstrip("/") != path]
+
+    def _linked(self, url: str) -> list[Entry]:
+        """The links of a web page below its own address; their sizes have to be asked for one by one."""
+        listed = [one for one in self._fs.ls(url, detail=True) if "?" not in one["name"] and one["name"] != url]
+        files = [one for one in listed if one["type"] != "directory"]
+        for one, size in zip(files, self._fs.sizes([one["name"] for one in files]), strict=True):
+            one["size"] = size
+        return [_entry(one) for one in listed]
+
+    def opened(self, url: str, size: int | None) -> RemoteObject:
+        path = self._path(url)
+        if self._scheme in ("http", "https"):
+            return _HttpObject(self._fs, path)
+        if size is None:
+            found = self._fs.info(path)
+            if found["type"] == "directory":
+                raise IsADirectoryError("a folder, not an object")
+            size = int(found["size"])
+        return _FsspecObject(self._fs, path, size)
+
+    def _path(self, url: str) -> str:
+        return str(self._fs._strip_protocol(url))
+
+
+_settings: dict[str, str] = {}
+
+
+def _forget_other_settings(fsspec: Any) -> None:
+    """fsspec keeps a filesystem for the next one who asks with the same options; who has set other credentials, or
+    another endpoint, in the environment since then asks for another one."""
+    now = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    if now != _settings:
+        fsspec.get_filesystem_class("s3").clear_instance_cache()
+        _settings.clear()
+        _settings.update(now)
+
+
+def _plain_requests() -> dict[str, Any]:
+    """Without asking for checksums of whole objects: none comes with a range, and servers other than Amazon's may
+    refuse the question."""
+    from botocore.config import Config  # type: ignore[import-untyped]
+
+    name = "response_checksum_validation"
+    return {name: "when_required"} if name in Config.OPTION_DEFAULTS else {}
+
+
+class _FsspecObject:
+    def __init__(self, fs: Any, path: str, size: int) -> None:
+        self._fs, self._path, self.size = fs, path, size
+        # A filesystem that is no asynchronous one reads through an open file, which would read ahead.
+        self._plain = {} if getattr(fs, "async_impl", False) else {"cache_type": "none"}
+
+    def read(self, start: int, stop: int) -> bytes:
+        return bytes(self._fs.cat_file(self._path, start=start, end=stop, **self._plain))
+
+    def close(self) -> None:
+        return None
+
+
+class _HttpObject:
+    """Through fsspec's HTTP file: it stops early where a server sends everything instead of a range."""
+
+    def __init__(self, fs: Any, path: str) -> None:
+        self._file = fs.open(path, "rb", cache_type="none", block_size=WINDOW)
+        if not isinstance(getattr(self._file, "size", None), int) or not hasattr(self._file, "async_fetch_range"):
+            raise ValueError("RangeNotSupported")
+        self.size = int(self._file.size)
+
+    def read(self, start: int, stop: int) -> bytes:
+        return bytes(self._file._fetch_range(start, stop))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Arrow:
+    """A filesystem of pyarrow.fs: `filesystem` itself, and `path`, what it calls a URL, are for who writes."""
+
+    def __init__(self, url: str, scheme: str, options: dict[str, Any]) -> None:
+        from pyarrow import fs  # type: ignore[import-untyped]
+
+        self._types = fs.FileType
+        self._selector = fs.FileSelector
+        self.endpoint = _endpoint_outside(scheme)
+        if scheme in S3:
+            given = _arrow_s3_options(options)
+            if "endpoint_override" in given:
+                self.endpoint = f"{given.get('scheme', 'https')}://{given['endpoint_override']}"
+            elif not self.endpoint and not {"region"} & set(given) and not _region_outside():
+                given |= _region_of_bucket(fs, url)
+            self.filesystem = fs.S3FileSystem(**given)
+            self._root = url.partition("://")[0] + "://"
+        elif scheme in ("gs", "gcs"):
+            # by itself it would try for a quarter of an hour to find credentials
+            self.filesystem = fs.GcsFileSystem(**{"retry_time_limit": timedelta(seconds=20), **options})
+            self._root = f"{scheme}://"
+        elif options:
+            raise RemoteError(
+                f"{shown(url)}: pyarrow takes no storage_options for {scheme}://; install fsspec and its package", url
+            )
+        else:
+            self.filesystem, path = fs.FileSystem.from_uri(url)
+            self._root = url[: url.rindex(path)] if path and path in url else f"{scheme}://"
+
+    def info(self, url: str) -> Entry | None:
+        found = self.filesystem.get_file_info(self.path(url))
+        if found.type == self._types.NotFound:
+            return None
+        return Entry(found.base_name, found.size or 0, found.type == self._types.Directory)
+
+    def entries(self, url: str) -> list[Entry]:
+        listed = self.filesystem.get_file_info(self._selector(self.path(url).rstrip("/")))
+        return [Entry(one.base_name, one.size or 0, one.type == self._types.Directory) for one in listed]
+
+    def opened(self, url: str, size: int | None) -> RemoteObject:
+        return _ArrowObject(self.filesystem.open_input_file(self.path(url)))
+
+    def path(self, url: str) -> str:
+        return url[len(self._root) :]
+
+
+class _ArrowObject:
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.size = int(file.size())
+
+    def read(self, start: int, stop: int) -> bytes:
+        return bytes(self._file.read_at(stop - start, start))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _entry(found: Mapping[str, Any]) -> Entry:
+    name = str(found["name"]).rstrip("/").rpartition("/")[2]
+    return Entry(name, int(found.get("size") or 0), found["type"] == "directory")
+
+
+def _endpoint_outside(scheme: str) -> str | None:
+    if scheme not in S3:
+        return None
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+
+
+def _region_outside() -> str | None:
+    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+
+
+def _region_of_bucket(fs: Any, url: str) -> dict[str, Any]:
+    """S3FileSystem takes us-east-1 for granted where nothing is said; fsspec follows the server's redirection."""
+    try:
+        return {"region": fs.resolve_s3_region(url.partition("://")[2].split("/", 1)[0])}
+    except Exception:
+        return {}  # what is wrong with the bucket is told by the first request
+
+
+_ARROW_NAMES = {"key": "access_key", "secret": "secret_key", "token": "session_token", "anon": "anonymous"}
+_FSSPEC_NAMES = {arrows: name for name, arrows in _ARROW_NAMES.items()}
+
+
+def _fsspec_s3_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """pyarrow's words for s3 in fsspec's; fsspec's own pass as they are."""
+    given = {_FSSPEC_NAMES.get(name, name): value for name, value in options.items()}
+    endpoint, scheme = given.pop("endpoint_override", None), given.pop("scheme", "https")
+    if endpoint:
+        given["endpoint_url"] = endpoint if "://" in endpoint else f"{scheme}://{endpoint}"
+    region = given.pop("region", None)
+    if region:
+        given["client_kwargs"] = {**given.get("client_kwargs", {}), "region_name": region}
+    return given
+
+
+def _arrow_s3_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """fsspec's words for s3 in pyarrow's; pyarrow's own pass as they are."""
+    inner = dict(options.get("client_kwargs") or {})
+    given = {_ARROW_NAMES.get(name, name): value for name, value in options.items() if name != "client_kwargs"}
+    endpoint = given.pop("endpoint_url", None) or inner.pop("endpoint_url", None)
+    if "://" in given.get("endpoint_override", ""):
+        endpoint = given.pop("endpoint_override")
+    elif "endpoint_override" not in given:
+        endpoint = endpoint or _endpoint_outside("s3")
+    if endpoint:
+        parts = urlsplit(endpoint)
+        given |= {"endpoint_override": parts.netloc or endpoint, "scheme": parts.scheme or "https"}
+    if "region_name" in inner:
+        given["region"] = inner["region_name"]
+    return given

@@ -1,0 +1,40 @@
+"""What the modules below `segment` use of a segment: they are called by it, so they do not import it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from kafkarec._core import Source
+from kafkarec.read.decode_options import Request
+from kafkarec.tables.records import BatchTable, RecordBatch
+
+from .folders import Tally
+from .sources import ByteSource
+
+
+class SegmentLike(Protocol):
+    """See `segment.Segment`, which documents each of these."""
+
+    path: str
+    name: str
+    topic: str | None
+    partition: int | None
+    base_offset: int | None
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def tally(self) -> Tally | None: ...
+    def opened(self) -> AbstractContextManager[Source]: ...
+    def open_source(self, suffix: str | None = None) -> ByteSource | None: ...
+    def sidecar(self, suffix: str) -> bytes | None: ...
+    def named(self, asked: Request) -> Request: ...
+    def raw(self, position: int, length: int) -> bytes: ...
+    def copy_bytes(self, position: int, length: int, file: Any) -> int: ...
+    def scan(
+        self, *, start_offset: int | None = None, end_offset: int | None = None, errors: str = "raise"
+    ) -> BatchTable: ...
+    def scan_pieces(self, *, errors: str = "raise") -> Iterator[BatchTable]: ...
+    def record_batches(self, asked: Request) -> Iterator[RecordBatch]: ...

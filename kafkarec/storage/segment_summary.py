@@ -1,0 +1,270 @@
+"""What is in a segment, at the price of some hundred bytes: its first batch, its last ones, and what its name tells.
+
+    first batch       64 bytes at the front
+    last batches      from the last entry of the .index on (8 bytes of it; at most 4 KiB and a batch of the .log);
+                      where there is none, the last 64 KiB, 1 MiB, 16 MiB, until a batch is found that ends at the end
+    latest timestamp  the last entry of the .timeindex (12 bytes), and that of the last batches
+
+So the offsets are exact, the codecs are those of the batches looked at, and damage in between is not seen: `complete`
+reads all headers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Any
+
+from kafkarec.read.decode_options import request
+from kafkarec.read.passes import scan_pieces
+from kafkarec.sidecars.offset_index import OffsetIndex
+from kafkarec.sidecars.time_index import TimeIndex
+from kafkarec.tables.records import BatchTable
+
+from .gz_segment import Unpacked
+from .segment_protocol import SegmentLike
+from .sources import ByteSource, core_source
+
+_HEAD = 64
+_TAILS = (64 << 10, 1 << 20, 16 << 20)
+_FRAME = Struct(">8xi")
+_FRAME_END = 12
+
+
+@dataclass
+class Survey:
+    """What was seen of a segment.
+
+    size               bytes of the file, packed ones where it is packed
+    first_offset       of the first batch; None: none begins there
+    next_offset        behind the last batch; None: not found
+    first_timestamp    ms, the earliest of the batches looked at (base timestamps; of log append time that time)
+    max_timestamp      ms, the latest of the batches looked at and of the time index
+    codecs, magics     of the batches looked at, in the order in which they appear
+    batches, records   complete: all of them, wrappers of magic 0 and 1 counted as none; else None
+    preallocated       bytes of zeros at the end, made in advance
+    damage             sentences, of what was looked at
+    notes              what else a reader of the listing should know
+    complete           all headers were read
+    """
+
+    size: int = 0
+    first_offset: int | None = None
+    next_offset: int | None = None
+    first_timestamp: int | None = None
+    max_timestamp: int | None = None
+    codecs: list[str] = field(default_factory=list)
+    magics: list[int] = field(default_factory=list)
+    batches: int | None = None
+    records: int | None = None
+    preallocated: int = 0
+    damage: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    complete: bool = False
+
+    def take(self, table: BatchTable) -> None:
+        """Adds the rows of a batch table."""
+        if not len(table):
+            return
+        for name, found in zip(table.column("compression"), table.column("attributes"), strict=True):
+            codec = name or f"codec {found & 7}"
+            if codec not in self.codecs:
+                self.codecs.append(codec)
+        self.magics += [magic for magic in dict.fromkeys(table.column("magic")) if magic not in self.magics]
+        kinds, bases = table.column("timestamp_type"), table.column("base_timestamp")
+        latest = table.column("max_timestamp")
+        earliest = (
+            base if kind == 0 and base is not None else most
+            for kind, base, most in zip(kinds, bases, latest, strict=True)
+        )
+        self.first_timestamp = _least(self.first_timestamp, *earliest)
+        self.max_timestamp = _most(self.max_timestamp, *latest)
+        if self.first_offset is None:
+            first = table[0]
+            self.first_offset = first["base_offset"] if first["base_offset"] is not None else first["last_offset"]
+        self.next_offset = table[-1]["next_offset"]
+
+
+def survey(segment: SegmentLike, complete: bool = False) -> Survey:
+    """Looks at a segment; see the head of this room.
+
+    OSError as the medium gives it; UnsupportedCompressionError for an encoded object of tiered storage.
+    """
+    found = Survey(complete=complete)
+    source = segment.open_source()
+    if source is None:
+        return found
+    with closing(source):
+        packed = source if isinstance(source, Unpacked) else None
+        found.size = source.size if packed is None else packed.packed_size
+        if packed is not None:
+            found.notes.append(f"packed with {packed.codec}" + ("" if complete else ", --full unpacks it"))
+        if not found.size:
+            found.notes.append("empty")
+        elif complete:
+            _everything(segment, found)
+        else:
+            _front(segment, source, found)
+            if packed is None and found.preallocated < found.size:
+                _back(segment, source, found)
+    return found
+
+
+def start_behind(segment: SegmentLike, timestamp: int) -> int | None:
+    """Where the last batches begin, if no record of the segment is as late as `timestamp` (ms); else None.
+
+    By the last entries of both indexes and the batches from there on: the time index counts only where one of those
+    holds the offset that it names and has that timestamp for its latest. A few KiB, where indexes have megabytes.
+    """
+    latest = _last_entry(segment, ".timeindex", TimeIndex.layout)
+    if latest is None or latest[0] >= timestamp or segment.base_offset is None:
+        return None
+    source = segment.open_source()
+    if source is None:
+        return None
+    with closing(source):
+        start = _last_index_position(segment, source.size)
+        if start is None or isinstance(source, Unpacked):
+            return None
+        offset, confirmed = segment.base_offset + latest[1], False
+        for table in _scanned(segment, source, start):
+            for row in table:
+                if row["max_timestamp"] is not None and row["max_timestamp"] >= timestamp:
+                    return None
+                first = row["last_offset"] if row["base_offset"] is None else row["base_offset"]
+                confirmed |= first <= offset <= row["last_offset"] and row["max_timestamp"] == latest[0]
+            if table.damage:
+                return None
+    return start if confirmed else None
+
+
+def _everything(segment: SegmentLike, found: Survey) -> None:
+    found.batches = found.records = remaining = 0
+    for table in segment.scan_pieces(errors="skip"):
+        found.take(table)
+        found.batches += len(table)
+        found.records += sum(count or 0 for count in table.column("record_count"))
+        found.damage += [one.detail for one in table.damage]
+        remaining = table.remaining
+    _tail(found, remaining, not any(segment.raw(segment.size - remaining, _HEAD)))
+
+
+def _front(segment: SegmentLike, source: ByteSource, found: Survey) -> None:
+    head = source.read_at(0, _HEAD)
+    if not any(head):
+        found.preallocated = found.size
+        found.notes.append("begins with zeros: made in advance, or lost")
+        return
+    length = _FRAME.unpack_from(head)[0] if len(head) >= _FRAME_END else 0
+    stop = _FRAME_END + max(length, 0)
+    # A packed file's size is not known before it is unpacked.
+    size = stop if isinstance(source, Unpacked) else source.size
+    for table in _scanned(segment, _Narrow(source, size), 0, min(stop, size)):
+        found.take(table)
+    found.next_offset = None
+    if found.first_offset is None:
+        found.notes.append("no batch at its start")
+        found.damage.append(f"no batch begins at byte 0 of {segment.path}")
+
+
+def _back(segment: SegmentLike, source: ByteSource, found: Survey) -> None:
+    """The last batches and the latest timestamp."""
+    indexed = _last_index_position(segment, source.size)
+    starts = [] if indexed is None else [indexed]
+    # A message of magic 0 or 1 may end with a value that is a batch itself, so its log is walked from the front.
+    starts += [max(0, source.size - tail) for tail in _TAILS] if found.magics in ([], [2]) else [0]
+    for start in dict.fromkeys(starts):
+        tables = list(_scanned(segment, source, start))
+        remaining = tables[-1].remaining if tables else 0
+        zeros = not any(source.read_at(source.size - remaining, _HEAD))
+        first = next((int(table[0]["position"]) for table in tables if len(table)), None)
+        # Where no batch begins at the start, it may lie within a value that holds batches itself: of magic 2, those
+        # never end at the end, as a record ends with its headers.
+        at_border = start == 0 or first == start
+        if first is not None and (at_border or zeros):
+            for table in tables:
+                found.take(table)
+            damage = [one for table in tables for one in table.damage if at_border or one.position > start]
+            found.damage += [one.detail for one in damage]
+            _tail(found, remaining, zeros)
+            break
+    else:
+        found.notes.append("the last batch was not found, --full reads all headers")
+    latest = _last_entry(segment, ".timeindex", TimeIndex.layout)
+    if latest is not None and found.next_offset is not None and latest[0] >= 0:
+        found.max_timestamp = _most(found.max_timestamp, latest[0])
+
+
+def _tail(found: Survey, remaining: int, zeros: bool) -> None:
+    if remaining and zeros:
+        found.preallocated = remaining
+        found.notes.append(f"{remaining} bytes of zeros at its end, made in advance")
+    elif remaining:
+        found.notes.append(f"ends inside a batch: {remaining} bytes behind the last whole one")
+
+
+def _last_index_position(segment: SegmentLike, size: int) -> int | None:
+    """Where the last entry of the .index points; None where there is none, or it points nowhere."""
+    entry = _last_entry(segment, ".index", OffsetIndex.layout)
+    if entry is None or not 0 < entry[1] < size:
+        return None
+    return entry[1] if size - entry[1] <= _TAILS[-1] else None
+
+
+def _last_entry(segment: SegmentLike, suffix: str, layout: Struct) -> tuple[int, ...] | None:
+    """The last entry in front of the zeros that a running broker's index ends with."""
+    try:
+        source = segment.open_source(suffix)
+    except OSError:
+        return None
+    if source is None:
+        return None
+    with closing(source):
+
+        def entry(number: int) -> tuple[int, ...]:
+            data = source.read_at(number * layout.size, layout.size)
+            return layout.unpack(data) if len(data) == layout.size else (0,)
+
+        low, high = 0, source.size // layout.size
+        if high and any(entry(high - 1)):
+            return entry(high - 1)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if any(entry(middle)) else (low, middle)
+        return entry(low - 1) if low else None
+
+
+def _scanned(segment: SegmentLike, source: ByteSource, start: int, stop: int | None = None) -> Iterator[BatchTable]:
+    asked = segment.named(request(errors="skip"))
+    return scan_pieces(asked, core_source(source), start, stop)
+
+
+def _least(*values: Any) -> int | None:
+    return min((value for value in values if value is not None), default=None)
+
+
+def _most(*values: Any) -> int | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+class _Narrow:
+    """A source of which a header is read, and no window around it."""
+
+    descriptor = None
+    window_bytes = _HEAD
+    skip_bytes = 0
+
+    def __init__(self, source: ByteSource, size: int) -> None:
+        self._source = source
+        self.name, self.size, self.fetched = source.name, size, 0
+
+    def read_at(self, position: int, length: int) -> bytes:
+        return self._source.read_at(position, length)
+
+    def is_damage(self, error: OSError) -> bool:
+        return self._source.is_damage(error)
+
+    def close(self) -> None:
+        return None

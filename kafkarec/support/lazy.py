@@ -1,0 +1,29 @@
+"""Names of `kafkarec` that are imported when they are asked for: who only decodes, in a Spark worker say, does not
+wait for them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_BY_PACKAGE = {
+    "ops.compact": ("Compacted", "compact"),
+    "ops.convert": ("Converted", "LossError", "convert"),
+    "ops.salvage": ("SalvageReport", "salvage"),
+    "ops.segment_writer": ("SegmentWriter",),
+    "ops.study": ("Study", "study"),
+    "ops.validate": ("ValidatedRecords", "validate"),
+    "ops.verify": ("Report", "verify"),
+    "write": ("RecordBatchBuilder", "encode", "estimate_size", "stamp"),
+}
+_NAMES = {name: package for package, names in _BY_PACKAGE.items() for name in names}
+_PACKAGES = {"explain": "ops.explain", "internal_topics": "internal_topics", "sidecars": "sidecars"}
+
+
+def __getattr__(name: str) -> Any:
+    """Python asks this of `kafkarec` for every name that it does not have (PEP 562)."""
+    if name in _PACKAGES:
+        return import_module(f"kafkarec.{_PACKAGES[name]}")
+    if name not in _NAMES:
+        raise AttributeError(f"module 'kafkarec' has no attribute {name!r}")
+    return getattr(import_module(f"kafkarec.{_NAMES[name]}"), name)

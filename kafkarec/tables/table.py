@@ -1,0 +1,200 @@
+"""A table of columns: pieces of chunks, handed to Arrow as they are and to Python a value at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+from kafkarec._core import Chunk, Layout
+from kafkarec.support import interop
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from kafkarec.format.schema import Schema
+
+Piece = tuple[Chunk, int, int]
+_WIDTHS = {"i": 4, "I": 4, "s": 2, "c": 1, "b": -1, "u": 0, "z": 0}
+_CASTS: dict[str, Literal["i", "I", "h", "b", "q"]] = {"i": "i", "I": "I", "s": "h", "c": "b"}
+
+
+def _texts(offsets: memoryview, data: memoryview | None, start: int, stop: int) -> list[bytes]:
+    ends = offsets.cast("i")[start : stop + 1].tolist()
+    first = ends[0]
+    blob = b"" if data is None else bytes(data[first : ends[-1]])  # slices of bytes are made faster than of views
+    if first:
+        ends = [end - first for end in ends]
+    return [blob[a:b] for a, b in pairwise(ends)]
+
+
+def _bits(bitmap: memoryview, start: int, stop: int) -> str:
+    """Bits [start, stop) as a string of 0 and 1."""
+    first, last = start >> 3, (stop + 7) >> 3
+    text = f"{int.from_bytes(bitmap[first:last], 'little'):0{(last - first) * 8}b}"[::-1]
+    return text[start - first * 8 : stop - first * 8]
+
+
+def cells(chunk: Chunk, column: int, format_: str, start: int, stop: int) -> list[Any]:
+    """One column's values, rows [start, stop): int (timestamps: as stored), bool, str, bytes, None."""
+    validity, values, data = chunk.column(column, _WIDTHS.get(format_, 8))
+    found: list[Any]
+    if format_ in ("z", "u"):
+        found = _texts(values, data, start, stop)
+        if format_ == "u":
+            found = [text.decode() for text in found]
+    elif format_ == "b":
+        found = [bit == "1" for bit in _bits(values, start, stop)]
+    else:
+        found = values.cast(_CASTS.get(format_, "q"))[start:stop].tolist()
+    return found if validity is None else _or_none(found, validity, start, stop)
+
+
+def _or_none(values: list[Any], validity: memoryview, start: int, stop: int) -> list[Any]:
+    bits = _bits(validity, start, stop)
+    return [value if bit == "1" else None for value, bit in zip(values, bits, strict=True)] if "0" in bits else values
+
+
+def header_cells(chunk: Chunk, column: int, start: int, stop: int, binary: bool) -> list[tuple[Any, ...]]:
+    """The headers of rows [start, stop): tuples of (key, value or None)."""
+    _, lists, _ = chunk.column(column, 0)
+    ends = lists.cast("i")[start : stop + 1].tolist()
+    first, last = ends[0], ends[-1]
+    if first == last:
+        return [()] * (stop - start)
+    key_offsets, key_data, validity, value_offsets, value_data = chunk.headers()
+    keys: list[Any] = _texts(key_offsets, key_data, first, last)
+    if not binary:
+        keys = [key.decode() for key in keys]
+    values = _or_none(_texts(value_offsets, value_data, first, last), validity, first, last)
+    pairs = list(zip(keys, values, strict=True))
+    return [tuple(pairs[a - first : b - first]) if a < b else () for a, b in pairwise(ends)]
+
+
+class Table:
+    """Columns of equal length. Immutable and safe to share between threads; Arrow consumers get the same buffers."""
+
+    def __init__(self, layout: Layout, pieces: Iterable[Piece]) -> None:
+        self._layout = layout
+        self._pieces = list(pieces)
+        self._length = sum(stop - start for _, start, stop in self._pieces)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if "_frozen" in self.__dict__ and not name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__} is immutable: {name} cannot be set")
+        object.__setattr__(self, name, value)
+
+    def _same(self, pieces: Iterable[Piece]) -> Self:
+        """The same kind of table over other rows."""
+        raise TypeError("a table is sliced by its own class")
+
+    @property
+    def schema(self) -> Schema:
+        """The columns: a tuple of fields with name, type, nullable; `.names`."""
+        schema: Schema = self._layout.schema
+        return schema
+
+    def __len__(self) -> int:
+        return self._length
+
+    def _cut(self, start: int, stop: int) -> list[Piece]:
+        """The pieces of rows [start, stop)."""
+        found = []
+        for chunk, low, high in self._pieces:
+            rows = high - low
+            first, last = max(start, 0), min(stop, rows)
+            if first < last:
+                found.append((chunk, low + first, low + last))
+            start -= rows
+            stop -= rows
+        return found
+
+    def _slice(self, wanted: slice) -> Self:
+        start, stop, step = wanted.indices(self._length)
+        if step != 1:
+            raise ValueError("a table is sliced in steps of 1")
+        return self._same(self._cut(start, max(start, stop)))
+
+    def _row(self, index: int) -> int:
+        if not isinstance(index, int):
+            raise TypeError(f"an index is an int or a slice, not {index!r}; .column(name) gives a column")
+        row = index + self._length if index < 0 else index
+        if not 0 <= row < self._length:
+            raise IndexError(f"row {index} of {self._length}")
+        return row
+
+    def column(self, name: str) -> list[Any]:
+        """One column as a list of Python values; headers as tuples of pairs, timestamps as stored (see `.schema`)."""
+        index = self.schema.places.get(name)
+        if index is None:
+            raise KeyError(f"no column {name!r}; there are: {', '.join(self.schema.names)}")
+        found: list[Any] = []
+        for piece in self._pieces:
+            found += self._cells(index, *piece)
+        return found
+
+    def _cells(self, index: int, chunk: Chunk, start: int, stop: int) -> list[Any]:
+        format_ = self.schema[index].format
+        if format_ == "+l":
+            return header_cells(chunk, index, start, stop, self._binary_header_keys)
+        return cells(chunk, index, format_, start, stop)
+
+    _binary_header_keys = False
+
+    def buffer_addresses(self) -> list[dict[str, tuple[int, int, int]]]:
+        """Per chunk, each column's buffer addresses (validity, values or offsets, data; 0: none): nothing is copied."""
+        return [
+            {
+                name: (chunk.address(i, 0), chunk.address(i, 1), chunk.address(i, 2))
+                for i, name in enumerate(self.schema.names)
+            }
+            for chunk, _, _ in self._pieces
+        ]
+
+    # ---- Arrow
+
+    def __arrow_c_schema__(self) -> object:
+        return self._layout.schema_capsule()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """A new Arrow stream over the same buffers, one record batch per chunk; may be asked for many times.
+
+        A requested schema is a wish by Arrow's protocol; the columns come in the types of `.schema`.
+        """
+        return self._layout.stream_capsule(self._pieces)
+
+    def list_capsules(self, offsets: memoryview, validity: bytes, nulls: int) -> tuple[object, object]:
+        """(arrow_schema, arrow_array) of lists over the rows of a table of one piece: RecordLists' export."""
+        ((chunk, _, _),) = self._pieces
+        return self._layout.schema_capsule(lists=True), chunk.lists_capsule(offsets, validity, nulls)
+
+    def to_arrow(self) -> Any:
+        """A pyarrow.Table over the same buffers (extra: arrow)."""
+        return interop.to_arrow(self)
+
+    def to_polars(self) -> Any:
+        """A polars.DataFrame."""
+        return interop.to_polars(self)
+
+    def to_pandas(self) -> Any:
+        """A pandas.DataFrame, through pyarrow."""
+        return interop.to_pandas(self)
+
+    def _repr_html_(self) -> str:
+        """The first 20 rows for a notebook, escaped."""
+        head = self._slice(slice(0, 20))
+        columns = [[_short(value) for value in head.column(name)] for name in head.schema.names]
+        titles = "".join(f"<th>{escape(name)}</th>" for name in head.schema.names)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in zip(*columns, strict=True)
+        )
+        more = f"<p>{self._length} rows, the first 20 shown</p>" if self._length > 20 else ""
+        return f"<table><thead><tr>{titles}</tr></thead><tbody>{rows}</tbody></table>{more}"
+
+
+def _short(value: object) -> str:
+    if value is None:
+        return "<i>null</i>"
+    text = repr(value)
+    return escape(text if len(text) <= 80 else text[:77] + "...")

@@ -1,0 +1,230 @@
+"""One batch, record by record, under the rules of Kafka's MemoryRecordsBuilder 4.3.
+
+    magic 2             one batch: 61 bytes, then the records, compressed as a whole
+    magic 0, 1          one message behind the other; with a codec one wrapper message whose value they are
+    base timestamp      the first record's, or the delete horizon (KIP-534)
+    offsets             strictly increasing; a record is at most 2^31-1 above the base offset, in every magic
+
+What is refused leaves no trace in the batch. (Kafka's builder keeps some: the base timestamp of a first record that
+it refuses, the bytes of one whose offset is too far.)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from kafkarec.format.control import ControlRecord, ControlRecordType, type_id
+from kafkarec.format.enums import TimestampType
+from kafkarec.write.compression_ratio import ESTIMATOR
+from kafkarec.write.control_records import MARKERS, ControlAppends, key_of, value_of
+from kafkarec.write.fields import MAX_SIZE, Headers, Timestamp, checked_magic, content, fitting, single, timestamp_of
+from kafkarec.write.header import BatchHeader
+from kafkarec.write.open_batch import ABORTED, BUILT, FULL, OPEN, BatchState
+from kafkarec.write.record_input import sheet_of
+
+_MAX_RECORDS = _MAX_DELTA = MAX_SIZE
+
+
+class RecordBatchBuilder(ControlAppends, BatchState):
+    """Builds one batch (magic 2) or message set (magic 0, 1).
+
+    compression       a name or member of `Compression`; level: None is Kafka's default (gzip -1, lz4 9, zstd 3)
+    timestamp_type    "create_time" or "log_append_time"; None in magic 0 only, which has none
+    log_append_time   ms, -1 for none: what all records get under log append time
+    base_offset       of the first record that is appended without an offset
+    batch_size        bytes; what `has_room_for` and `is_full` go by. `append` itself takes a record at any size
+    producer_id, producer_epoch, base_sequence   -1: none. Checked when the batch is built
+    delete_horizon_ms compacted batches: when tombstones and markers may go; None or below 0: none
+    topic             as a producer does: `ESTIMATOR` gives the ratio to expect and learns the one that came of it
+
+    ValueError for what Kafka refuses, and for numbers that do not fit their fields. Belongs to one thread at a time.
+    As a context manager it is built at the end of the block, aborted when the block raises.
+    """
+
+    def append(
+        self,
+        timestamp: Timestamp,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None = (),
+        offset: int | None = None,
+    ) -> int:
+        """Adds a record; returns its offset.
+
+        timestamp: ms or an aware datetime, None or -1 for none. key, value: any buffer, copied unless it is bytes.
+        headers: (key as text or UTF-8 bytes, value or None). offset: above the last one; None is the next one.
+        """
+        if self._is_control:
+            raise ValueError("a control batch takes control records only")
+        taken = self._batch.append(timestamp, key, value, headers, offset)
+        return self._append(timestamp, key, value, headers, offset) if taken is None else taken
+
+    def append_control_record(
+        self,
+        timestamp: Timestamp,
+        key: bytes,
+        value: bytes | None,
+        headers: Headers | None = (),
+        offset: int | None = None,
+    ) -> int:
+        """Adds a control record as stored, whatever its versions; the key's type must be one that Kafka 4.3 knows."""
+        kind = type_id(key)
+        if kind not in ControlRecordType.__members__.values() or kind < 0:
+            raise ValueError(f"control record of the unknown type {kind}")
+        return self._append_control(timestamp, key, value, headers, offset)
+
+    def append_control(self, timestamp: Timestamp, record: ControlRecord, offset: int | None = None) -> int:
+        """Adds a typed control record, as `Record.control` gives it.
+
+        Markers need a producer id and a transactional batch, LEADER_CHANGE a partition leader epoch.
+        """
+        key = key_of(record.type)
+        if record.type in MARKERS:
+            if self._producer_id == -1:
+                raise ValueError("an end transaction marker needs a producer id")
+            if not self._is_transactional:
+                raise ValueError("an end transaction marker needs a transactional batch")
+        if record.type == ControlRecordType.LEADER_CHANGE and self._leader_epoch == -1:
+            raise ValueError("a leader change needs a partition leader epoch")
+        return self._append_control(timestamp, key, value_of(record), (), offset)
+
+    def _append_control(
+        self, timestamp: Timestamp, key: bytes, value: bytes | None, headers: Headers | None, offset: int | None
+    ) -> int:
+        if not self._is_control:
+            raise ValueError("a control record needs a control batch")
+        return self._append(timestamp, key, value, headers, offset)
+
+    def _append(
+        self, timestamp: Timestamp, key: Any, value: Any, headers: Headers | None, offset: int | None
+    ) -> int:
+        """A record that the batch cannot take as it is: as one that it can, or why not."""
+        if self._state != OPEN:
+            raise ValueError(f"no more records: the builder is {self._state}")
+        offset = fitting("offset", self.next_offset if offset is None else offset, 64)
+        last = self._batch.last_offset
+        if last is not None and offset <= last:
+            raise ValueError(f"offset {offset} does not follow the last offset {last}: they must increase")
+        delta = offset - self._base_offset
+        if not -_MAX_DELTA - 1 <= delta <= _MAX_DELTA:
+            raise ValueError(f"offset {offset} is too far from the base offset {self._base_offset} for 32 bits")
+        time = timestamp_of(timestamp)
+        if time < -1:
+            raise ValueError(f"timestamp {time} is negative")
+        if len(self) == _MAX_RECORDS:
+            raise ValueError(f"a batch holds {_MAX_RECORDS} records at most")
+        parts = content("key", key), content("value", value), self._pairs(headers)
+        if self._batch.append(time, *parts, offset) is None:
+            raise ValueError(f"the records take more than {MAX_SIZE} bytes")
+        return offset
+
+    @staticmethod
+    def _most() -> tuple[int, int]:
+        return _MAX_RECORDS, MAX_SIZE
+
+    def close_for_appends(self) -> None:
+        """No more records; producer state and last offset may still be set."""
+        if self._state == OPEN:
+            self._state, self._batch.is_open = FULL, False
+
+    def build(self) -> bytes:
+        """The batch; b"" without records. Closes the builder; again, it gives the same bytes.
+
+        ValueError where the producer's fields contradict each other, or after `abort`.
+        """
+        if self._state == ABORTED:
+            raise ValueError("the builder is aborted")
+        if self._state != BUILT:
+            self._check_producer()
+            self._built = self._batch.write(self._header()) if len(self) else b""
+            self._state, self._batch.is_open = BUILT, False
+            if len(self) and (self._magic == 2 or self._codec):
+                self._ratio = single(single(len(self._built) - self._header_size) / single(self._batch.size))
+            if self._topic is not None and not self._is_control:
+                ESTIMATOR.update_estimation(self._topic, self.compression, self._ratio)
+        return self._built
+
+    def close(self) -> bytes:
+        """The same as `build`."""
+        return self.build()
+
+    def abort(self) -> None:
+        """Drops the records. Nothing can be built then."""
+        self._state = ABORTED
+        self._batch.clear()
+        self._built = b""
+
+    def set_producer_state(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
+    ) -> None:
+        """The producer's fields; not once the batch is built: a batch that is sent again would be a duplicate."""
+        if self._state == BUILT:
+            raise ValueError("the batch is built: its producer state cannot be set any more")
+        self._set_producer(producer_id, producer_epoch, base_sequence, is_transactional)
+
+    def reopen_and_rewrite_producer_state(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
+    ) -> None:
+        """Sets the producer's fields of a built batch, for the next `build`. It stays closed for appends."""
+        if self._state == ABORTED:
+            raise ValueError("the builder is aborted")
+        self._set_producer(producer_id, producer_epoch, base_sequence, is_transactional)
+        if self._state == BUILT:
+            self._state = FULL
+
+    def override_last_offset(self, last_offset: int) -> None:
+        """The last offset that the batch's header claims, as after compaction; not once the batch is built."""
+        if self._state == BUILT:
+            raise ValueError("the batch is built: its last offset cannot be set any more")
+        last_offset = fitting("last offset", last_offset, 64)
+        if self._magic == 2:
+            fitting("distance from the base offset to the last", last_offset - self._base_offset, 32)
+        self._batch.last_offset = last_offset
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is not None:
+            self.abort()
+        elif self._state != ABORTED:
+            self.build()
+
+
+def write_empty_header(
+    *,
+    base_offset: int,
+    last_offset: int,
+    max_timestamp: int,
+    magic: int = 2,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    partition_leader_epoch: int = -1,
+    timestamp_type: TimestampType | str = "create_time",
+    is_transactional: bool = False,
+    is_control: bool = False,
+) -> bytes:
+    """The 61 bytes that compaction leaves of an emptied batch (DefaultRecordBatch.writeEmptyHeader), magic 2 only.
+
+    They keep the producer's last sequence, by `last_offset`, until there is a newer one.
+    """
+    if checked_magic(magic) < 2:
+        raise ValueError(f"there are no empty batches of magic {magic}")
+    append_time = int(TimestampType.of(timestamp_type))
+    fitting("distance from the base offset to the last", last_offset - base_offset, 32)
+    return sheet_of([]).write(
+        BatchHeader(
+            timestamp_type=append_time,
+            base_offset=fitting("base offset", base_offset, 64),
+            last_offset=fitting("last offset", last_offset, 64),
+            partition_leader_epoch=fitting("partition leader epoch", partition_leader_epoch, 32),
+            log_append_time=fitting("max timestamp", max_timestamp, 64) if append_time else -1,
+            producer_id=fitting("producer id", producer_id, 64),
+            producer_epoch=fitting("producer epoch", producer_epoch, 16),
+            base_sequence=fitting("base sequence", base_sequence, 32),
+            is_transactional=is_transactional,
+            is_control=is_control,
+            max_timestamp=max_timestamp,
+        )
+    )

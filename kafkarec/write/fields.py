@@ -1,0 +1,119 @@
+"""Single fields as callers give them: checked, and brought to the one shape that the writer takes.
+
+    timestamp     ms, None for -1; aware datetimes are rounded down to ms
+    integers      within the bits of their field: 64 of offset, timestamp, producer id; 32 of sequence and leader epoch;
+                  16 of the producer epoch
+    key, value    bytes or None; other buffers are copied
+    header        (UTF-8 bytes, bytes or None)
+
+ValueError for what does not fit, TypeError for what is something else. Messages never hold the bytes of a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from operator import index
+from struct import Struct
+from typing import Any
+
+from kafkarec.format.enums import Compression, TimestampType
+
+MAX_SIZE = 2**31 - 1
+
+Headers = Iterable[tuple[str | bytes, bytes | None]]
+Timestamp = int | datetime | None
+
+_EPOCH, _MS = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
+_HALVES = {bits: 1 << (bits - 1) for bits in (16, 32, 64)}
+_single = Struct("<f")
+
+
+def single(number: float) -> float:
+    """`number` rounded to a 32-bit float, as Java's float arithmetic does after each step."""
+    rounded: float = _single.unpack(_single.pack(number))[0]
+    return rounded
+
+
+def wrapped(number: int, bits: int) -> int:
+    """`number` as Java's int or long holds it: deltas wrap around, and back when they are read."""
+    half = _HALVES[bits]
+    return number if -half <= number < half else (number + half) % (2 * half) - half
+
+
+def unsigned_varint(number: int) -> bytes:
+    """7 bits a byte, the low group first (ByteUtils.writeUnsignedVarint). `number`: not below 0."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def fitting(name: str, value: Any, bits: int) -> int:
+    """An integer that fits a signed field of `bits`: 16, 32 or 64."""
+    try:
+        number = index(value)
+    except TypeError:
+        raise TypeError(f"{name}: an int, not {type(value).__name__}") from None
+    half = _HALVES[bits]
+    if -half <= number < half:
+        return number
+    raise ValueError(f"{name} {number} does not fit {bits} bits")
+
+
+def timestamp_of(value: Timestamp) -> int:
+    """A record's timestamp in ms; -1 for none."""
+    if value is None:
+        return -1
+    if not isinstance(value, datetime):
+        return fitting("timestamp", value, 64)
+    if value.tzinfo is None:
+        raise ValueError("a timestamp without a time zone: use an aware datetime or ms")
+    return (value - _EPOCH) // _MS
+
+
+def content(name: str, data: Any) -> bytes | None:
+    """A key or value, from any buffer."""
+    if data is None or type(data) is bytes:
+        return data
+    try:
+        return bytes(memoryview(data))
+    except TypeError:
+        raise TypeError(f"{name}: bytes or None, not {type(data).__name__}") from None
+
+
+def header_pair(header: Any) -> tuple[bytes, bytes | None]:
+    """A record header. A key with half of a surrogate pair is refused: Kafka writes a batch that nobody can read."""
+    try:
+        key, value = header
+    except (TypeError, ValueError):
+        raise TypeError("a record header is a pair of key and value") from None
+    if key is None:
+        raise ValueError("a header key must not be None")
+    if isinstance(key, str):
+        try:
+            key = key.encode()
+        except UnicodeEncodeError:
+            raise ValueError("a header key holds half of a surrogate pair, for which UTF-8 has no bytes") from None
+    name = content("header key", key)
+    assert name is not None
+    return name, content("header value", value)
+
+
+def checked_magic(magic: Any) -> int:
+    """`magic`, if batches of it can be written."""
+    if type(magic) is not int or magic not in (0, 1, 2):
+        raise ValueError(f"magic {magic!r}: one of 0, 1, 2")
+    return magic
+
+
+def codec_of(compression: Compression | str | int) -> int:
+    """The codec id of a name or member; ValueError lists the names."""
+    return int(Compression.of(compression))
+
+
+def timestamp_type_of(value: TimestampType | str | int) -> int:
+    """0 create time, 1 log append time; ValueError lists the names."""
+    return int(TimestampType.of(value))

@@ -1,0 +1,323 @@
+"""A batch in the making: its fields, its records so far, how full it is.
+
+    room    a record has room while batch_size >= bytes so far + its own bytes; the first one always has. With a codec
+            the bytes so far are a guess: header + bytes of the records * expected ratio * 1.05, in 32-bit floats
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+from kafkarec._press import OpenBatch, record_size
+from kafkarec.codecs import CODECS, MissingCodec, checked_level, compress
+from kafkarec.errors import MissingCodecError
+from kafkarec.format.enums import Compression, TimestampType
+from kafkarec.write.compression_ratio import ESTIMATOR, INITIAL_RATIO
+from kafkarec.write.fields import (
+    MAX_SIZE,
+    Headers,
+    Timestamp,
+    checked_magic,
+    content,
+    fitting,
+    header_pair,
+    single,
+    timestamp_of,
+    wrapped,
+)
+from kafkarec.write.header import BatchHeader
+from kafkarec.write.sizes import batch_header_size
+
+OPEN, FULL, BUILT, ABORTED = "open", "closed for appends", "built", "aborted"
+
+_ZSTD = 4
+
+Row = tuple[int, int, bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]
+
+
+class RecordsInfo(NamedTuple):
+    """The max timestamp in ms and the offset that Kafka tells with it; -1 and -1 where there is none.
+
+    That offset is the last one of the batch, also where an earlier record has the timestamp; in uncompressed magic 0
+    and 1 it is that record's, or the base offset under log append time.
+    """
+
+    max_timestamp: int
+    shallow_offset_of_max_timestamp: int
+
+
+class BatchState:
+    """What `RecordBatchBuilder` has and tells; nothing here changes the batch but the producer's fields."""
+
+    def __init__(
+        self,
+        *,
+        magic: int = 2,
+        compression: Compression | str = "none",
+        level: int | None = None,
+        timestamp_type: TimestampType | str | None = "create_time",
+        base_offset: int = 0,
+        batch_size: int = 16384,
+        log_append_time: int = -1,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        is_transactional: bool = False,
+        is_control: bool = False,
+        partition_leader_epoch: int = -1,
+        delete_horizon_ms: int | None = None,
+        topic: str | None = None,
+    ) -> None:
+        self._magic = checked_magic(magic)
+        self._codec = int(Compression.of(compression))
+        self._level = checked_level(self._codec, level)
+        if timestamp_type is None and magic > 0:
+            raise ValueError(f"magic {magic} needs a timestamp type")
+        self._appends_time = timestamp_type is not None and TimestampType.of(timestamp_type) == 1
+        if magic < 2:
+            _refuse_in_legacy(magic, self._codec, is_transactional, is_control, delete_horizon_ms)
+        _load(self._codec)
+        self._base_offset = fitting("base offset", base_offset, 64)
+        self._log_append_time = fitting("log append time", log_append_time, 64)
+        self._leader_epoch = fitting("partition leader epoch", partition_leader_epoch, 32)
+        horizon = -1 if delete_horizon_ms is None else fitting("delete horizon", delete_horizon_ms, 64)
+        self._horizon = horizon if horizon >= 0 else None
+        self._set_producer(producer_id, producer_epoch, base_sequence, is_transactional)
+        self._is_control = bool(is_control)
+        self._limit = fitting("batch size", batch_size, 32)
+        self._topic = topic
+        self._estimated_ratio = INITIAL_RATIO if topic is None else ESTIMATOR.estimation(topic, self.compression)
+        self._ratio = 1.0
+        self._header_size = batch_header_size(magic, self._codec)
+        most_records, most_bytes = self._most()
+        self._batch = OpenBatch(
+            magic,
+            self._codec,
+            base_offset=self._base_offset,
+            base_timestamp=self._horizon,
+            log_append_time=self._log_append_time if self._appends_time else None,
+            limit=self._limit,
+            header_size=self._header_size,
+            most_records=most_records,
+            most_bytes=most_bytes,
+        )
+        self._batch.ratio = self._estimated_ratio
+        self._state = OPEN
+        self._built = b""
+
+    @staticmethod
+    def _most() -> tuple[int, int]:
+        """Records, and bytes with the header."""
+        return MAX_SIZE, MAX_SIZE
+
+    def has_room_for(
+        self, timestamp: Timestamp, key: bytes | None, value: bytes | None, headers: Headers | None = ()
+    ) -> bool:
+        """Whether the next record, of these fields, still fits `batch_size`, by a careful guess where compressed."""
+        known = self._batch.has_room(timestamp, key, value, headers)
+        if known is not None:
+            return known
+        time = timestamp_of(timestamp)
+        row = (0, time, content("key", key), content("value", value), self._pairs(headers) if self._magic == 2 else [])
+        return self._limit >= self.estimated_bytes_written + self._size_of(self.next_offset - self._base_offset, row)
+
+    @property
+    def is_full(self) -> bool:
+        """No room for any record, or closed for appends. Never while there is no record yet."""
+        return self._state != OPEN or bool(len(self._batch) and self._limit <= self._batch.size_so_far)
+
+    @property
+    def estimated_bytes_written(self) -> int:
+        """Bytes so far with the header: exact without a codec, with one a guess by the expected ratio."""
+        return self._batch.size_so_far
+
+    @property
+    def estimated_size(self) -> int:
+        """Bytes of the batch once it is built; before that `estimated_bytes_written`."""
+        return len(self._built) if self._state == BUILT else self.estimated_bytes_written
+
+    @property
+    def estimated_compression_ratio(self) -> float:
+        """What `has_room_for` goes by. May be set; it is a 32-bit float."""
+        return self._estimated_ratio
+
+    @estimated_compression_ratio.setter
+    def estimated_compression_ratio(self, ratio: float) -> None:
+        self._estimated_ratio = self._batch.ratio = single(ratio)
+
+    def _size_of(self, offset_delta: int, row: Row) -> int:
+        base = row[1] if self._batch.base_timestamp is None else self._batch.base_timestamp
+        return record_size(self._magic, offset_delta, wrapped(row[1] - base, 64), *row[2:])
+
+    def _pairs(self, headers: Headers | None) -> list[tuple[bytes, bytes | None]]:
+        if headers is None and self._magic == 2:
+            raise ValueError("headers must not be None: () is none")
+        pairs = [header_pair(header) for header in headers or ()]
+        if pairs and self._magic < 2:
+            raise ValueError(f"magic {self._magic} has no record headers")
+        return pairs
+
+    @property
+    def info(self) -> RecordsInfo:
+        """The max timestamp with the offset that Kafka gives it (MemoryRecordsBuilder.info)."""
+        last = -1 if self.last_offset is None else self.last_offset
+        whole = self._codec != 0 or self._magic == 2
+        if self._appends_time:
+            return RecordsInfo(self._log_append_time, last if whole else self._base_offset)
+        max_timestamp, its_offset = self._batch.max_timestamp
+        if max_timestamp == -1:
+            return RecordsInfo(-1, -1)
+        return RecordsInfo(max_timestamp, last if whole else its_offset)
+
+    @property
+    def max_timestamp(self) -> int:
+        """ms; -1 without one."""
+        return self.info.max_timestamp
+
+    @property
+    def offset_of_max_timestamp(self) -> int:
+        """The offset of the first record that has the max timestamp; -1 without one."""
+        if self._appends_time:
+            return self._batch.first_offset
+        return self._batch.max_timestamp[1]
+
+    @property
+    def compression_ratio(self) -> float:
+        """Bytes of the built batch's payload / uncompressed bytes of its records; 1.0 before it is built."""
+        return self._ratio
+
+    @property
+    def uncompressed_bytes_written(self) -> int:
+        """Bytes of the header and of the records as they are before compression."""
+        return self._header_size + self._batch.size
+
+    @property
+    def max_allowed_bytes(self) -> int:
+        """What `batch_size` leaves for records."""
+        return self._limit - self._header_size
+
+    @property
+    def next_offset(self) -> int:
+        """What a record gets that is appended without an offset."""
+        last = self._batch.last_offset
+        return self._base_offset if last is None else last + 1
+
+    @property
+    def magic(self) -> int:
+        return self._magic
+
+    @property
+    def compression(self) -> Compression:
+        return Compression(self._codec)
+
+    @property
+    def base_offset(self) -> int:
+        return self._base_offset
+
+    @property
+    def last_offset(self) -> int | None:
+        """The last record's, or what `override_last_offset` said; None at first."""
+        return self._batch.last_offset
+
+    @property
+    def producer_id(self) -> int:
+        return self._producer_id
+
+    @property
+    def producer_epoch(self) -> int:
+        return self._producer_epoch
+
+    @property
+    def base_sequence(self) -> int:
+        return self._base_sequence
+
+    @property
+    def is_transactional(self) -> bool:
+        return self._is_transactional
+
+    @property
+    def is_control(self) -> bool:
+        return self._is_control
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        return self._horizon
+
+    @property
+    def is_closed(self) -> bool:
+        """Built, and not reopened since."""
+        return self._state == BUILT
+
+    def __len__(self) -> int:
+        """How many records it has."""
+        return len(self._batch)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        name = CODECS[self._codec].name
+        about = "about " if self._codec and self._state != BUILT else ""
+        return (
+            f"<RecordBatchBuilder magic {self._magic}, {name}, {self._state}: {len(self)} records from offset "
+            f"{self._base_offset}, {about}{self.estimated_size} of {self._limit} bytes>"
+        )
+
+    def _set_producer(self, producer_id: int, epoch: int, sequence: int, is_transactional: bool) -> None:
+        fields = fitting("producer id", producer_id, 64), fitting("producer epoch", epoch, 16)
+        self._producer_id, self._producer_epoch = fields
+        self._base_sequence = fitting("base sequence", sequence, 32)
+        self._is_transactional = bool(is_transactional)
+
+    def _check_producer(self) -> None:
+        """MemoryRecordsBuilder.validateProducerState."""
+        if self._producer_id == -1:
+            if self._is_transactional:
+                raise ValueError("a transactional batch needs a producer id")
+            return
+        if self._magic < 2:
+            raise ValueError(f"magic {self._magic} has no place for a producer id")
+        if self._producer_epoch == -1:
+            raise ValueError("a producer id needs a producer epoch")
+        if self._base_sequence < 0 and not self._is_control:
+            raise ValueError(f"a producer id needs a base sequence, not {self._base_sequence}")
+
+    def _header(self) -> BatchHeader:
+        return BatchHeader(
+            magic=self._magic,
+            codec=self._codec,
+            level=self._level,
+            timestamp_type=int(self._appends_time),
+            base_offset=self._base_offset,
+            last_offset=self._batch.last_offset,
+            partition_leader_epoch=self._leader_epoch,
+            log_append_time=self._log_append_time,
+            producer_id=self._producer_id,
+            producer_epoch=self._producer_epoch,
+            base_sequence=self._base_sequence,
+            is_transactional=self._is_transactional,
+            is_control=self._is_control,
+            delete_horizon_ms=self._horizon,
+        )
+
+
+def _refuse_in_legacy(
+    magic: int, codec: int, is_transactional: bool, is_control: bool, delete_horizon_ms: int | None
+) -> None:
+    """What magic 0 and 1 have no place for."""
+    if is_transactional or is_control:
+        raise ValueError(f"magic {magic} has neither transactions nor control batches")
+    if codec == _ZSTD:
+        raise ValueError(f"magic {magic} has no zstd: it came with magic 2 (KIP-110)")
+    if delete_horizon_ms not in (None, -1):
+        raise ValueError(f"magic {magic} has no delete horizon")
+
+
+@cache
+def _load(codec: int) -> None:
+    """Asks for the codec's library at the start, not when a full batch is to be built."""
+    try:
+        compress(codec, b"")
+    except MissingCodec as missing:
+        raise MissingCodecError(str(missing), reason="missing_codec") from None

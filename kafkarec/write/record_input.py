@@ -1,0 +1,67 @@
+"""What can be written, as a Sheet: the desk's view of rows where they lie."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kafkarec._press import Sheet
+from kafkarec.format.schema import RECORD_FIELDS
+from kafkarec.tables.records import RecordColumns
+
+from .py_rows import WAYS
+
+FACTS = frozenset(
+    ("base_offset", "partition_leader_epoch", "timestamp_type", "timestampType", "producer_id", "producer_epoch",
+     "sequence", "is_transactional", "is_control", "magic", "compression")
+)  # fmt: skip
+"""Columns that say something of a record's batch."""
+
+Cuts = tuple[list[tuple[memoryview, list[tuple[memoryview, int, int]]]], bool]
+"""See `_desk/cutlist.pxd`: the batches that rows come from; whether those without rows count."""
+
+KNOWN = frozenset(RECORD_FIELDS) | FACTS
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names the index in Arrow's eyes
+
+
+def sheet_of(records: Any, *, plain: bool = False) -> Sheet:
+    """A Sheet over `records`: anything with __arrow_c_stream__ or __arrow_c_array__ (RecordColumns too), not copied; or
+    an iterable of Record, of dicts by those names, or of tuples (offset, timestamp, key, value, headers).
+
+    A column that is not there is null; offsets that are not there are counted. Timestamps are ms (int), aware datetimes
+    or Arrow timestamps of any unit, rounded down to ms; None is -1. Header keys are str or bytes; see rows.py.
+    `plain`: columns that say something of the batches are not looked at.
+
+    Arrays are checked before they are read: InvalidArrowError where one does not fit its schema. RecordColumns are our
+    own and are not looked through again. TypeError and ValueError name the column or the record.
+    """
+    left_out = set(FACTS) if plain else set()
+    if hasattr(records, "__arrow_c_stream__"):
+        own = type(records) is RecordColumns
+        return _known(Sheet(stream=records.__arrow_c_stream__(), left_out=left_out, own=own))
+    if hasattr(records, "__arrow_c_array__"):
+        return _known(Sheet(array=records.__arrow_c_array__(), left_out=left_out))
+    if isinstance(records, str | bytes | bytearray | memoryview | Mapping) or not isinstance(records, Iterable):
+        raise TypeError(f"records or Arrow columns are needed, not {type(records).__name__}; decode() reads bytes")
+    return Sheet(rows=tuple(records), ways=WAYS)
+
+
+def cuts_of(columns: RecordColumns) -> Cuts:
+    """The batches that decoded columns come from, empty ones included where the columns are whole."""
+    pieces: dict[int, list[tuple[memoryview, int, int]]] = {id(table): [] for table in columns._tables}
+    tables = {id(table): table for table in columns._tables}
+    for chunk, start, stop in columns._pieces:
+        tables.setdefault(id(chunk.rows), chunk.rows)
+        pieces.setdefault(id(chunk.rows), []).append((chunk.runs(), start, stop))
+    return [(tables[key].raw(), found) for key, found in pieces.items()], columns._whole
+
+
+def _known(sheet: Sheet) -> Sheet:
+    unknown = sorted(name for name in sheet.names - KNOWN if not _PANDAS_INDEX.fullmatch(name))
+    if unknown:
+        raise ValueError(f"unknown column {', '.join(map(repr, unknown))}; there are: {', '.join(sorted(KNOWN))}")
+    if not sheet.names & {"key", "value"}:
+        raise ValueError("neither a column 'key' nor a column 'value'")
+    return sheet
+

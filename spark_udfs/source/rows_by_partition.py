@@ -1,0 +1,137 @@
+"""In a task: a batch of rows to one table per topic and partition, rows in their order
+
+    value, key   binary (a string is its UTF-8)        timestamp   where there is none: now, as a producer's
+    topic        of the option, else of the column     partition   of the column; null: of the partitioner
+    offset       given, or none for a whole partition
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from spark_udfs.schema import CORRUPT
+
+from .partitioner import Partitioner
+from .staging import Settings, check_topic
+
+
+class Plan(NamedTuple):
+    """topic: of all rows, instead of the column. asked: the option numPartitions. there: how many partitions
+    each topic has below the path."""
+
+    settings: Settings
+    columns: tuple[str, ...]
+    topic: str | None
+    asked: int | None
+    there: dict[str, int]
+
+    def partitions_of(self, topic: str) -> int:
+        return self.asked or self.there.get(topic, 1)
+
+
+class Divider:
+    """Of one task: it remembers where the records without a key go."""
+
+    def __init__(self, plan: Plan, task: int) -> None:
+        self._plan, self._task = plan, task
+        self._partitioners: dict[str, Partitioner] = {}
+
+    def parts(self, batch: Any) -> Iterator[tuple[str, int, Any, bool]]:
+        """(topic, partition, table, whether it has offsets) of each partition in a RecordBatch."""
+        if not batch.num_rows:
+            return
+        columns = {name: batch.column(name) for name in self._plan.columns}
+        corrupt = columns.pop(CORRUPT, None)
+        if corrupt is not None and corrupt.null_count < len(corrupt):
+            raise ValueError(f"a row with {CORRUPT} is damage and no record: filter such rows, {CORRUPT} IS NULL")
+        table = pa.table(_records(columns))
+        for topic, rows in _groups(self._topics(columns, batch.num_rows)):
+            check_topic(topic)
+            own = table if rows is None else table.take(rows)
+            asked = columns.get("partition")
+            if asked is not None and rows is not None:
+                asked = asked.take(rows)
+            for partition, within in _groups(self._partitions(topic, own, asked)):
+                part = own if within is None else own.take(within)
+                yield from _given(topic, partition, part)
+
+    def _topics(self, columns: dict[str, Any], count: int) -> Any:
+        if self._plan.topic is not None:
+            return pa.repeat(pa.scalar(self._plan.topic), count)
+        return columns["topic"]
+
+    def _partitions(self, topic: str, table: Any, asked: Any) -> Any:
+        """The column's, and where that is null the partitioner's."""
+        if asked is not None and not asked.null_count:
+            return asked
+        partitioner = self._partitioners.setdefault(topic, Partitioner(self._task, self._plan.settings.batch_size))
+        keys, values = (_binary(table.column(name)) for name in ("key", "value"))
+        open_ones = None if asked is None else pc.indices_nonzero(asked.is_null())
+        if open_ones is not None:
+            keys, values = keys.take(open_ones), values.take(open_ones)
+        sizes = pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
+        found = partitioner.partitions(keys, sizes, self._plan.partitions_of(topic))
+        if open_ones is None:
+            return pa.array(found)
+        whole = pc.fill_null(asked.cast(pa.int64()), -1).to_numpy(zero_copy_only=False).copy()
+        whole[open_ones.to_numpy(zero_copy_only=False)] = found
+        return pa.array(whole)
+
+
+def _records(columns: dict[str, Any]) -> dict[str, Any]:
+    """The columns that kafkarec.encode takes."""
+    value = columns["value"]
+    count = len(value)
+    found = {"value": _bytes(value), "key": _bytes(columns.get("key", pa.nulls(count, pa.binary())))}
+    now = time.time_ns() // 1_000_000
+    times = columns.get("timestamp", pa.nulls(count, pa.int64()))
+    if times.null_count:
+        filling = pa.scalar(now, pa.int64())
+        if times.type != pa.int64():
+            filling = filling.cast(pa.timestamp("ms", "UTC")).cast(times.type)
+        times = pc.fill_null(times, filling)
+    found["timestamp"] = times
+    for name in ("headers", "offset"):
+        if name in columns:
+            found[name] = columns[name]
+    return found
+
+
+def _bytes(column: Any) -> Any:
+    kinds = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
+    return column.cast(kinds[column.type]) if column.type in kinds else column
+
+
+def _binary(column: Any) -> Any:
+    return column.combine_chunks().cast(pa.large_binary()) if isinstance(column, pa.ChunkedArray) else column
+
+
+def _groups(labels: Any) -> Iterator[tuple[Any, Any]]:
+    """(label, indices of its rows in their order) of each label; indices None: all rows."""
+    labels = labels.combine_chunks() if isinstance(labels, pa.ChunkedArray) else labels
+    coded = labels.dictionary_encode()
+    if len(coded.dictionary) == 1 and not coded.null_count:
+        yield coded.dictionary[0].as_py(), None
+        return
+    codes = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)
+    order = np.argsort(codes, kind="stable")
+    found, starts = np.unique(codes[order], return_index=True)
+    for code, rows in zip(found, np.split(order, starts[1:]), strict=True):
+        yield None if code < 0 else coded.dictionary[int(code)].as_py(), pa.array(rows)
+
+
+def _given(topic: str, partition: int, table: Any) -> Iterator[tuple[str, int, Any, bool]]:
+    """Without the column of offsets where all are null."""
+    if "offset" not in table.column_names:
+        yield topic, partition, table, False
+        return
+    missing = table.column("offset").null_count
+    if 0 < missing < table.num_rows:
+        raise ValueError(f"{topic}-{partition}: some records have an offset and some have none: all, or none")
+    yield topic, partition, table.drop_columns(["offset"]) if missing else table, not missing
