@@ -21,7 +21,7 @@ from .memory import release_memory
 from .read.nested import RecordLists, decode_each, scan_each
 from .read.reader import batches, decode, scan, stream
 from .storage import Log, LogDir, Segment, open
-from .support.lazy import __getattr__ as __getattr__
+from ._lazy import __getattr__ as __getattr__
 from .support.log import logger
 from .tables.records import BatchTable, Record, RecordBatch, RecordColumns
 

@@ -189,7 +189,7 @@ def test_pictures_are_well_formed_and_readable_on_both_backgrounds() -> None:
     from xml.etree import ElementTree
 
     pictures = sorted((ROOT / "docs" / "pictures").glob("*.svg"))
-    assert [path.stem for path in pictures] == ["batch", "damage", "rooms"]
+    assert [path.stem for path in pictures] == ["batch", "damage", "packages"]
     for path in pictures:
         text = path.read_text()
         ElementTree.fromstring(text)
@@ -202,14 +202,3 @@ def test_the_picture_of_a_batch_shows_its_bytes() -> None:
     data = (ROOT / "examples" / "data" / "txn-0" / "00000000000000000000.log").read_bytes()
     shown = re.findall(r'class="byte"[^>]*>([0-9a-f]{2})<', text)
     assert bytes.fromhex("".join(shown)) == data[: len(shown)] and len(shown) == 112
-
-
-def test_the_picture_of_the_rooms_has_no_arrow_upwards_but_those_of_methods() -> None:
-    """storage's `.verify()` and `.salvage()` call the rooms above; a desk asks the codecs, and has refusals worded; the
-    check of foreign Arrow makes its own error."""
-    rooms = importlib.import_module("pictures_rooms")
-    up = {(room, other) for room, other in rooms.edges() if rooms.ROOMS[other].row <= rooms.ROOMS[room].row}
-    lazy = {pair for pair, at_import in rooms.edges().items() if not at_import}
-    methods = {("storage", "checks"), ("storage", "rescue"), ("_press", "codecs"), ("_press", "writing")}
-    methods |= {("_desk", "words")}
-    assert up <= lazy and up <= methods

@@ -40,12 +40,12 @@ SECTIONS = {
 }  # fmt: skip
 # package -> its names that are not for users
 PACKAGES: dict[str, set[str]] = {
-    "messages": set(),
-    "explain": {"tiles"},
-    "checks": {"KINDS"},
-    "rescue": set(),
-    "studying": {"BATCH_SIZES", "CODECS", "Study", "codec_and_level", "study"},
-    "transactions": {"Hidden", "Input", "hidden", "listing", "ended", "Span"},
+    "internal_topics": set(),
+    "ops.explain": {"tiles"},
+    "ops.verify": {"KINDS"},
+    "ops.salvage": set(),
+    "ops.study": {"BATCH_SIZES", "CODECS", "Study", "codec_and_level", "study"},
+    "state.transactions": {"listing"},
 }
 # methods that our own modules call on each other
 INSIDE = {
@@ -78,19 +78,19 @@ def page() -> str:
             lines.append(f"\n## {title}\n")
             lines += [_entry(name, find(PACKAGE / "__init__.py", name)) for name in wanted]
     for package, inside in PACKAGES.items():
-        path = PACKAGE / package / "__init__.py"
+        path = PACKAGE.joinpath(*package.split("."), "__init__.py")
         if path.exists() and (exported := [name for name in _exports(path) if name not in (*names, *inside)]):
             doc = ast.get_docstring(_tree(path)) or ""
-            # where a docstring goes on with how the rooms inside of it are laid out, its first sentence is for users
+            # where a docstring goes on with how its modules are laid out, its first sentence is for users
             shown = doc if f"{package}." in doc else doc.split("\n\n")[0]
             lines += [
                 f"\n## kafkarec.{package}\n",
                 split(shown)[0].strip() + "\n" if shown is doc else escaped(shown) + "\n",
             ]
             lines += [_entry(name, find(path, name)) for name in exported if name[0].islower() or name[0].isupper()]
-    lines += ["\n## kafkarec.ops.diff\n", split(ast.get_docstring(_tree(PACKAGE / "diff.py")) or "")[0]]
-    lines += [_entry(name, find(PACKAGE / "diff.py", name)) for name in ("compare", "Difference", "Extent")]
-    lines += ["\n## kafkarec.sidecars\n", _small_files(PACKAGE / "indexes")]
+    lines += ["\n## kafkarec.ops.diff\n", split(ast.get_docstring(_tree(PACKAGE / "ops" / "diff.py")) or "")[0]]
+    lines += [_entry(name, find(PACKAGE / "ops" / "diff.py", name)) for name in ("compare", "Difference", "Extent")]
+    lines += ["\n## kafkarec.sidecars\n", _small_files(PACKAGE / "sidecars")]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
 
 

@@ -4,17 +4,16 @@ usage: make_docs.py [--check]
 
 | what | from |
 |---|---|
-| docs/damage.md | `kafkarec.errors.REASONS` and `kafkarec.ops.verify.finding_kinds`, the closed tables (`doc_damage.py`) |
+| docs/damage.md | `errors.REASONS` and `ops.verify.finding_kinds`, the closed tables (`doc_damage.py`) |
 | docs/columns.md | `kafkarec.format.schema`, the one table of columns (`doc_columns.py`) |
 | docs/reference/cli.md | the verbs' parsers (`doc_cli.py`) |
 | docs/reference/api.md | signatures and docstrings (`doc_api.py`) |
-| docs/pictures/ | real bytes, verify's report, the imports (`pictures.py`) |
-| the map in CONTRIBUTING.md | the first sentence of each file |
+| docs/explanation/packages.md, the map in CONTRIBUTING.md | docs/packages.toml (`doc_packages.py`) |
+| docs/pictures/ | real bytes, verify's report, docs/packages.toml (`pictures.py`) |
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
@@ -25,62 +24,23 @@ import doc_api  # noqa: E402
 import doc_cli  # noqa: E402
 import doc_columns  # noqa: E402
 import doc_damage  # noqa: E402
+import doc_packages  # noqa: E402
 import pictures  # noqa: E402
 
-# the rooms of the map, in the order of the page
-ROOMS = (
-    "kafkarec/*.py",
-    "kafkarec/*.pyx",
-    "kafkarec/_desk/*.pxd",
-    "kafkarec/_c/*.pxd",
-    "kafkarec/codecs/*.py",
-    "kafkarec/cli/*.py",
-    "kafkarec/storage/*.py",
-    "kafkarec/indexes/*.py",
-    "kafkarec/transactions/*.py",
-    "kafkarec/checks/*.py",
-    "kafkarec/rescue/*.py",
-    "kafkarec/explain/*.py",
-    "kafkarec/dump/*.py",
-    "kafkarec/messages/*.py",
-    "kafkarec/writing/*.py",
-    "kafkarec/validation/*.py",
-    "kafkarec/conversion/*.py",
-    "kafkarec/compaction/*.py",
-    "kafkarec/studying/*.py",
-    "kafkarec/appending/*.py",
-    "spark_udfs/*.py",
-    "spark_udfs/source/*.py",
-    "spark_udfs/bootstrap/*.py",
-    "tools/*",
-    "examples/*.py",
-    "benchmarks/*.py",
-)
 MAP_BEGIN, MAP_END = "<!-- map, written by make docs -->\n", "<!-- end of the map -->\n"
-
-
-def told_by(path: Path) -> str:
-    """The first sentence of a file's docstring, or of the comment at its head."""
-    text = path.read_text(encoding="utf-8", errors="replace")
-    found = re.search(r'^(?:#!.*\n)?"""(.+?)(?:"""|\n\n)', text, re.DOTALL)
-    words = found[1] if found else " ".join(line.lstrip("# ") for line in text.splitlines()[1:5] if line[:2] == "# ")
-    return re.split(r"(?<=[a-z0-9`)])\. ", " ".join(words.split()) + " ")[0].rstrip(".: ")
 
 
 def contributing() -> str:
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     before, rest = page.split(MAP_BEGIN)
     after = rest.split(MAP_END)[1]
-    rows = ["| file | what it is |", "|---|---|"]
-    for room in ROOMS:
-        for path in sorted(ROOT.glob(room)):
-            if path.is_file() and path.stat().st_size and path.suffix != ".pyc":
-                rows.append(f"| `{path.relative_to(ROOT)}` | {told_by(path)} |")
+    rows = ["| folder | holds |", "|---|---|", *doc_packages.folders()]
     return before + MAP_BEGIN + "\n" + "\n".join(rows) + "\n\n" + MAP_END + after
 
 
 PAGES = {
     "docs/damage.md": doc_damage.page,
+    "docs/explanation/packages.md": doc_packages.page,
     "docs/columns.md": doc_columns.page,
     "docs/reference/cli.md": doc_cli.page,
     "docs/reference/api.md": doc_api.page,

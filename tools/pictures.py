@@ -4,7 +4,7 @@
 |---|---|
 | batch.svg | the spans of `kafkarec.ops.explain` for a batch of examples/data |
 | damage.svg | the report of `kafkarec.verify` for a file that is broken here, by verify's own map |
-| rooms.svg | the imports in the sources (`pictures_rooms.py`) |
+| packages.svg | docs/packages.toml (`pictures_packages.py`) |
 
 Each is a card with its own background, so it does not matter what the page around it looks like.
 """
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
-import pictures_rooms
+import pictures_packages
 from pictures_style import card, text
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -160,4 +160,4 @@ def _places(file: object) -> Iterator[tuple[float, str, str]]:
         yield one.position + one.length / 2, one.state, words
 
 
-PICTURES = {"batch.svg": batch, "damage.svg": damage, "rooms.svg": pictures_rooms.rooms}
+PICTURES = {"batch.svg": batch, "damage.svg": damage, "packages.svg": pictures_packages.packages}

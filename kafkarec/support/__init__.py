@@ -1,1 +1,1 @@
-"""Small helpers that know nothing of Kafka: text tables, lazy names, durable files, other libraries' tables."""
+"""Small helpers that know nothing of Kafka: the logger, text tables, durable files, other libraries' tables."""

@@ -1,0 +1,88 @@
+"""One direction: every import is as docs/packages.toml has it; no circles; rules for imports of other libraries."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import imports  # noqa: E402
+from imports import Import, Row  # noqa: E402
+
+
+def test_every_import_is_as_the_table_has_it() -> None:
+    """Imports inside functions and under TYPE_CHECKING count; entries that nothing needs fail, too."""
+    assert len(imports.all_imports()) > 1000
+    assert imports.problems() == []
+
+
+SOURCES = {
+    "kafkarec/__init__.py": "",
+    "kafkarec/low/__init__.py": "",
+    "kafkarec/low/one.py": "",
+    "kafkarec/low/two.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .one import x\n",
+    "kafkarec/high/__init__.py": "",
+    "kafkarec/high/verbs.py": "import os\nfrom kafkarec.low import one\n\ndef f():\n    from kafkarec.low.two import y\n",
+    "kafkarec/_fast.pyx": "from kafkarec._c.a cimport (\n    b, c,\n)\ncimport cython\n",
+    "kafkarec/_c/__init__.pxd": "",
+    "kafkarec/_c/a.pxd": "from libc.string cimport memcpy\nfrom kafkarec._c cimport d\n",
+    "kafkarec/_c/d.pxd": "",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for name, text in SOURCES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def test_the_reader_sees_imports_of_every_form(project: Path) -> None:
+    assert imports.all_imports(project) == [
+        Import("kafkarec._c.a", "kafkarec._c.d", True),
+        Import("kafkarec._fast", "kafkarec._c.a", True),
+        Import("kafkarec.high.verbs", "kafkarec.low.one", True),
+        Import("kafkarec.high.verbs", "kafkarec.low.two", False),
+        Import("kafkarec.low.two", "kafkarec.low.one", False),
+    ]
+
+
+def test_what_goes_against_a_table_is_named() -> None:
+    rows = [Row("low", "", ()), Row("high", "", ("low",))]
+    up = [Import("kafkarec.low.a", "kafkarec.high.b", False)]
+    assert imports.against(up, rows) == ["kafkarec.low.a imports kafkarec.high.b, and low may not"]
+    listed = [Row("low", "", (), ("a -> high.b",)), rows[1]]
+    assert imports.against(up, listed) == []
+    at_the_top = [up[0]._replace(runs=True)]
+    assert imports.against(at_the_top, listed) == ["kafkarec.low.a imports kafkarec.high.b, and low may not"]
+    assert imports.against([Import("kafkarec.new.a", "kafkarec.low.b", True)], rows) == [
+        "kafkarec.new.a is in no row of the table"
+    ]
+    assert imports.unlisted([], rows) == ["high does not import low"]
+    assert imports.upside_down([Row("low", "", ("high",)), rows[1]]) == [
+        "low may import high, which stands below it"
+    ]
+
+
+def test_one_operation_imports_another_only_where_listed() -> None:
+    rows = [Row("ops", "", (), (), ("study -> ops.convert",))]
+    allowed = Import("kafkarec.ops.study.run", "kafkarec.ops.convert.run", True)
+    other = Import("kafkarec.ops.convert.run", "kafkarec.ops.study.run", True)
+    same = Import("kafkarec.ops.study.run", "kafkarec.ops.study.trial", True)
+    assert imports.against([allowed, same, other], rows) == [
+        "kafkarec.ops.convert.run imports kafkarec.ops.study.run, and ops may not"
+    ]
+
+
+def test_circles_are_found_whatever_their_length() -> None:
+    ring = [Import(f"kafkarec.p.{a}", f"kafkarec.p.{b}", True) for a, b in ("ab", "bc", "ca", "cd")]
+    assert imports.circles(ring, []) == [["kafkarec.p.a", "kafkarec.p.b", "kafkarec.p.c"]]
+    lazy = [ring[0], Import("kafkarec.p.b", "kafkarec.q.a", False), Import("kafkarec.q.a", "kafkarec.p.a", True)]
+    assert len(imports.circles(lazy, [])) == 1
+    assert imports.circles(lazy, [Row("p", "", (), ("b -> q",))]) == []

@@ -1,0 +1,236 @@
+"""Every import of the packages, and what docs/packages.toml says of it.
+
+usage: imports.py        prints what goes against the table; status 1 where anything does
+
+An import counts wherever it stands: at the top of a module, inside a function, under TYPE_CHECKING; `cimport` too.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+TABLE = ROOT / "docs" / "packages.toml"
+PACKAGES = ("kafkarec", "spark_udfs", "pyspark_kafkarec")
+# Modules of kafkarec that belong to no row: constants, the namespace itself, and what its names are loaded by.
+FREE = {"_version", "_checksum"}
+NAMESPACE = {"", "_lazy", "__main__"}
+_CYTHON = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+c?import[ \t]+(\([^)]*\)|[^\n#]+)|c?import[ \t]+([\w.]+))", re.M)
+
+
+class Import(NamedTuple):
+    """One module imports another; `runs`: when the importing module itself is imported."""
+
+    source: str
+    target: str
+    runs: bool
+
+
+class Row(NamedTuple):
+    """One package of the table."""
+
+    name: str
+    holds: str
+    imports: tuple[str, ...]
+    upward: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+
+
+def table(path: Path = TABLE) -> list[Row]:
+    rows = tomllib.loads(path.read_text(encoding="utf-8"))["package"]
+    return [Row(r["name"], r["holds"], tuple(r["imports"]), *(tuple(r.get(k, ())) for k in ("upward", "also"))) for r in rows]
+
+
+def modules(root: Path = ROOT) -> dict[str, Path]:
+    """Dotted name -> file, of all packages; a .pyx and its .pyi are one module."""
+    found: dict[str, Path] = {}
+    for package in PACKAGES:
+        for path in sorted((root / package).rglob("*")):
+            if path.suffix in (".py", ".pyx", ".pxd"):
+                name = ".".join(path.relative_to(root).with_suffix("").parts)
+                found[name.removesuffix(".__init__")] = path
+    return found
+
+
+def imports_of(name: str, path: Path, known: dict[str, Path]) -> Iterator[Import]:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        for origin, names, plain in _CYTHON.findall(text):
+            for target in [plain] if plain else _targets(origin, re.findall(r"\w+", names), known):
+                yield Import(name, target, True)
+        return
+    tree = ast.parse(text)
+    later = {
+        id(node)
+        for outer in ast.walk(tree)
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef)
+        or (isinstance(outer, ast.If) and "TYPE_CHECKING" in ast.dump(outer.test))
+        for node in ast.walk(outer)
+    }
+    package = name if path.stem == "__init__" else name.rpartition(".")[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(name, alias.name, id(node) not in later)
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".")
+            base = parts[: len(parts) - node.level + 1] if node.level else []
+            origin = ".".join([*base, *([node.module] if node.module else [])])
+            for target in _targets(origin, [alias.name for alias in node.names], known):
+                yield Import(name, target, id(node) not in later)
+
+
+def _targets(origin: str, names: list[str], known: dict[str, Path]) -> list[str]:
+    """`from a import b`: a.b where that is a module, else a."""
+    return [f"{origin}.{name}" if f"{origin}.{name}" in known else origin for name in names]
+
+
+def all_imports(root: Path = ROOT) -> list[Import]:
+    """Those between the packages' own modules."""
+    known = modules(root)
+    found = (one for name, path in known.items() for one in imports_of(name, path, known))
+    return sorted({one for one in found if one.target.split(".")[0] in PACKAGES and one.source != one.target})
+
+
+def row_of(module: str) -> str:
+    """The row that a module belongs to: "storage" for kafkarec.storage.names, "kafkarec" for the package itself."""
+    top, _, rest = module.partition(".")
+    if top != "kafkarec":
+        return top
+    first = rest.split(".")[0]
+    return "kafkarec" if first in NAMESPACE else first
+
+
+def inner(module: str) -> str:
+    """A module's name within its package of the table: "verify" for kafkarec.ops.verify.run."""
+    return ".".join(module.split(".")[2:3])
+
+
+def against(found: list[Import], rows: list[Row]) -> list[str]:
+    """Imports that the table does not allow, as sentences."""
+    by_name = {row.name: row for row in rows}
+    wrong = []
+    for one in found:
+        here, there = row_of(one.source), row_of(one.target)
+        if here == "kafkarec" or there in FREE:
+            continue
+        if here not in by_name:
+            wrong.append(f"{one.source} is in no row of the table")
+            continue
+        row = by_name[here]
+        if here == there and here != "ops":
+            continue
+        listed = {*row.upward, *row.also}
+        if here == "ops":
+            operation, other = inner(one.source), inner(one.target)
+            if there == "ops" and operation == other:
+                continue
+            if f"{operation} -> {one.target.removeprefix('kafkarec.')}" in listed or f"{operation} -> {there}" in listed:
+                continue
+            if there == "ops" and f"{operation} -> ops.{other}" in listed:
+                continue
+        if there in row.imports:
+            continue
+        path = one.target.removeprefix("kafkarec.")
+        if any(path == allowed or path.startswith(f"{allowed}.") for allowed in row.imports):
+            continue
+        if not one.runs and any(_fits(entry, one) for entry in row.upward):
+            continue
+        wrong.append(f"{one.source} imports {one.target}, and {here} may not")
+    return wrong
+
+
+def _fits(entry: str, one: Import) -> bool:
+    """Whether an entry such as "segment -> ops.verify" lists this import."""
+    source, _, target = entry.partition(" -> ")
+    path = one.target.removeprefix("kafkarec.")
+    return one.source.endswith(f".{source}") and (path == target or path.startswith(f"{target}."))
+
+
+def upside_down(rows: list[Row]) -> list[str]:
+    """Rows that may import one that stands below them."""
+    places = {row.name: place for place, row in enumerate(rows)}
+    return [
+        f"{row.name} may import {name}, which stands below it"
+        for row in rows
+        for name in row.imports
+        if name != "kafkarec" and places.get(name.split(".")[0], -1) >= places[row.name]
+    ]
+
+
+def unlisted(found: list[Import], rows: list[Row]) -> list[str]:
+    """Entries of the table that no import needs any more."""
+    used: dict[str, set[str]] = {row.name: set() for row in rows}
+    spare = []
+    for one in found:
+        used.setdefault(row_of(one.source), set()).add(one.target.removeprefix("kafkarec."))
+    for row in rows:
+        for name in row.imports:
+            if not any(target == name or target.startswith(f"{name}.") for target in used[row.name]):
+                spare.append(f"{row.name} does not import {name}")
+        for entry in (*row.upward, *row.also):
+            source, _, target = entry.partition(" -> ")
+            if not any(
+                row_of(one.source) == row.name
+                and source in one.source.split(".")
+                and one.target.removeprefix("kafkarec.").startswith(target)
+                for one in found
+            ):
+                spare.append(f"{row.name}: nothing needs {entry}")
+    return spare
+
+
+def circles(found: list[Import], rows: list[Row]) -> list[list[str]]:
+    """Modules that import each other, directly or not; the listed upward imports do not count."""
+    upward = [entry for row in rows for entry in row.upward]
+    edges: dict[str, set[str]] = {}
+    for one in found:
+        if "kafkarec" in (one.source, one.target) or (not one.runs and any(_fits(entry, one) for entry in upward)):
+            continue
+        edges.setdefault(one.source, set()).add(one.target)
+    return _connected(edges)
+
+
+def _connected(edges: dict[str, set[str]]) -> list[list[str]]:
+    """Strongly connected components of more than one node (Tarjan)."""
+    numbers: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+
+    def visit(node: str) -> None:
+        numbers[node] = lowest[node] = len(numbers)
+        stack.append(node)
+        for other in sorted(edges.get(node, ())):
+            if other not in numbers:
+                visit(other)
+            if other in stack:
+                lowest[node] = min(lowest[node], lowest[other])
+        if lowest[node] == numbers[node]:
+            members = stack[stack.index(node) :]
+            del stack[stack.index(node) :]
+            if len(members) > 1:
+                found.append(sorted(members))
+
+    for node in sorted(edges):
+        if node not in numbers:
+            visit(node)
+    return found
+
+
+def problems(root: Path = ROOT) -> list[str]:
+    rows, found = table(), all_imports(root)
+    rings = [f"a circle: {' '.join(ring)}" for ring in circles(found, rows)]
+    return against(found, rows) + upside_down(rows) + unlisted(found, rows) + rings
+
+
+if __name__ == "__main__":
+    wrong = problems()
+    print("\n".join(wrong) or f"{len(all_imports())} imports, all as docs/packages.toml has them")
+    sys.exit(bool(wrong))
