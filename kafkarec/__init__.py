@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from ._lazy import __getattr__ as __getattr__
 from ._version import __version__
 from .build_info import build_info
 from .damage import Damage
@@ -21,7 +22,6 @@ from .memory import release_memory
 from .read.nested import RecordLists, decode_each, scan_each
 from .read.reader import batches, decode, scan, stream
 from .storage import Log, LogDir, Segment, open
-from ._lazy import __getattr__ as __getattr__
 from .support.log import logger
 from .tables.records import BatchTable, Record, RecordBatch, RecordColumns
 

@@ -89,7 +89,7 @@ def error(reason: str, fault: dict[str, Any]) -> KafkaRecordError:
 def resolve(
     entries: list[tuple[Any, ...]], following: list[int | None], file: str | None, final: bool
 ) -> tuple[list[tuple[int, int, Damage]], list[tuple[Any, ...]]]:
-    """What the desk noted of damage, as ([(batch, record, Damage)], notes that wait).
+    """What the decoder noted of damage, as ([(batch, record, Damage)], notes that wait).
 
     entries: (position, length, reason, fault, next offset of the last good batch, batch row, record row)
     following: the first offset of the batch behind each, None where there is none yet

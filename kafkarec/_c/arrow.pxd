@@ -14,8 +14,8 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strlen
 
-from kafkarec._c.columns cimport Buffer, Columns, columns_give
-from kafkarec._c.pages cimport pages_give
+from kafkarec._c.columns cimport Buffer, Columns, columns_release
+from kafkarec._c.page_pool cimport pages_free
 
 cdef extern from * nogil:
     """
@@ -124,7 +124,7 @@ cdef struct StreamState:
     int64_t next
     Piece pieces[1]
 
-# What an exported ArrowArray or ArrowSchema owns: its children's structs, a reference, room for its buffer pointers.
+# What an exported ArrowArray or ArrowSchema owns: its children's structs, a reference, space for its buffer pointers.
 cdef struct Owned:
     Storage* storage
     const void* buffers[3]
@@ -135,9 +135,9 @@ cdef inline void storage_drop(Storage* s) noexcept nogil:
     cdef int64_t i
     if s == NULL or count_down(&s.references) > 0:
         return
-    columns_give(&s.columns)
+    columns_release(&s.columns)
     for i in range(s.extra_count):
-        pages_give(s.extra[i].data, s.extra[i].capacity)
+        pages_free(s.extra[i].data, s.extra[i].capacity)
     free(s.extra)
     free(s.out)
     free(s)
@@ -164,7 +164,7 @@ cdef inline void release_array(ArrowArray* array) noexcept nogil:
 
 
 cdef inline int make_array(ArrowArray* array, Storage* storage, int64_t buffers, int64_t children) noexcept nogil:
-    """An ArrowArray with room for its buffers and empty structs for its children; released as it stands."""
+    """An ArrowArray with space for its buffers and empty structs for its children; released as it stands."""
     cdef int64_t i
     cdef Owned* owned = <Owned*>calloc(1, sizeof(Owned) + <size_t>children * sizeof(void*))
     memset(array, 0, sizeof(ArrowArray))
@@ -376,7 +376,7 @@ cdef inline StreamState* stream_state(Shape* shape, int64_t count) noexcept nogi
 
 
 cdef inline void stream_add(StreamState* state, Storage* storage, int64_t start, int64_t stop) noexcept nogil:
-    """The next piece; the state was made with room for it."""
+    """The next piece; the state was made with space for it."""
     cdef Piece* piece = &state.pieces[state.count]
     count_up(&storage.references)
     piece.storage = storage

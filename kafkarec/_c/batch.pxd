@@ -1,4 +1,4 @@
-"""The batch room: frames of every magic, the header of magic 2, and one row per batch.
+"""Frames of every magic, the header of magic 2, and one row per batch.
 
     offset  bytes  field                    every magic begins so (Records.LOG_OVERHEAD = 12):
          0      8  base offset              magic 0 and 1: the message's offset; a wrapper: its last record's
@@ -29,8 +29,8 @@ from kafkarec._c.checksum cimport crc32, crc32_on, crc32c, crc32c_on
 from kafkarec._c.endian cimport be16toh, be32toh, be64toh, load_i32, load_i64, load_u32
 from kafkarec._c.input cimport Input, LARGE_WINDOWS, bad_until, peek, piece, reach, reach_header
 from kafkarec._c.status cimport (
-    BATCH_TOO_SMALL, CRC_MISMATCH, CUT, END, Fault, OK, OUT_OF_MEMORY, SIZE_OVERFLOW, SIZE_TOO_SMALL, UNREADABLE,
-    UNSUPPORTED_MAGIC, refuse,
+    BATCH_TOO_SMALL, CRC_MISMATCH, CUT, END, OK, OUT_OF_MEMORY, SIZE_OVERFLOW, SIZE_TOO_SMALL, UNREADABLE,
+    UNSUPPORTED_MAGIC, Fault, refuse,
 )
 
 cdef packed struct BatchHeader:
@@ -96,8 +96,8 @@ cdef struct BatchRow:
 
 cdef inline int32_t increment_sequence(int32_t sequence, int32_t increment) noexcept nogil:
     """DefaultRecordBatch.incrementSequence, in Java's wrapping int arithmetic."""
-    cdef uint32_t room = <uint32_t>INT32_MAX - <uint32_t>increment
-    if sequence > <int32_t>room:
+    cdef uint32_t capacity = <uint32_t>INT32_MAX - <uint32_t>increment
+    if sequence > <int32_t>capacity:
         return <int32_t>(<uint32_t>increment - (<uint32_t>INT32_MAX - <uint32_t>sequence) - 1)
     return <int32_t>(<uint32_t>sequence + <uint32_t>increment)
 
@@ -192,12 +192,12 @@ cdef inline int32_t least_size(int8_t magic) noexcept nogil:
     return LOG_OVERHEAD + (V1_OVERHEAD if magic == 1 else V0_OVERHEAD)
 
 
-cdef enum Manner:
+cdef enum ReadMode:
     TO_READ                      # the payload is wanted next: the window moves here
     TO_SKIP                      # the next header is wanted next
     TO_LOOK                      # somewhere else is read on: the window stays
 
-cdef inline int read_batch(Input* source, int64_t position, Manner manner, BatchRow* row, Fault* fault) noexcept nogil:
+cdef inline int read_batch(Input* source, int64_t position, ReadMode mode, BatchRow* row, Fault* fault) noexcept nogil:
     """Frames the batch at `position` and fills its row. No checksum yet, no payload byte looked at."""
     cdef const uint8_t* p = NULL
     cdef int64_t left = source.length - position
@@ -206,9 +206,9 @@ cdef inline int read_batch(Input* source, int64_t position, Manner manner, Batch
     cdef int status
     if left < LOG_OVERHEAD:
         return frame(p, left, position, &size, fault)
-    if manner == TO_READ:
+    if mode == TO_READ:
         p = reach(source, position, head)
-    elif manner == TO_SKIP:
+    elif mode == TO_SKIP:
         p = reach_header(source, position, head)
     else:
         p = peek(source, position, head)
@@ -255,7 +255,7 @@ cdef inline int check_crc(Input* source, const BatchRow* row, Fault* fault) noex
     cdef const uint8_t* p
     cdef uint32_t computed = 0
     cdef int status
-    if source.medium != NULL and row.size_in_bytes // LARGE_WINDOWS > source.medium.window:
+    if source.reader != NULL and row.size_in_bytes // LARGE_WINDOWS > source.reader.window:
         status = crc_in_pieces(source, row, &computed, fault)
         if status != OK:
             return status

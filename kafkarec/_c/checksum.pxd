@@ -3,7 +3,7 @@
     CRC-32C (Castagnoli)  magic 2, over attributes (byte 21) to the end     KIP-98; Kafka: Crc32C
     CRC-32  (IEEE)        magic 0 and 1, over magic (byte 16) to the end    Kafka: LegacyRecord.computeChecksum
 
-CRC-32C is the hardware routine of the crc32c library, called by pointer: the desk looks it up at import and installs it
+CRC-32C is the hardware routine of the crc32c library, called by pointer: the compiled module installs it at import,
 only after it gave the same answers as the library's Python function. Below 256 bytes, and where the library has no such
 symbol, our own routine serves: SSE4.2 where the processor has it, else a table. CRC-32 is a table of eight (slicing):
 legacy messages are checked one by one and are small.

@@ -23,17 +23,17 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
 from kafkarec._c.batch cimport (
-    ABSENT, BatchRow, CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V0_OVERHEAD, wrapping_add,
+    ABSENT, CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V0_OVERHEAD, BatchRow, wrapping_add,
 )
 from kafkarec._c.checksum cimport crc32
 from kafkarec._c.columns cimport (
-    Bytes, Columns, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, bytes_reserve,
+    WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, Bytes, Columns, bytes_reserve,
     clear_bit, columns_reserve,
 )
 from kafkarec._c.endian cimport load_i32, load_i64, load_u32
 from kafkarec._c.status cimport (
-    Fault, INNER_COMPRESSED, INNER_CRC_MISMATCH, INNER_SIZE_TOO_SMALL, LIMIT_EXCEEDED, MESSAGE_TRUNCATED, OK,
-    WRAPPER_EMPTY, WRAPPER_OFFSET_TOO_SMALL, WRAPPER_VALUE_NULL, refuse,
+    INNER_COMPRESSED, INNER_CRC_MISMATCH, INNER_SIZE_TOO_SMALL, LIMIT_EXCEEDED, MESSAGE_TRUNCATED, OK, WRAPPER_EMPTY,
+    WRAPPER_OFFSET_TOO_SMALL, WRAPPER_VALUE_NULL, Fault, refuse,
 )
 
 # A message's fields, its key and value pointing into the input; a null one has length -1.

@@ -1,7 +1,8 @@
-"""What a room of `_c` answers: OK, a border, or the reason for a refusal.
+"""What the functions of `_c` answer: OK, a border, or the reason for a refusal.
 
-No exception is made below the desk. A refusal fills a Fault: what was expected, what was found, in which record.
-The names are those of `kafkarec.errors.REASONS`, in the same order: the desk joins them by place, a test by behaviour.
+No exception is made in C: the compiled module makes it. A refusal fills a Fault: what was expected, what was found, in
+which record. The names are those of `kafkarec.errors.REASONS`, in the same order: the compiled module joins them by
+position, a test by behaviour.
 """
 from libc.stdint cimport int32_t, int64_t
 

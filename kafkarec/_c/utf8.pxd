@@ -89,7 +89,7 @@ cdef inline int java_sequence(const uint8_t* p, int64_t left, bint* good) noexce
 
 
 cdef inline int64_t java_utf8(const uint8_t* p, int64_t n, uint8_t* out) noexcept nogil:
-    """Writes p[0:n] as valid UTF-8 to `out` (room for 3 * n bytes) and gives the length written."""
+    """Writes p[0:n] as valid UTF-8 to `out` (space for 3 * n bytes) and gives the length written."""
     cdef const uint8_t* end = p + n
     cdef uint8_t* start = out
     cdef bint good = False

@@ -77,8 +77,8 @@ def _batches(pa: Any, file: BinaryIO, form: str, columns: Sequence[str] | None) 
         source = pa.parquet.ParquetFile(file)
         names = _chosen(source.schema_arrow.names, columns)
         groups = [source.metadata.row_group(number) for number in range(source.metadata.num_row_groups)]
-        weight = sum(group.total_byte_size for group in groups) // max(source.metadata.num_rows, 1)
-        yield from source.iter_batches(batch_size=max(1, min(_ROWS, _BYTES // max(weight, 1))), columns=names)
+        row_bytes = sum(group.total_byte_size for group in groups) // max(source.metadata.num_rows, 1)
+        yield from source.iter_batches(batch_size=max(1, min(_ROWS, _BYTES // max(row_bytes, 1))), columns=names)
         return
     if form == "arrow file":
         source = pa.ipc.open_file(file)

@@ -59,7 +59,7 @@ class Rows(Protocol):
 
     def has_headers(self, row: int) -> bool: ...
 
-    def weights(self, magic: int) -> list[int]:
+    def least_sizes(self, magic: int) -> list[int]:
         """Bytes that each row takes in a batch without what follows from its place there: magic 2 without length and
         deltas (DefaultRecord.sizeOf), magic 0 and 1 whole (LegacyRecord.recordSize and the 12 bytes in front)."""
 
@@ -104,7 +104,7 @@ class ListRows:
     def has_headers(self, row: int) -> bool:
         return bool("headers" in self._columns and self._columns["headers"][row])
 
-    def weights(self, magic: int) -> list[int]:
+    def least_sizes(self, magic: int) -> list[int]:
         keys, values = self._cells("key"), self._cells("value")
         if magic < 2:
             return [
@@ -178,7 +178,7 @@ class ArrowRows:
     def has_headers(self, row: int) -> bool:
         return "headers" in self._table.column_names and bool(self._table.column("headers")[row].as_py())
 
-    def weights(self, magic: int) -> list[int]:
+    def least_sizes(self, magic: int) -> list[int]:
         import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]
 
         total: Any = _MESSAGE[magic] if magic < 2 else 1

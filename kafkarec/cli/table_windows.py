@@ -19,26 +19,26 @@ def windows(table: AnyTable, rows: int = 1 << 16, size: int = 4 << 20) -> Iterat
     at = 0
     for run in table._pieces:
         count = run[2] - run[1]
-        step = max(1, min(rows, count * size // max(_weight(table, run), 1)))
+        step = max(1, min(rows, count * size // max(_size_of(table, run), 1)))
         for start in range(at, at + count, step):
             yield table[start : min(start + step, at + count)]
         at += count
 
 
-def _weight(table: RecordColumns | BatchTable, run: Run) -> int:
+def _size_of(table: RecordColumns | BatchTable, run: Run) -> int:
     """About how many bytes the rows hold, from their offsets alone."""
     chunk, start, stop = run
-    weight = 8 * (stop - start) * len(table.schema)
+    size = 8 * (stop - start) * len(table.schema)
     for index, field in enumerate(table.schema):
         if field.format in ("z", "u", "+l"):
             ends = chunk.column(index, 0)[1].cast("i")
             first, last = ends[start], ends[stop]
             if field.format != "+l":
-                weight += last - first
+                size += last - first
             elif last > first:
                 keys, _, _, values, _ = chunk.headers()
-                weight += sum(ends[last] - ends[first] for ends in (keys.cast("i"), values.cast("i")))
-    return weight
+                size += sum(ends[last] - ends[first] for ends in (keys.cast("i"), values.cast("i")))
+    return size
 
 
 def cells(table: Table, name: str, rows: Sequence[int] | None) -> list[Any]:

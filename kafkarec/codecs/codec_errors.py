@@ -1,6 +1,6 @@
 """What can be wrong with a compressed payload, and the one place that imports a compression library.
 
-These exceptions stay inside the package: the desk turns each into its public class with position and base
+These exceptions stay inside the package: the compiled modules turn each into its public class with position and base
 offset.
 """
 

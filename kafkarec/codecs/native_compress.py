@@ -1,7 +1,7 @@
-"""C functions of the installed codec libraries that compress, for the writing desk to call without the GIL.
+"""C functions of the installed codec libraries that compress, for the writer to call without the GIL.
 
 The counterpart of `native.py`, by the same rules: an extension module that happens to export the functions is put to
-the proof (what it compresses must come out right), then its addresses go to the desk; anything else leaves the Python
+the proof (what it compresses must come out right), then its addresses go to the writer; anything else leaves the Python
 calls to serve every payload. `KAFKAREC_NATIVE_CODECS=0` turns this off; `doctor` says what is in use.
 """
 
@@ -11,12 +11,12 @@ import ctypes
 import importlib
 from functools import cache
 
-from kafkarec import _press
+from kafkarec import _writer
 from kafkarec.codecs import BY_NAME, CODECS, checked_level, lz4, zstd
 from kafkarec.codecs.native_decompress import SAMPLE, address_of, module_file, try_finder
 
 in_use: set[str] = set()
-"""Names of the codecs that the desk compresses with itself."""
+"""Names of the codecs that the writer compresses with by itself."""
 
 LZ4_HEADS = lz4.KAFKA_HEADER + lz4.MAGIC_0_HEADER
 
@@ -34,7 +34,7 @@ def _lz4() -> None:
             return
         if compress(state, SAMPLE, out, len(SAMPLE), size - 1, level) != 0:
             return
-    _press.install_native("lz4", [address_of(fast), address_of(high), *sizes])
+    _writer.install_native("lz4", [address_of(fast), address_of(high), *sizes])
     in_use.add("lz4")
 
 
@@ -62,7 +62,7 @@ def _zstd() -> None:
         free(context)
     if any(refused) or not short or packed != zstd.compress(SAMPLE, 3):
         return
-    _press.install_native("zstd", [address_of(f) for f in (create, free, compress, bound, set_parameter)])
+    _writer.install_native("zstd", [address_of(f) for f in (create, free, compress, bound, set_parameter)])
     in_use.add("zstd")
 
 
@@ -71,7 +71,7 @@ _FINDERS = {"lz4": _lz4, "zstd": _zstd}
 
 @cache
 def look(codec: str) -> None:
-    """Looks for `codec`'s functions and hands them to the desk, once."""
+    """Looks for `codec`'s functions and hands them to the writer, once."""
     try_finder(_FINDERS.get(codec))
 
 
@@ -89,7 +89,7 @@ _FIRST_PARAMETER = 101  # ZSTD_c_windowLog; the others follow
 
 
 def levels(codec_id: int | None, level: int | None) -> tuple[list[int], tuple[int, ...]]:
-    """What the desk compresses with: levels by codec id, zstd's parameters. Looks at the libraries first.
+    """What the writer compresses with: levels by codec id, zstd's parameters. Looks at the libraries first.
 
     `codec_id` None: the rows bring their own codecs, and each has its default level. ValueError for a level that Kafka
     refuses.

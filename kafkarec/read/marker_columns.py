@@ -61,7 +61,7 @@ class Input:
     name         the file's name, which turns on the rules for files; None: a buffer
     index        gives the entries of its .txnindex, or raises as its reader does; None: there is none
     snapshot     gives those of its producer .snapshot: what was open in front of it
-    followed     a later segment exists: a cut tail is damage then
+    later_segment     a later segment exists: a cut tail is damage then
     again        whether it can be opened more than once
     """
 
@@ -69,7 +69,7 @@ class Input:
     name: str | None = None
     index: Callable[[], Sequence[AbortedTransaction] | None] = lambda: None
     snapshot: Callable[[], Sequence[SnapshotEntry] | None] = lambda: None
-    followed: bool = False
+    later_segment: bool = False
     again: bool = True
 
     @classmethod
@@ -80,7 +80,7 @@ class Input:
         if isinstance(data, tuple):
             asked, source = data
             named = asked.named
-            return cls(lambda: nullcontext(source), named["file"], followed=named["followed"], again=False)
+            return cls(lambda: nullcontext(source), named["file"], later_segment=named["later_segment"], again=False)
         if hasattr(data, "marker_input"):
             found: Input = data.marker_input()
             return found
@@ -88,7 +88,7 @@ class Input:
         return cls(lambda: nullcontext(source))
 
     def decoder(self, layout: Layout, options: Options, *, skip: bool) -> Decoder:
-        return Decoder(layout, options, codecs, skip=skip, file=self.name, followed=self.followed)
+        return Decoder(layout, options, codecs, skip=skip, file=self.name, later_segment=self.later_segment)
 
 
 @dataclass(slots=True)

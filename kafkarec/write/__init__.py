@@ -3,10 +3,10 @@
     encode               columns or rows to batches, in C                        encoding.py, record_input.py
     RecordBatchBuilder   one batch, a record at a time, as Kafka's producer      builder.py, sizes.py, compression_ratio.py
     stamp                header fields of batches that are there, in place       stamping.py
-    BatchHeader          what the desk (`kafkarec/_press.pyx`) is told           header.py
+    BatchHeader          what the writer (`kafkarec/_writer.pyx`) gets           header.py
 """
 
-from kafkarec import _press
+from kafkarec import _writer, codecs
 from kafkarec.codecs import native_compress
 
 from .builder import RecordBatchBuilder, write_empty_header
@@ -14,13 +14,13 @@ from .compression_ratio import CompressionRatioEstimator
 from .encoding import encode
 from .header import BatchHeader
 from .record_errors import refused
-from .record_input import sheet_of
+from .record_input import record_input_of
 from .sizes import estimate_size, estimate_size_upper_bound
 from .stamping import stamp, stamp_all
 
 __all__ = [
     "BatchHeader", "CompressionRatioEstimator", "RecordBatchBuilder", "encode", "estimate_size",
-    "estimate_size_upper_bound", "sheet_of", "stamp", "stamp_all", "write_empty_header",
+    "estimate_size_upper_bound", "record_input_of", "stamp", "stamp_all", "write_empty_header",
 ]  # fmt: skip
 
-_press.attach(native_compress, refused)
+_writer.attach(codecs, native_compress, refused)

@@ -20,7 +20,7 @@ from kafkarec.write.control_records import MARKERS, ControlAppends, key_of, valu
 from kafkarec.write.fields import MAX_SIZE, Headers, Timestamp, checked_magic, content, fitting, single, timestamp_of
 from kafkarec.write.header import BatchHeader
 from kafkarec.write.open_batch import ABORTED, BUILT, FULL, OPEN, BatchState
-from kafkarec.write.record_input import sheet_of
+from kafkarec.write.record_input import record_input_of
 
 _MAX_RECORDS = _MAX_DELTA = MAX_SIZE
 
@@ -213,7 +213,7 @@ def write_empty_header(
         raise ValueError(f"there are no empty batches of magic {magic}")
     append_time = int(TimestampType.of(timestamp_type))
     fitting("distance from the base offset to the last", last_offset - base_offset, 32)
-    return sheet_of([]).write(
+    return record_input_of([]).write(
         BatchHeader(
             timestamp_type=append_time,
             base_offset=fitting("base offset", base_offset, 64),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from kafkarec._press import OpenBatch, record_size
+from kafkarec._writer import OpenBatch, record_size
 from kafkarec.codecs import CODECS, MissingCodec, checked_level, compress
 from kafkarec.errors import MissingCodecError
 from kafkarec.format.enums import Compression, TimestampType

@@ -1,4 +1,4 @@
-"""Rows of Python as the desk takes them: tuples (offset, timestamp in ms, key, value, headers) of exact types.
+"""Rows of Python as the writer takes them: tuples (offset, timestamp in ms, key, value, headers) of exact types.
 
     offset        int or None                     timestamp    int ms, an aware datetime, None
     key, value    bytes or another buffer, None   headers      pairs (str or UTF-8 bytes, bytes or None), or a mapping
@@ -56,5 +56,5 @@ def _fields(record: Any, number: int) -> tuple[Any, ...]:
 _SLOTS = tuple(vars(Record)[name] for name in (*NAMES, "is_control"))
 
 WAYS = (row_of, Record, _SLOTS, (*NAMES, *sorted(_BESIDE)))
-"""What the desk is told of rows: how anything becomes one; what it takes apart itself, a Record by its slots, a dict by
+"""What the writer gets with rows: how anything becomes one; what it takes apart itself, a Record by its slots, a dict by
 its names."""

@@ -9,7 +9,7 @@ Kafka's full buffer does.
 from __future__ import annotations
 
 from kafkarec._core import Chunk
-from kafkarec._keymap import LastOffsets
+from kafkarec._offset_map import LastOffsets
 from kafkarec.errors import LimitExceededError
 from kafkarec.read.decode_options import Request
 from kafkarec.tables.records import BatchTable

@@ -1,4 +1,4 @@
-"""The records of batches that are written anew: columns for the desk, and the few lists that decide how."""
+"""The records of batches that are written anew: columns for the writer, and the few lists that decide how."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from kafkarec._core import Chunk, Source
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import as_columns, read_part
-from kafkarec.write.record_input import sheet_of
+from kafkarec.write.record_input import record_input_of
 
 from .source_batches import Unit
 from .varints import all_sized, varint_size
@@ -43,9 +43,9 @@ class Decoded:
         self._chunks: list[Chunk] = part.chunks
 
     @cached_property
-    def sheet(self) -> Any:
-        """What the desk writes from; made when it is asked for."""
-        return sheet_of(self.columns)
+    def record_input(self) -> Any:
+        """The input of the writer, made when it is first asked for."""
+        return record_input_of(self.columns)
 
     @cached_property
     def key_lengths(self) -> list[int]:

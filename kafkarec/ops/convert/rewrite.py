@@ -3,7 +3,7 @@
     base offset 8 | length 4 | leader epoch 4 | magic 1 | crc 4 | attributes 2 | 38 more bytes | payload     (magic 2)
 
 Where only the codec or its level changes, everything behind the attributes stays, the payload's content too. The rest
-is the desk's: the header that a group of rows gets is made here.
+is the writer's: the header that a group of rows gets is made here.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Group(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What the desk is told of a group: the header, how many rows there are, and which of them (None: all)."""
+    """What the writer gets for a group: the header, how many rows there are, and which of them (None: all)."""
 
     header: BatchHeader
     rows: int
@@ -100,7 +100,7 @@ class Plan(NamedTuple):
 def written(group: Group, plan: Plan) -> bytes:
     """One batch of magic 2, one wrapper, or plain messages one behind the other."""
     try:
-        data: bytes = group.decoded.sheet.write(plan.header, group.start, group.stop, plan.keep)
+        data: bytes = group.decoded.record_input.write(plan.header, group.start, group.stop, plan.keep)
     except codecs.MissingCodec as missing:
         raise _missing(group.decoded.units[group.first], missing) from None
     return data

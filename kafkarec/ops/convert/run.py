@@ -94,7 +94,7 @@ class Conversion(Iterator[bytes]):
         return shape.limit is None or may_follow(self._run[0], self._run[-1], unit, shape)
 
     def _is_as_cut(self, unit: Unit, shape: Shape) -> bool:
-        """Whether the whole batch needs no desk: a copy, or another codec around the same payload."""
+        """Whether no record of the batch is written anew: a copy, or another codec around the same payload."""
         return unit.magic == shape.magic and (unit.magic == 2 or self._target.keeps(unit, shape.magic, shape.codec))
 
     def _is_left_out(self, unit: Unit, shape: Shape) -> bool:

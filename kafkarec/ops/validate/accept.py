@@ -1,8 +1,8 @@
 """A request that is taken: its batches stamped where they stand, or its records written anew.
 
     stamped    base or last offset, leader epoch, timestamp type and max timestamp: `writing/stamping.py`, and for plain
-               messages the desk
-    anew       one batch, message set or wrapper: decoded columns through the writing desk, offsets counted from the
+               messages the writer
+    anew       one batch, message set or wrapper: decoded columns through the writer, offsets counted from the
                first one, producer fields kept, control and delete horizon flags lost (buildRecordsAndAssignOffsets,
                convertAndAssignOffsetsNonCompressed)
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
-from kafkarec._partial import stamp_messages, unsealed
+from kafkarec._validator import stamp_messages, unsealed
 from kafkarec.format.enums import TimestampType
 from kafkarec.ops.validate.batch_rules import First, check_rewrite
 from kafkarec.ops.validate.result import RecordValidationStats, ValidatedRecords, validated
@@ -22,7 +22,7 @@ from kafkarec.read.reader import decode
 from kafkarec.tables.records import RecordColumns
 from kafkarec.write.fields import wrapped
 from kafkarec.write.header import BatchHeader
-from kafkarec.write.record_input import sheet_of
+from kafkarec.write.record_input import record_input_of
 from kafkarec.write.sizes import BATCH_OVERHEAD, batch_header_size
 from kafkarec.write.stamping import stamp
 
@@ -30,8 +30,8 @@ _COLUMNS = ("timestamp", "key", "value", "headers")
 _ATTRIBUTES_LOW_AT, _CODEC_MASK = 22, 7
 
 
-class Weight(NamedTuple):
-    """All records, as the desk saw them: timestamps in ms, sizes in bytes.
+class RecordStats(NamedTuple):
+    """All records, as the validator saw them: timestamps in ms, sizes in bytes.
 
     unfit: a record that cannot be written in the wanted magic stands before the first that is refused
     """
@@ -53,12 +53,12 @@ class Request(NamedTuple):
     first: First
     batches: int
     payload: Any
-    weight: Weight
+    stats: RecordStats
     rules: Rules
 
     @property
     def next_offset(self) -> int:
-        return wrapped(self.rules.first_offset + self.weight.records, 64)
+        return wrapped(self.rules.first_offset + self.stats.records, 64)
 
     @property
     def header_bytes(self) -> int:
@@ -81,7 +81,7 @@ class Request(NamedTuple):
 def stamped_plain(request: Request) -> ValidatedRecords:
     """Uncompressed batches of the wanted magic (LogValidator.assignOffsetsNonCompressed)."""
     rules, magic = request.rules, request.first.magic
-    max_timestamp = request.weight.greatest
+    max_timestamp = request.stats.greatest
     if not rules.create_time:
         max_timestamp = rules.now if magic > 0 else -1
     taken = request.taken(request.view, max_timestamp, RecordValidationStats())
@@ -95,8 +95,8 @@ def stamped_plain(request: Request) -> ValidatedRecords:
 def stamped(request: Request) -> ValidatedRecords:
     """A compressed batch that keeps its codec, or a control batch that comes uncompressed and stays so."""
     rules = request.rules
-    memory = wrapped(request.weight.size + request.header_bytes, 32)
-    greatest = request.weight.greatest if rules.magic > 0 else -1
+    memory = wrapped(request.stats.size + request.header_bytes, 32)
+    greatest = request.stats.greatest if rules.magic > 0 else -1
     max_timestamp = greatest if rules.create_time else rules.now
     taken = request.taken(request.view, max_timestamp, RecordValidationStats(memory))
     _stamp_batch(taken, request, leader_epoch=rules.magic == 2, times=rules.magic > 0)
@@ -110,26 +110,26 @@ def _stamp_batch(taken: ValidatedRecords, request: Request, *, leader_epoch: boo
         last_offset=wrapped(request.next_offset - 1, 64),
         partition_leader_epoch=rules.leader_epoch if leader_epoch else None,
         timestamp_type=TimestampType(rules.timestamp_type) if times else None,
-        max_timestamp=(request.weight.greatest if rules.create_time else rules.now) if times else None,
+        max_timestamp=(request.stats.greatest if rules.create_time else rules.now) if times else None,
     )
 
 
 def written_anew(request: Request) -> ValidatedRecords:
     """The records in the wanted magic and codec."""
     start = time.perf_counter_ns()
-    rules, first, weight = request.rules, request.first, request.weight
-    check_rewrite(first, rules, weight.headers, weight.least)
-    max_timestamp = (weight.greatest if rules.magic > 0 else -1) if rules.create_time else rules.now
+    rules, first, stats = request.rules, request.first, request.stats
+    check_rewrite(first, rules, stats.headers, stats.least)
+    max_timestamp = (stats.greatest if rules.magic > 0 else -1) if rules.create_time else rules.now
     data = b""
-    if weight.records:
+    if stats.records:
         data = _write(request)
     elif not rules.create_time and (rules.codec or rules.magic == 2):
         refuse("record_count_invalid", expected=1, found=0, detail="under log append time")
-    memory = weight.rewritten + batch_header_size(rules.magic, rules.codec)
+    memory = stats.rewritten + batch_header_size(rules.magic, rules.codec)
     if first.codec or rules.codec:
-        memory += weight.size + request.header_bytes
-    stats = RecordValidationStats(wrapped(memory, 32), weight.records, time.perf_counter_ns() - start)
-    return request.taken(data, max_timestamp, stats, anew=True)
+        memory += stats.size + request.header_bytes
+    validation_stats = RecordValidationStats(wrapped(memory, 32), stats.records, time.perf_counter_ns() - start)
+    return request.taken(data, max_timestamp, validation_stats, anew=True)
 
 
 def rows(request: Request) -> RecordColumns:
@@ -160,7 +160,7 @@ def _write(request: Request) -> bytes:
         base_sequence=first.base_sequence,
         is_transactional=first.is_transactional,
     )
-    return sheet_of(rows(request)).write(header)
+    return record_input_of(rows(request)).write(header)
 
 
 def _plain(request: Request) -> Any:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkarec import _partial, codecs
+from kafkarec import _validator, codecs
 from kafkarec.format.enums import Compression, TimestampType
-from kafkarec.ops.validate.accept import Request, Weight, rows, stamped, stamped_plain, written_anew
+from kafkarec.ops.validate.accept import Request, RecordStats, rows, stamped, stamped_plain, written_anew
 from kafkarec.ops.validate.batch_rules import First, check, check_magic, first_of
 from kafkarec.ops.validate.result import ValidatedRecords, validated
 from kafkarec.ops.validate.topic_rules import NO_LIMIT, Rules, checked_origin, wanted
@@ -73,7 +73,7 @@ def validate(
         max_decompressed_bytes=max_decompressed_bytes,
     )
     view = memoryview(data).cast("B") if memoryview(data).nbytes else memoryview(b"")
-    request = _partial.Request(
+    request = _validator.Request(
         view,
         check_crcs=bool(check_crcs),
         from_zero=append_checks and checked_origin(origin) == "client",
@@ -82,14 +82,14 @@ def validate(
         most_bytes=NO_LIMIT if max_message_bytes is None else max_message_bytes,
     )
     if not assign_offsets:
-        return _followed(view, request, wishes.rest)
+        return _later_segment(view, request, wishes.rest)
     first = first_of(request)
     rules = wishes.of(first.magic, request.codec)
     check(first, rules)
     return _weighed(view, request, first, rules)
 
 
-def _followed(view: memoryview, request: _partial.Request, rules: Rules) -> ValidatedRecords:
+def _later_segment(view: memoryview, request: _validator.Request, rules: Rules) -> ValidatedRecords:
     """Batches as they are, behind `first_offset` (UnifiedLog.appendAsFollower)."""
     if request.batches:
         first = First(*request.first)
@@ -104,7 +104,7 @@ def _followed(view: memoryview, request: _partial.Request, rules: Rules) -> Vali
     )
 
 
-def _weighed(view: memoryview, batches: _partial.Request, first: First, rules: Rules) -> ValidatedRecords:
+def _weighed(view: memoryview, batches: _validator.Request, first: First, rules: Rules) -> ValidatedRecords:
     """Sees the records, then takes them (validateMessagesAndAssignOffsets)."""
     plain = first.codec == rules.codec == 0
     stays = first.codec == rules.codec and first.magic == rules.magic and batches.one_magic
@@ -112,20 +112,20 @@ def _weighed(view: memoryview, batches: _partial.Request, first: First, rules: R
         # offsets of magic 0 lie inside of what is compressed; control batches are never compressed by a broker
         stays = (stays and rules.magic > 0) or (first.codec == 0 and first.is_control)
     payload = _records(view, batches, first, rules, stays)
-    place = batches.weigh(payload, rules, stays and first.codec > 0, rules.limit)
-    weight = Weight(*batches.weight)
+    place = batches.scan_records(payload, rules, stays and first.codec > 0, rules.limit)
+    stats = RecordStats(*batches.stats)
     kept = payload if first.magic == 2 else None
-    request = Request(view[: batches.end], first, batches.batches, kept, weight, rules)
+    request = Request(view[: batches.end], first, batches.batches, kept, stats, rules)
     converts = plain and not stays
     wrong = batches.refused()
     if wrong[0] and converts:
         rows(request)  # Kafka reads all records to know how large the result will be
-    if wrong[0] and not (converts and weight.unfit):  # and writes each of them as soon as it has seen it
+    if wrong[0] and not (converts and stats.unfit):  # and writes each of them as soon as it has seen it
         refuse_records(wrong, place, first.magic, rules)
     check_magic(batches, first)
     if plain and stays:
         return stamped_plain(request)
-    if stays and (weight.in_order or rules.magic == 0):
+    if stays and (stats.in_order or rules.magic == 0):
         return stamped(request)
     if stays and first.codec and first.magic == 2:
         # Kafka would write it anew, and fails: of records that it stepped over it has neither key nor value
@@ -134,7 +134,7 @@ def _weighed(view: memoryview, batches: _partial.Request, first: First, rules: R
     return written_anew(request)
 
 
-def _records(view: memoryview, batches: _partial.Request, first: First, rules: Rules, stays: bool) -> Any:
+def _records(view: memoryview, batches: _validator.Request, first: First, rules: Rules, stays: bool) -> Any:
     """The bytes of the records of the one batch, decompressed; None for plain messages."""
     if first.magic < 2 and not first.codec:
         return None

@@ -1,10 +1,10 @@
 """Between Python's words and the engine's: options in, faults out.
 
-Functions over Python objects, for the desk alone.
+Functions over Python objects, for the compiled modules.
 """
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t
 
-from kafkarec._c.assemble cimport Constants
+from kafkarec._c.output_columns cimport Constants
 from kafkarec._c.columns cimport Buffer, MOST_BYTES, buffer_reserve
 from kafkarec._c.decode cimport Aborted, Options
 from kafkarec._c.status cimport Fault

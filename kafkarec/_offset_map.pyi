@@ -1,4 +1,4 @@
-"""Types of the compaction desk. Private."""
+"""Types of the compiled module for compaction. Private."""
 
 from typing import Any, final
 

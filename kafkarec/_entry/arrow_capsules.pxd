@@ -3,7 +3,7 @@
     arrow_schema, arrow_array, arrow_array_stream     a consumer that takes the struct sets its `release` to NULL;
                                                       what nobody took is released with the capsule
 
-Functions over Python objects, for the desk alone.
+Functions over Python objects, for the compiled modules.
 """
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
@@ -14,10 +14,8 @@ from kafkarec._c.arrow cimport (
     ArrowArray, ArrowArrayStream, ArrowSchema, Shape, ShapeColumn, Storage, StreamState, export_list_schema,
     export_lists, export_shape, make_stream,
 )
-from kafkarec._c.assemble cimport OUT_HEADERS, wants_of
-from kafkarec._desk.arrow_check cimport (
-    Foreign, capsule_pointer, check_bytes, check_shape, format_of, validity_of,
-)
+from kafkarec._c.output_columns cimport OUT_HEADERS, wants_of
+from kafkarec._entry.foreign_arrow cimport Foreign, capsule_pointer, check_bytes, check_shape, format_of, validity_of
 
 
 cdef inline void drop_schema(object capsule) noexcept:

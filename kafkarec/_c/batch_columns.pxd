@@ -2,7 +2,7 @@
 
     batch rows   r0 r1 r2 ...      runs   (r0, 3 rows) (r2, 2 rows) ...      column   v0 v0 v0 v2 v2
 
-A batch table is the case where every run is one row. Each column is a row of the desk's table: where the field lies in
+A batch table is the case where every run is one row. Each column is a row of `field_of`: where the field lies in
 BatchRow, how wide it is, when it is null.
 """
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t

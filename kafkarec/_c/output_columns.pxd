@@ -13,12 +13,12 @@ from libc.string cimport memcpy, memset, strlen
 from kafkarec._c.arrow cimport BYTES, Column, FIXED, HEADERS, Storage, bytes_column
 from kafkarec._c.batch cimport BatchRow, CONTROL, LATEST_CODEC, TRANSACTIONAL
 from kafkarec._c.columns cimport (
-    Buffer, Bytes, Columns, Run, SLACK, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE,
+    SLACK, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, Buffer, Bytes, Columns, Run,
     bits_reserve, buffer_reserve, clear_bit, offsets_reserve,
 )
-from kafkarec._c.derive cimport (
-    NEVER_NULL, NULL_IF_ABSENT, NULL_IF_WRAPPER, NULL_UNLESS_HORIZON, spread_control_type, spread_field,
-    spread_flag, spread_sequence,
+from kafkarec._c.batch_columns cimport (
+    NEVER_NULL, NULL_IF_ABSENT, NULL_IF_WRAPPER, NULL_UNLESS_HORIZON, spread_control_type, spread_field, spread_flag,
+    spread_sequence,
 )
 from kafkarec._c.status cimport LIMIT_EXCEEDED, OK, OUT_OF_MEMORY
 
@@ -154,7 +154,7 @@ cdef inline void fixed_column(Column* out, const Buffer* values, const Buffer* v
 
 
 cdef inline Buffer* new_buffer(Storage* s, size_t size, int* status) noexcept nogil:
-    """The next derived buffer; Storage.extra was made with room for three per column."""
+    """The next derived buffer; Storage.extra was made with space for three per column."""
     cdef Buffer* buffer = s.extra + s.extra_count
     s.extra_count += 1
     if status[0] == OK:
@@ -283,7 +283,7 @@ cdef inline int64_t spread_partition(int64_t rows, int64_t partition, int32_t* o
 
 
 cdef inline Storage* storage_new(int64_t columns) noexcept nogil:
-    """An empty chunk with room for `columns` results; NULL when there is no memory."""
+    """An empty chunk with space for `columns` results; NULL when there is no memory."""
     cdef Storage* s = <Storage*>calloc(1, sizeof(Storage))
     if s == NULL:
         return NULL

@@ -21,7 +21,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kafkarec._c.arrow cimport ArrowArray, ArrowSchema
 from kafkarec._c.arrow_check cimport (
-    Misfit, Range, VIEW_BUFFER, VIEW_FITS, VIEW_LENGTH, lengths_fit, list_views_fit, nulls_counted, offsets_rise,
+    VIEW_BUFFER, VIEW_FITS, VIEW_LENGTH, Misfit, Range, lengths_fit, list_views_fit, nulls_counted, offsets_rise,
     views_fit,
 )
 
