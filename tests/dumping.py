@@ -11,7 +11,7 @@ from jvm_oracle import Oracle
 from random_logs import Maker
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.ops.dump import Options, decoders, dump
+from kafkarec.ops.dump import DumpOptions, decoders, dump
 from kafkarec.storage.sources import LocalFile
 
 _DIED = 'Exception in thread "main"'
@@ -32,7 +32,7 @@ def ours(files: Sequence[object], **options: Any) -> Said:
     out: list[str] = []
     err: list[str] = []
     try:
-        for text in dump([str(file) for file in files], Options(**options), LocalFile, err.append):
+        for text in dump([str(file) for file in files], DumpOptions(**options), LocalFile, err.append):
             out.append(text)
     except (KafkaRecordError, OSError):
         return Said(1, "".join(out), tuple(err))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kafkarec.internal_topics.protocol import TAGGED, default_of
-from kafkarec.internal_topics.schema_notation import Field, RecordType, Struct
+from kafkarec.internal_topics.schema_notation import MessageField, RecordType, Struct
 from kafkarec.internal_topics.serialize import write_message
 from kafkarec.internal_topics.topics import CONSUMER_MESSAGES, TOPICS, Topic, write_key, write_value
 
@@ -73,7 +73,7 @@ class Maker:
             }[type_]
         )
 
-    def value(self, field: Field, version: int) -> Any:
+    def value(self, field: MessageField, version: int) -> Any:
         if field.nullable and self.random.random() < 0.25:
             return None
         if field.tag is not None and self.random.random() < 0.3:
@@ -82,7 +82,7 @@ class Maker:
             return [self.one(field, version) for _ in range(self.random.choice([0, 1, 1, 2, 5]))]
         return self.one(field, version)
 
-    def one(self, field: Field, version: int) -> Any:
+    def one(self, field: MessageField, version: int) -> Any:
         return self.fields(field.struct, version) if field.struct else self.scalar(field.type)
 
     def fields(self, of: Struct, version: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from s3server import BUCKET, Refusal, Server, running
 import kafkarec
 from kafkarec.storage import Segment, logs
 from kafkarec.storage import segment_summary as survey_module
-from kafkarec.storage.segment_summary import survey
+from kafkarec.storage.segment_summary import summarize
 from kafkarec.storage.sources import LocalFile
 
 NAMES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
@@ -58,7 +58,7 @@ def truth(segment: Segment) -> dict[str, Any]:
 @pytest.mark.parametrize("segment", ALL, ids=lambda segment: f"{segment.topic}-{segment.base_offset}")
 def test_what_is_seen_is_what_is_there(segment: Segment) -> None:
     expected = truth(segment)
-    whole, sampled = survey(segment, complete=True), survey(segment)
+    whole, sampled = summarize(segment, complete=True), summarize(segment)
     assert {name: getattr(whole, name) for name in expected} == expected
     for name in ("first_offset", "next_offset", "max_timestamp"):
         assert getattr(sampled, name) == expected[name], name
@@ -70,7 +70,7 @@ def test_what_is_seen_is_what_is_there(segment: Segment) -> None:
 def test_the_end_is_found_without_indexes(segment: Segment, tmp_path: Path) -> None:
     shutil.copy(segment.path, tmp_path)
     alone: Any = kafkarec.open(tmp_path / segment.name)
-    assert survey(alone).next_offset == truth(segment)["next_offset"]
+    assert summarize(alone).next_offset == truth(segment)["next_offset"]
 
 
 def test_a_wrong_index_does_not_matter(partition: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_wrong_index_does_not_matter(partition: Path) -> None:
     for content in (b"\x00\x00\x00\x05\x00\x00\x03\xe7", b"\xff" * 8, bytes(4096), b"abc", b""):
         path.write_bytes(content)
         segment: Any = kafkarec.open(partition / "00000000000000000030.log")
-        found = survey(segment)
+        found = summarize(segment)
         assert found.next_offset == 293 and not found.damage
 
 
@@ -95,7 +95,7 @@ def test_values_that_are_batches_themselves_are_not_the_end(tmp_path: Path) -> N
     path.write_bytes(outer)
     segment: Any = kafkarec.open(path)
     assert len(segment.scan()) == 1
-    assert survey(segment).next_offset == 8
+    assert summarize(segment).next_offset == 8
 
 
 def test_it_costs_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_it_costs_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     real = survey_module.core_source
     monkeypatch.setattr(survey_module, "core_source", lambda source: real(ByReadAt(source)))
     segment: Any = kafkarec.open(path)
-    assert survey(segment).next_offset == 865
+    assert summarize(segment).next_offset == 865
     assert 100 < sum(read) < 8000
     for descriptor in descriptors.values():
         os.close(descriptor)

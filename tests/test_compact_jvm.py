@@ -19,7 +19,7 @@ from random_logs import Maker
 
 import kafkarec
 from kafkarec._core import Source
-from kafkarec.ops.compact import Batch, BatchRetention, Compacted, Rows, Verdict, compact, filter_to
+from kafkarec.ops.compact import BatchFacts, BatchRecords, BatchRetention, Compacted, Verdict, compact, filter_to
 from kafkarec.read import isolation
 from kafkarec.sidecars import txn_index
 
@@ -50,7 +50,7 @@ class Dice:
     kept: int
     whole: int
 
-    def batch(self, batch: Batch) -> Verdict:
+    def batch(self, batch: BatchFacts) -> Verdict:
         rolled = dice(batch.last_offset, self.seed)
         retention = BatchRetention.DELETE_EMPTY
         if rolled < 10:
@@ -59,7 +59,7 @@ class Dice:
             retention = BatchRetention.RETAIN_EMPTY
         return Verdict(retention, dice(batch.last_offset, self.seed + 1) < 20)
 
-    def records(self, verdicts: list[tuple[Batch, Verdict]], rows: Rows) -> bytearray:
+    def records(self, verdicts: list[tuple[BatchFacts, Verdict]], rows: BatchRecords) -> bytearray:
         keep = bytearray(dice(offset, self.seed + 3) < self.kept for offset in rows.offsets)
         for batch, _ in verdicts:
             if dice(batch.last_offset, self.seed + 2) < self.whole:
@@ -140,7 +140,7 @@ class Run:
         self.random = random.Random(self.seed)
         self.plain = self.seed % 3 == 0
         self.log = compaction_logs.Log(self.seed, uncompressed=self.plain, magics=_MAGICS[self.seed % 3])
-        stable = isolation.hidden([Source(self.log.data)]).last_stable_offset
+        stable = isolation.excluded([Source(self.log.data)]).last_stable_offset
         assert stable is not None
         self.ours, self.theirs, self.out = (self.folder / name for name in ("ours-0", "theirs-0", "out"))
         for place in (self.ours, self.theirs, self.out):

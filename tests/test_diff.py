@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kafkarec.ops.diff import Difference, compare
 from kafkarec.sidecars.leader_epochs import EpochEntry
 from kafkarec.state import leader_epochs
-from kafkarec.state.leader_epochs import Lineage, Step, truncation
+from kafkarec.state.leader_epochs import EpochHistory, EpochStep, truncation
 
 Batches = Iterable[bytes]
 
@@ -210,15 +210,15 @@ def test_random_histories_are_told_apart(tmp_path: Path) -> None:
             assert found.first is not None and found.first[0] == min(changed + gone)
 
 
-def entries(*pairs: tuple[int, int], end: int) -> Lineage:
-    return Lineage(tuple(EpochEntry(*pair) for pair in pairs), end, "test")
+def entries(*pairs: tuple[int, int], end: int) -> EpochHistory:
+    return EpochHistory(tuple(EpochEntry(*pair) for pair in pairs), end, "test")
 
 
 def test_the_leader_is_asked_until_both_know_the_epoch() -> None:
     a = entries((0, 0), (1, 10), end=15)
     b = entries((0, 0), (2, 12), end=20)
-    assert truncation(a, b) == (10, (Step(1, 0, 12, 10),))
-    assert truncation(b, a) == (10, (Step(2, 1, 15, 12), Step(0, 0, 10, 10)))
+    assert truncation(a, b) == (10, (EpochStep(1, 0, 12, 10),))
+    assert truncation(b, a) == (10, (EpochStep(2, 1, 15, 12), EpochStep(0, 0, 10, 10)))
 
 
 def test_fast_leader_changes_of_kip_279() -> None:

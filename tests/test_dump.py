@@ -13,9 +13,9 @@ from command import SEGMENTS
 from dumping import Said, ours
 
 from kafkarec.errors import CorruptRecordError, InvalidRecordError
-from kafkarec.ops.dump import Options, decoders, dump
+from kafkarec.ops.dump import DumpOptions, decoders, dump
 from kafkarec.ops.dump.java_text import absolute_path, parse_long, shown_path
-from kafkarec.ops.dump.mismatches import Complaints, Consecutive, Pairs
+from kafkarec.ops.dump.mismatches import Consecutive, Mismatches, Pairs
 from kafkarec.storage.sources import FileObject, LocalFile
 
 STEM = "00000000000000000000"
@@ -128,7 +128,7 @@ def test_pairs_take_sixteen_bytes_each() -> None:
 
 
 def test_consecutive_offsets_wrap_as_longs_do() -> None:
-    complaints = Complaints()
+    complaints = Mismatches()
     watch = Consecutive(complaints, "/a.log")
     watch.note([2**63 - 1, -(2**63), -(2**63) + 1])
     assert list(complaints.lines()) == ["Non-consecutive offsets in /a.log", f"  -1 is followed by {2**63 - 1}"]
@@ -138,7 +138,7 @@ def test_memory_is_flat(tmp_path: Path) -> None:
     batch = builders.batch(builders.records(200, value=b"x" * 100))
     path = log(tmp_path, *[batch] * 1000)  # 22 MB
     tracemalloc.start()
-    lines = sum(text.count("\n") for text in dump([str(path)], Options(print_data=True), LocalFile, print))
+    lines = sum(text.count("\n") for text in dump([str(path)], DumpOptions(print_data=True), LocalFile, print))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert lines == 2 + 1000 * 201
@@ -161,7 +161,7 @@ def test_a_file_that_shrinks(tmp_path: Path) -> None:
     source = FileObject(io.BytesIO(builders.good_batch(3)), f"{STEM}.log")
     source.size += 100
     with pytest.raises(CorruptRecordError, match="shorter now"):
-        list(dump([f"{STEM}.log"], Options(), lambda path: source, print))
+        list(dump([f"{STEM}.log"], DumpOptions(), lambda path: source, print))
 
 
 def test_decoder_classes() -> None:

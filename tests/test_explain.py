@@ -10,7 +10,7 @@ import pytest
 
 import kafkarec
 from kafkarec.errors import REASONS
-from kafkarec.ops.explain import Explanation, Fault, explain, tiles
+from kafkarec.ops.explain import Explanation, SpanFault, explain, tiles
 
 CASES = [*golden.vectors(), *golden.invalid()]
 # The engine's quick form reads on behind a record's end until a length is compared, so its first complaint about a
@@ -160,4 +160,4 @@ def test_a_limit_is_kept_and_named() -> None:
     data = builders.batch([builders.record(value=bytes(1 << 20))], codec="zstd")
     found = explain(data, max_decompressed_bytes=1 << 16)
     assert [fault.reason for fault in found.faults] == ["limit_exceeded"]
-    assert isinstance(found.faults[0], Fault) and len(found.sections) == 1
+    assert isinstance(found.faults[0], SpanFault) and len(found.sections) == 1

@@ -12,7 +12,7 @@ import pytest
 import kafkarec
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.state.index_builders import SegmentRebuild
-from kafkarec.state.index_interval import NOTHING_FITS, Fit
+from kafkarec.state.index_interval import NOTHING_FITS, IntervalRange
 from kafkarec.state.rebuild_folder import Rebuilt, rebuild_log
 from kafkarec.state.recovery_walk import walk
 
@@ -209,8 +209,8 @@ def test_the_interval_is_found_from_the_gaps(name: str) -> None:
 
 def test_guesses_are_round_numbers() -> None:
     for low, high, guess in ((0, 5000, 4096), (962, 1003, 1000), (240, 260, 256), (611, 633, 611), (0, 0, 0)):
-        assert Fit(low, high).guess == guess
-    assert NOTHING_FITS.guess is None and (Fit() & NOTHING_FITS).guess is None
+        assert IntervalRange(low, high).guess == guess
+    assert NOTHING_FITS.guess is None and (IntervalRange() & NOTHING_FITS).guess is None
 
 
 def test_pieces_of_any_size_make_the_same() -> None:

@@ -47,7 +47,7 @@ def test_a_topic_that_the_broker_had_to_cut_is_told() -> None:
     suffix = f"-12.{HEX}-delete"
     topic = ("t" * 249)[: 255 - len(suffix)]
     found = names.folder(topic + suffix)
-    assert found == names.Folder(topic, 12, "delete", cut=True)
+    assert found == names.FolderName(topic, 12, "delete", cut=True)
     assert "cut" in names.explain(topic + suffix, is_dir=True).sentence
 
 
@@ -77,11 +77,11 @@ def test_no_partition_folders(name: str) -> None:
 
 def test_tiered_layouts() -> None:
     aiven = names.place(f"s3://bucket/pre/fix/a-b-{UUID}/7/{OFFSET}-{SEGMENT_UUID}.log")
-    assert aiven == names.Place("a-b", 7, 30, UUID, f"s3://bucket/pre/fix/a-b-{UUID}/7")
+    assert aiven == names.SegmentOwner("a-b", 7, 30, UUID, f"s3://bucket/pre/fix/a-b-{UUID}/7")
     local = names.place(f"/tiered/orders-3-{UUID}/{OFFSET}-{SEGMENT_UUID}.log.zst")
     assert local[:4] == ("orders", 3, 30, UUID)
     flat = names.place(f"backup/orders-7-{OFFSET}.log.gz")
-    assert flat == names.Place("orders", 7, 30, None, "backup/orders-7")
+    assert flat == names.SegmentOwner("orders", 7, 30, None, "backup/orders-7")
     assert names.place(f"/data/orders-7/{OFFSET}.log")[:3] == ("orders", 7, 30)
     assert names.place(f"/data/orders/{OFFSET}.log")[:3] == (None, None, 30)
     assert names.place("/data/backup-2024/x.bin")[:3] == (None, None, None)
@@ -100,7 +100,7 @@ def test_every_uuid_is_told_from_a_partition(value: uuid.UUID, partition: int, t
     assert found is not None and found[:2] == (topic, partition) and found.topic_id == text
     assert names.tiered_topic(f"{topic}-{text}") == (topic, text)
     plain = names.folder(f"{topic}-{partition}")
-    assert plain == names.Folder(topic, partition)
+    assert plain == names.FolderName(topic, partition)
 
 
 @pytest.mark.parametrize(

@@ -236,8 +236,8 @@ def test_the_largest_rising_part_is_kept(turn: int) -> None:
         assert not kept or kept[0].base >= start
 
 
-def row_at(base: int, last: int) -> rows_room.Row:
-    return rows_room.Row(base, last, 0, 0, 1, 1, None, 0, False, 0)  # type: ignore[arg-type]
+def row_at(base: int, last: int) -> rows_room.GoodBatch:
+    return rows_room.GoodBatch(base, last, 0, 0, 1, 1, None, 0, False, 0)  # type: ignore[arg-type]
 
 
 def test_batches_of_another_segment_are_set_aside(tmp_path: Path) -> None:

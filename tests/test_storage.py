@@ -179,7 +179,7 @@ def test_an_index_saves_reading(tmp_path: Path) -> None:
     with segment:
         from kafkarec.storage import ranges
 
-        start = ranges.start_position(segment, ranges.Range.of(700, None, None, None))
+        start = ranges.start_position(segment, ranges.RecordRange.of(700, None, None, None))
     assert segment.size * 0.6 < start < segment.size
     batch = next(iter(segment.slice(700, 701)))
     assert batch.base_offset <= 700 <= batch.last_offset

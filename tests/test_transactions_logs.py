@@ -18,7 +18,7 @@ from transaction_logs import ABORT, COMMIT, DATA, EMPTY, PLAIN, Event, Kafkas
 import kafkarec
 from kafkarec._core import Source
 from kafkarec.format.side_files import AbortedTransaction
-from kafkarec.read.marker_columns import Input
+from kafkarec.read.marker_columns import MarkerInput
 from kafkarec.read.marker_matching import NOTES
 from kafkarec.sidecars import producer_snapshot, txn_index
 from kafkarec.state import transactions
@@ -94,7 +94,7 @@ def test_without_its_markers_a_segment_is_read_by_its_index(folder: Path) -> Non
     inputs = []
     for one in log.segments:
         kept = b"".join(bytes(batch.raw) for batch in one.batches() if batch.base_offset not in aborts)
-        inputs.append(Input(_source(kept), one.name, one.marker_input().index))
+        inputs.append(MarkerInput(_source(kept), one.name, one.marker_input().index))
     found = listing(inputs)
     assert [(t.producer_id, t.first_offset, t.marker_offset) for t in found.aborted] == [
         (t.producer_id, t.first_offset, t.marker_offset) for t in whole.aborted if t.marker_offset < found.next_offset
@@ -127,7 +127,7 @@ def test_some_transactions_were_begun_in_deleted_segments() -> None:
 
 def test_a_snapshot_that_cannot_be_read_is_a_note() -> None:
     one = txns.segment(log_of((DATA, 1)))
-    found = listing([Input(one.opened, one.name, snapshot=lambda: producer_snapshot.read(b"\0\1"))])
+    found = listing([MarkerInput(one.opened, one.name, snapshot=lambda: producer_snapshot.read(b"\0\1"))])
     assert [note.reason for note in found.notes] == ["snapshot_unreadable"] and len(found.open) == 1
 
 
@@ -231,7 +231,7 @@ def test_an_index_of_bytes_that_make_no_sense_leaves_the_markers() -> None:
     events = log_of((DATA, 1), (ABORT, 1))
     one = txns.segment(events)
     for index in (b"\0", b"\1" * 34):
-        found = listing([Input(one.opened, one.name, lambda index=index: txn_index.read(index))])
+        found = listing([MarkerInput(one.opened, one.name, lambda index=index: txn_index.read(index))])
         assert [note.reason for note in found.notes] == ["txnindex_unreadable"]
         assert len(found.aborted) == 1
 

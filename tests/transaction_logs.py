@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import kafkarec
 from kafkarec._core import Source
 from kafkarec.format.side_files import AbortedTransaction
-from kafkarec.read.marker_columns import Input
+from kafkarec.read.marker_columns import MarkerInput
 from kafkarec.sidecars import txn_index
 
 DATA, PLAIN, IDEMPOTENT, ABORT, COMMIT, EMPTY = "data", "plain", "idempotent", "abort", "commit", "empty marker"
@@ -155,11 +155,11 @@ def index_of(events: Sequence[Event], segment: Sequence[Event]) -> list[AbortedT
     return entries
 
 
-def segment(events: Sequence[Event], index: Sequence[AbortedTransaction] | None = None) -> Input:
+def segment(events: Sequence[Event], index: Sequence[AbortedTransaction] | None = None) -> MarkerInput:
     """A file as the engine takes it; its .txnindex, where there is one."""
     data = as_bytes(events)
     written = None if index is None else txn_index.read(txn_index.write(index))
-    return Input(lambda: nullcontext(Source(data)), f"{events[0].base if events else 0:020}.log", lambda: written)
+    return MarkerInput(lambda: nullcontext(Source(data)), f"{events[0].base if events else 0:020}.log", lambda: written)
 
 
 def split(events: Sequence[Event], borders: Sequence[int]) -> list[Sequence[Event]]:

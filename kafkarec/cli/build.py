@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from kafkarec.storage.output_rules import is_stream
 
 from . import input_formats, new_log, output, shared_options
-from .build_batches import Batches, Settings
+from .build_batches import BuildSettings, RowBatches
 from .input_cells import FORMS, TAKEN
-from .input_rows import Rows
+from .input_rows import InputRows
 from .problems import DAMAGED, FINE, say
 from .shared_options import WrongUse
 
@@ -103,11 +103,11 @@ def run(args: argparse.Namespace) -> int:
         raise WrongUse("standard input (-) can be read once only")
     with new_log.opened(args) as log:
         settings = _settings(args, log.is_folder)
-        builders: dict[new_log.Place, Batches] = {}
+        builders: dict[new_log.Place, RowBatches] = {}
         for rows in _rows(inputs, args, refused):
             for place, some in _parted(rows, log):
                 if place not in builders:
-                    builders[place] = Batches(settings, refused)
+                    builders[place] = RowBatches(settings, refused)
                 for batch in builders[place].add(some):
                     log.write(place, batch)
         for place, builder in builders.items():
@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
     return refused.finish()
 
 
-def _settings(args: argparse.Namespace, into_folder: bool) -> Settings:
+def _settings(args: argparse.Namespace, into_folder: bool) -> BuildSettings:
     fields = {
         "magic": args.magic,
         "compression": args.compression,
@@ -140,7 +140,7 @@ def _settings(args: argparse.Namespace, into_folder: bool) -> Settings:
         raise WrongUse("--timestamp: from 1970 on, in 64 bits")
     new_log.demand_level(args.compression, args.level)
     defaults = {"partition_leader_epoch": 0} if into_folder and args.magic in (None, 2) else {}
-    return Settings(
+    return BuildSettings(
         {name: value for name, value in fields.items() if value is not None}, defaults,
         args.level, args.batch_size, args.base_offset, args.base_sequence, args.timestamp, args.odd,
     )  # fmt: skip
@@ -167,7 +167,7 @@ class _Refused:
         return DAMAGED if self.count else FINE
 
 
-def _rows(inputs: list[str], args: argparse.Namespace, refused: _Refused) -> Iterator[Rows]:
+def _rows(inputs: list[str], args: argparse.Namespace, refused: _Refused) -> Iterator[InputRows]:
     forms = {"key": args.key_as, "value": args.value_as}
     for path in inputs:
         refused.file = "standard input" if path == input_formats.STANDARD_INPUT else path
@@ -175,7 +175,7 @@ def _rows(inputs: list[str], args: argparse.Namespace, refused: _Refused) -> Ite
             yield from input_formats.rows(file, path, args.form, forms, args.columns, refused)
 
 
-def _parted(rows: Rows, log: new_log.NewLog) -> Iterator[tuple[new_log.Place, Rows]]:
+def _parted(rows: InputRows, log: new_log.NewLog) -> Iterator[tuple[new_log.Place, InputRows]]:
     """The rows of each partition, where they say one and there is a folder for each."""
     topics, partitions = rows.column("topic"), rows.column("partition")
     if topics is None or partitions is None:

@@ -26,7 +26,7 @@ from kafkarec.write.header import BatchHeader
 from kafkarec.write.record_input import record_input_of
 from kafkarec.write.sizes import batch_header_size
 
-from .input_rows import Refuse, Rows, varint_size
+from .input_rows import InputRows, Refuse, varint_size
 from .shared_options import WrongUse
 
 CODECS = {codec.name.lower(): int(codec) for codec in Compression}
@@ -65,7 +65,7 @@ _PLAIN = ("magic", "compression", "timestamp_type", "base_offset", "partition_le
 
 
 @dataclass(frozen=True)
-class Settings:
+class BuildSettings:
     """What the options say.
 
     odd        take what Kafka's writers refuse
@@ -83,13 +83,13 @@ class Settings:
     odd: bool = False
 
 
-class Batches:
+class RowBatches:
     """Takes rows block by block and gives batches; the rows of a batch that is not complete yet wait."""
 
-    def __init__(self, settings: Settings, refuse: Refuse) -> None:
+    def __init__(self, settings: BuildSettings, refuse: Refuse) -> None:
         self._settings = settings
         self._refuse = refuse
-        self._held: list[Rows] = []
+        self._held: list[InputRows] = []
         self._gathered = 0
         self._next_offset = settings.base_offset or 0
         self._sequence = settings.base_sequence
@@ -102,7 +102,7 @@ class Batches:
     def next_offset(self) -> int:
         return self._next_offset
 
-    def add(self, rows: Rows) -> Iterator[bytes]:
+    def add(self, rows: InputRows) -> Iterator[bytes]:
         """The batches that are complete with these rows."""
         good = self._numbered(rows)
         if not len(good):
@@ -119,7 +119,7 @@ class Batches:
 
     # ---- rows, made complete
 
-    def _numbered(self, rows: Rows) -> Rows:
+    def _numbered(self, rows: InputRows) -> InputRows:
         """The rows with their offsets and timestamps, without those that cannot be written."""
         while len(rows):
             offsets = self._offsets(rows)
@@ -139,7 +139,7 @@ class Batches:
             rows.set("timestamp", filled)
         return rows
 
-    def _offsets(self, rows: Rows) -> Sequence[int]:
+    def _offsets(self, rows: InputRows) -> Sequence[int]:
         """Those of the rows; a row without one follows the row before."""
         given = rows.column("offset")
         at = self._next_offset
@@ -198,7 +198,7 @@ class Batches:
                     self._ratios.update_estimation(_TOPIC, Compression(header.codec), packed)
                 yield written
 
-    def _runs(self, rows: Rows) -> Iterator[tuple[Key, int, int]]:
+    def _runs(self, rows: InputRows) -> Iterator[tuple[Key, int, int]]:
         """Rows that say the same of their batch: what they say, the first row, the one behind the last."""
         columns = self._columns(rows)
         changing = [name for name, cells in columns.items() if len(set(cells)) > 1]
@@ -209,7 +209,7 @@ class Batches:
         for start, stop in pairwise(cuts):
             yield Key(**{name: cells[start] for name, cells in columns.items()}), start, stop
 
-    def _columns(self, rows: Rows) -> dict[str, Sequence[Any]]:
+    def _columns(self, rows: InputRows) -> dict[str, Sequence[Any]]:
         """The fields of `Key` that anything is said of, each with a cell a row."""
         count = len(rows)
         fields = self._settings.fields
@@ -245,7 +245,7 @@ class Batches:
             ]
         return columns
 
-    def _demand(self, key: Key, rows: Rows, start: int, stop: int, offsets: Sequence[int]) -> None:
+    def _demand(self, key: Key, rows: InputRows, start: int, stop: int, offsets: Sequence[int]) -> None:
         """What a batch cannot hold is wrong use, with the row that asks for it."""
         magic = 2 if key.magic is None else key.magic
         place = rows.where(start)
@@ -263,7 +263,7 @@ class Batches:
         if key.base_offset is not None and not -_DELTAS <= offsets[stop - 1] - base < _DELTAS:
             raise WrongUse(f"{rows.where(stop - 1)}: further than 2^31-1 behind its base_offset {base}")
 
-    def _demand_legacy(self, key: Key, magic: int, rows: Rows, start: int, stop: int) -> None:
+    def _demand_legacy(self, key: Key, magic: int, rows: InputRows, start: int, stop: int) -> None:
         with_headers = next((row for row in range(start, stop) if rows.has_headers(row)), None)
         wanted = {
             "headers": with_headers is not None,
@@ -297,7 +297,7 @@ class Batches:
             is_control=bool(key.is_control),
         )
 
-    def _split(self, rows: Rows, header: BatchHeader, key: Key, start: int, stop: int) -> Iterator[Part]:
+    def _split(self, rows: InputRows, header: BatchHeader, key: Key, start: int, stop: int) -> Iterator[Part]:
         """The rows from start to stop in batches as Kafka's builder ends them (MemoryRecordsBuilder.hasRoomFor); as one
         where the base offset is told."""
         if key.base_offset is not None or key.number is not None:

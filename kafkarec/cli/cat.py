@@ -14,11 +14,11 @@ from kafkarec.storage import Log, Segment
 from . import follow, inputs, internal, last_records, output, progress, shared_options
 from .cat_arrow import ArrowWriter, ParquetWriter
 from .cat_csv import CsvWriter
-from .cat_writer import CONSTANTS, JsonWriter, Writer
+from .cat_writer import CONSTANTS, JsonWriter, RowWriter
 from .json_lines import FORMS
 from .problems import Troubles
-from .record_pieces import Part, Reader
-from .selection import Piece, Selection, first_rows, last_rows
+from .record_pieces import LogRange, PieceReader
+from .selection import SelectedRows, Selection, first_rows, last_rows
 
 DESCRIPTION = """Prints records as JSON Lines, one record a line, or as CSV, Parquet or an Arrow IPC stream.
 Keys and values that are UTF-8 are strings; others are base64 under key_base64 and value_base64.
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
             "timestamp_unit": writer.timestamp_unit,
         }
         with progress.shown(sources, wanted=args.output is not None) as tick:
-            reader = Reader(decode, selection, troubles, tick)
+            reader = PieceReader(decode, selection, troubles, tick)
             with closing(follow.pieces(args, logs, reader) if args.follow else _pieces(args, logs, reader)) as pieces:
                 for piece in pieces:
                     writer.write(piece)
@@ -121,11 +121,11 @@ def run(args: argparse.Namespace) -> int:
     return troubles.finish()
 
 
-def _pieces(args: argparse.Namespace, logs: Sequence[Log], reader: Reader) -> Generator[Piece]:
+def _pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) -> Generator[SelectedRows]:
     if args.last is not None:
         parts = last_records.parts(reader, logs, args.last)
     else:
-        parts = [Part(log, args.from_offset) for log in logs]
+        parts = [LogRange(log, args.from_offset) for log in logs]
     with closing(reader.pieces(parts)) as found:
         if args.first is not None:
             yield from first_rows(found, args.first)
@@ -135,7 +135,7 @@ def _pieces(args: argparse.Namespace, logs: Sequence[Log], reader: Reader) -> Ge
             yield from found
 
 
-def _writer(args: argparse.Namespace, sink: output.Sink, sources: Sequence[Segment], columns: Sequence[str]) -> Writer:
+def _writer(args: argparse.Namespace, sink: output.Sink, sources: Sequence[Segment], columns: Sequence[str]) -> RowWriter:
     if args.spreadsheet and args.format != "csv":
         raise shared_options.WrongUse("--spreadsheet goes with --format csv")
     if args.format in ("arrow", "parquet"):

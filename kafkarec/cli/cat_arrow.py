@@ -9,7 +9,7 @@ import kafkarec
 
 from .cat_writer import CONSTANTS, constants
 from .output import Sink
-from .selection import Piece
+from .selection import SelectedRows
 from .shared_options import CouldNot, WrongUse
 
 
@@ -33,7 +33,7 @@ class ArrowWriter:
         self._names = list(names)
         self._out: Any = None
 
-    def write(self, piece: Piece) -> None:
+    def write(self, piece: SelectedRows) -> None:
         for batch in self._pa.RecordBatchReader.from_stream(piece.table):  # of a window: one
             chosen = batch if piece.rows is None else self._chosen(batch, piece.rows)
             self._take(self._shown(chosen, constants(piece.source)))

@@ -20,7 +20,7 @@ from kafkarec.tables.table import Table
 from . import internal, json_lines
 from .cat_writer import constants, control_cells
 from .output import Sink
-from .selection import Piece
+from .selection import SelectedRows
 from .table_windows import cells
 
 # Control characters but tab, line feed and carriage return, and the separators of lines and paragraphs.
@@ -85,7 +85,7 @@ class CsvWriter:
         self._begun = False
         self.needed_columns: Sequence[str] = internal.NEEDED if control or decoding else ()
 
-    def write(self, piece: Piece) -> None:
+    def write(self, piece: SelectedRows) -> None:
         known = constants(piece.source)
         decoded = self._decoding.texts(piece) if self._decoding else {}
         columns: list[list[str]] = []
@@ -120,7 +120,7 @@ class CsvWriter:
             if form and form not in _ALWAYS_FIT:
                 yield f"{name}_base64"
 
-    def _columns(self, piece: Piece, name: str, decoded: Sequence[str | None] | None) -> list[list[str]]:
+    def _columns(self, piece: SelectedRows, name: str, decoded: Sequence[str | None] | None) -> list[list[str]]:
         """The cells of one column; of a key or value those of NAME_base64, too."""
         values = cells(piece.table, name, piece.rows)
         form = self._forms.get(name)

@@ -13,18 +13,18 @@ from kafkarec.tables.records import RecordColumns
 
 from . import internal, json_lines
 from .output import Sink
-from .selection import Piece
+from .selection import SelectedRows
 
 CONSTANTS = ("topic", "partition", "file")
 
 
-class Writer(Protocol):
+class RowWriter(Protocol):
     """One output format."""
 
     timestamp_unit: str
     needed_columns: Sequence[str]
 
-    def write(self, piece: Piece) -> None:
+    def write(self, piece: SelectedRows) -> None:
         """Write the chosen rows of one piece."""
 
     def finish(self, decode: Mapping[str, Any]) -> None:
@@ -58,7 +58,7 @@ class JsonWriter:
         self._forms = forms
         self.needed_columns: Sequence[str] = internal.NEEDED if control or decoding else ()
 
-    def write(self, piece: Piece) -> None:
+    def write(self, piece: SelectedRows) -> None:
         lines = json_lines.render(
             piece.table,
             self._names,

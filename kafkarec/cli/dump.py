@@ -12,7 +12,7 @@ from collections.abc import Callable
 from kafkarec.errors import KafkaRecordError
 from kafkarec.ops import dump
 from kafkarec.ops.dump import decoders
-from kafkarec.ops.dump.run import ClosableSource, Options
+from kafkarec.ops.dump.run import ClosableSource, DumpOptions
 from kafkarec.storage import names, remote
 from kafkarec.storage.folders import LocalFolder, RemoteFolder
 from kafkarec.support import text_table
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
         say(str(error))
         return WRONG_USE
     classes = args.key_decoder_class or args.value_decoder_class
-    wanted = Options(
+    wanted = DumpOptions(
         print_data="--print-data-log" in flags or bool(classes),
         deep="--deep-iteration" in flags,
         skip_metadata="--skip-record-metadata" in flags,
@@ -125,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
         return FAILED
 
 
-def _print(paths: list[str], wanted: Options, sink: Sink) -> int:
+def _print(paths: list[str], wanted: DumpOptions, sink: Sink) -> int:
     """Everything up to what cannot be read, which is told in one line."""
     last = ""
 

@@ -63,7 +63,7 @@ def how_many(text: str) -> int | None:
     return None if text == "all" else shared_options.count(text)
 
 
-class Place(NamedTuple):
+class BatchPosition(NamedTuple):
     """Where a batch stands: the segment and the bytes [position, stop) that may belong to it."""
 
     segment: Any
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     return DAMAGED if found.faults else FINE
 
 
-def read(place: Place) -> tuple[bytes, str]:
+def read(place: BatchPosition) -> tuple[bytes, str]:
     """The bytes of a place, and what is to be remarked. Where the medium fails: the bytes in front of the failure."""
     length = min(place.stop - place.position, _LARGEST_BATCH)
     try:
@@ -137,7 +137,7 @@ def storage_of(path: str) -> Iterator[list[Any]]:
         yield logs
 
 
-def find(segments: Sequence[Any], args: argparse.Namespace) -> Place:
+def find(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosition:
     """The place that the options name."""
     if args.at is not None:
         return at_position(segments, args)
@@ -146,7 +146,7 @@ def find(segments: Sequence[Any], args: argparse.Namespace) -> Place:
     return at_row(segments, args.batch)
 
 
-def at_position(segments: Sequence[Any], args: argparse.Namespace) -> Place:
+def at_position(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosition:
     if len(segments) > 1:
         raise WrongUse(
             f"--at counts the bytes of one file; name it: kafkarec explain {segments[0].path} --at {args.at}"
@@ -159,8 +159,8 @@ def at_position(segments: Sequence[Any], args: argparse.Namespace) -> Place:
         remark = (
             f"byte {args.at} is inside of the batch at byte {start}, which has a good frame: --at {start} explains it"
         )
-        return Place(segment, args.at, stop, remark)
-    return Place(segment, args.at, stop)
+        return BatchPosition(segment, args.at, stop, remark)
+    return BatchPosition(segment, args.at, stop)
 
 
 def neighbours(segment: Any, position: int) -> tuple[int, int, int]:
@@ -180,26 +180,26 @@ def next_batch(segment: Any, position: int) -> int:
     return neighbours(segment, position)[2]
 
 
-def at_row(segments: Sequence[Any], wanted: int | None) -> Place:
+def at_row(segments: Sequence[Any], wanted: int | None) -> BatchPosition:
     """Row `wanted` of what `scan` prints; without a wish what stands at the beginning."""
     if wanted is None:
-        return Place(segments[0], 0, next_batch(segments[0], 0))
+        return BatchPosition(segments[0], 0, next_batch(segments[0], 0))
     count, last = 0, deque[tuple[Any, int]](maxlen=max(1, -wanted))
     for segment in segments:
         for table in segment.scan_pieces(errors="skip"):
             positions = table.column("position")
             if 0 <= wanted - count < len(positions):
                 position = positions[wanted - count]
-                return Place(segment, position, next_batch(segment, position))
+                return BatchPosition(segment, position, next_batch(segment, position))
             count += len(positions)
             last.extend((segment, position) for position in positions[wanted if wanted < 0 else -1 :])
     if not -count <= wanted < 0:
         raise WrongUse(f"--batch {wanted}: there are {count} batches, numbered from 0 (see kafkarec scan)")
     segment, position = last[0]
-    return Place(segment, position, next_batch(segment, position))
+    return BatchPosition(segment, position, next_batch(segment, position))
 
 
-def at_offset(segments: Sequence[Any], offset: int) -> Place:
+def at_offset(segments: Sequence[Any], offset: int) -> BatchPosition:
     """The batch that holds an offset: of magic 2 its range tells, of older messages the last offset does."""
     before = after = None
     for segment in segments:
@@ -209,7 +209,7 @@ def at_offset(segments: Sequence[Any], offset: int) -> Place:
                 if last < offset:
                     before = last
                 elif magic < 2 or base <= offset:
-                    return Place(segment, position, next_batch(segment, position))
+                    return BatchPosition(segment, position, next_batch(segment, position))
                 else:
                     after = base if after is None else min(after, base)
     raise CouldNot(_no_such_offset(segments, offset, before, after))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
 
-from kafkarec.ops.explain import Explanation, Fault, Section, Span
+from kafkarec.ops.explain import Explanation, Section, Span, SpanFault
 from kafkarec.support.text_table import safe
 
 _WIDTH = 8  # bytes a line
@@ -46,7 +46,7 @@ def verdict(found: Explanation) -> Iterator[str]:
         yield f"perhaps: {hint}"
 
 
-def _place(found: Explanation, fault: Fault) -> str:
+def _place(found: Explanation, fault: SpanFault) -> str:
     if fault.section:
         return f"byte {fault.position} of the {found.sections[fault.section].name}, {fault.path}"
     return f"byte {found.position + fault.position}, {fault.path}"

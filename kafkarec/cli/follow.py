@@ -15,11 +15,11 @@ from typing import Any
 from kafkarec.read.decode_options import request
 from kafkarec.storage import Log, remote
 from kafkarec.storage.output_rules import is_stream
-from kafkarec.storage.ranges import Range
+from kafkarec.storage.ranges import RecordRange
 
 from . import inputs, last_records
-from .record_pieces import Reader
-from .selection import Piece, first_rows, last_rows
+from .record_pieces import PieceReader
+from .selection import SelectedRows, first_rows, last_rows
 from .shared_options import WrongUse
 from .tail import Growing
 
@@ -39,7 +39,7 @@ def demand_endless(args: argparse.Namespace) -> None:
             raise WrongUse(f"--follow looks at local files and folders, and {path} is none")
 
 
-def pieces(args: argparse.Namespace, logs: Sequence[Log], reader: Reader) -> Generator[Piece]:
+def pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) -> Generator[SelectedRows]:
     """The chosen rows as they come. Ctrl-C ends it between two pieces."""
     growing = []
     for log in logs:
@@ -51,19 +51,19 @@ def pieces(args: argparse.Namespace, logs: Sequence[Log], reader: Reader) -> Gen
         yield from found if args.first is None else first_rows(found, args.first)
 
 
-def _growing(args: argparse.Namespace, log: Log, reader: Reader, start: int | None) -> Growing:
+def _growing(args: argparse.Namespace, log: Log, reader: PieceReader, start: int | None) -> Growing:
     named = {os.path.realpath(path) for path in args.paths if not os.path.isdir(path)}
     alone = all(os.path.realpath(segment.path) in named for segment in log.segments)
     wishes = dict(reader.decode)
     committed = wishes.pop("isolation") == "read_committed"
     return Growing(
         os.path.dirname(log.segments[0].path) or os.curdir, log.topic, log.partition, request(**wishes, errors="skip"),
-        Range.of(start, None, args.from_time, None), committed=committed,
+        RecordRange.of(start, None, args.from_time, None), committed=committed,
         only=[segment.name for segment in log.segments] if alone else (),
     )  # fmt: skip
 
 
-def _endless(growing: Sequence[Growing], reader: Reader, last: int | None) -> Generator[Piece]:
+def _endless(growing: Sequence[Growing], reader: PieceReader, last: int | None) -> Generator[SelectedRows]:
     with _Interrupts() as interrupts:
         for one in growing:
             look = _rows(one, reader, interrupts)
@@ -74,7 +74,7 @@ def _endless(growing: Sequence[Growing], reader: Reader, last: int | None) -> Ge
                 yield from _rows(one, reader, interrupts)
 
 
-def _rows(one: Growing, reader: Reader, interrupts: _Interrupts) -> Generator[Piece]:
+def _rows(one: Growing, reader: PieceReader, interrupts: _Interrupts) -> Generator[SelectedRows]:
     if reader.troubles.stopped:
         return
     stops = reader.troubles.stop_at_first

@@ -17,7 +17,7 @@ from typing import BinaryIO, cast
 from kafkarec.errors import InvalidArrowError
 
 from . import input_arrow, input_csv, input_json
-from .input_rows import Refuse, Rows
+from .input_rows import InputRows, Refuse
 from .shared_options import CouldNot, WrongUse
 
 FORMATS = ("json", "csv", "arrow", "parquet")
@@ -55,7 +55,7 @@ def rows(
     forms: Mapping[str, str],
     columns: Sequence[str] | None,
     refuse: Refuse,
-) -> Iterator[Rows]:
+) -> Iterator[InputRows]:
     """The rows of an open input, in blocks. Formats that are read from their end are spooled where they come by a pipe.
 
     form       json, csv, arrow, parquet; None: by name and content

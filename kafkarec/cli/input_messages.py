@@ -16,12 +16,12 @@ from typing import Any
 from kafkarec.errors import KafkaRecordError
 from kafkarec.internal_topics import json_view
 from kafkarec.internal_topics.protocol import TAGGED, Cursor, default_of, read_message
-from kafkarec.internal_topics.schema_notation import Field, Schema, Struct
+from kafkarec.internal_topics.schema_notation import MessageField, MessageSchema, Struct
 from kafkarec.internal_topics.serialize import write_message
 from kafkarec.internal_topics.topics import (
     CONSUMER_MESSAGES,
     TOPICS,
-    Part,
+    MessagePart,
     Topic,
     read_framed,
     read_key,
@@ -63,7 +63,7 @@ def _value(topic: Topic, node: Mapping[str, Any]) -> bytes:
     if kind.name == "GroupMetadata":
         shown = {**shown, "members": [_member(member) for member in shown["members"]]}
     data = write_value(topic, kind, version, _fields(kind.value.struct, version, shown))
-    part: Part = read_value(kind, data) if topic.has_keys else read_framed(topic, data)
+    part: MessagePart = read_value(kind, data) if topic.has_keys else read_framed(topic, data)
     _demand_same(json_view.tree(part, unknown=True), node)
     return data
 
@@ -83,7 +83,7 @@ def _member(member: Mapping[str, Any]) -> dict[str, Any]:
     return {**member, **packed}
 
 
-def _embedded(schema: Schema, node: Mapping[str, Any]) -> bytes:
+def _embedded(schema: MessageSchema, node: Mapping[str, Any]) -> bytes:
     for version in range(schema.last, schema.first - 1, -1):
         try:
             body = write_message(schema, version, _fields(schema.struct, version, node))
@@ -116,13 +116,13 @@ def _fields(of: Struct, version: int, node: Mapping[str, Any]) -> dict[str, Any]
     return out
 
 
-def _field(field: Field, version: int, node: Any) -> Any:
+def _field(field: MessageField, version: int, node: Any) -> Any:
     if node is None:
         return None
     return [_one(field, version, each) for each in node] if field.is_array else _one(field, version, node)
 
 
-def _one(field: Field, version: int, node: Any) -> Any:
+def _one(field: MessageField, version: int, node: Any) -> Any:
     if field.struct:
         return _fields(field.struct, version, node)
     if field.type == "bytes":

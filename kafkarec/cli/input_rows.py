@@ -39,7 +39,7 @@ def _with_headers(sizes: Sequence[int], headers: Sequence[Any] | None) -> list[i
     ]
 
 
-class Rows(Protocol):
+class InputRows(Protocol):
     """Some rows of the input, in order."""
 
     def __len__(self) -> int: ...
@@ -50,11 +50,11 @@ class Rows(Protocol):
     def set(self, name: str, cells: Sequence[Any]) -> None:
         """Put a column of whole numbers in the place of what was there."""
 
-    def slice(self, start: int, stop: int) -> Rows: ...
+    def slice(self, start: int, stop: int) -> InputRows: ...
 
-    def take(self, rows: Sequence[int]) -> Rows: ...
+    def take(self, rows: Sequence[int]) -> InputRows: ...
 
-    def joined(self, *behind: Any) -> Rows:
+    def joined(self, *behind: Any) -> InputRows:
         """These rows and then those of `behind`, blocks of the same input."""
 
     def has_headers(self, row: int) -> bool: ...

@@ -14,7 +14,7 @@ from kafkarec import internal_topics
 from kafkarec.internal_topics import json_view
 from kafkarec.storage import Segment
 
-from .selection import Piece
+from .selection import SelectedRows
 
 NEEDED = ("is_control", "key", "value")
 
@@ -25,7 +25,7 @@ class Decoding:
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = columns
 
-    def texts(self, piece: Piece) -> dict[str, list[str | None]]:
+    def texts(self, piece: SelectedRows) -> dict[str, list[str | None]]:
         """For each decoded column its JSON text per row of the piece's table; None where the bytes are no message
         (and for rows not chosen)."""
         topic = piece.source.topic

@@ -15,8 +15,8 @@ from kafkarec.sidecars import offset_index
 from kafkarec.storage import Log, Segment
 from kafkarec.tables.records import BatchTable
 
-from .problems import Damage, Troubles
-from .record_pieces import Part, Reader
+from .problems import DamageLike, Troubles
+from .record_pieces import LogRange, PieceReader
 
 _WIDER = 8
 
@@ -24,16 +24,16 @@ _WIDER = 8
 class _Silence(Troubles):
     """Counts damage and tells none: it is told when the records are read."""
 
-    def add(self, segment: Segment, damage: Damage) -> None:
+    def add(self, segment: Segment, damage: DamageLike) -> None:
         self.found += 1
 
     def tail(self, segment: Segment, remaining: int) -> None:
         pass
 
 
-def parts(reader: Reader, logs: Sequence[Log], count: int) -> list[Part]:
+def parts(reader: PieceReader, logs: Sequence[Log], count: int) -> list[LogRange]:
     """What of the logs has to be read for the last `count` rows: the end of one, or some logs whole and one's end."""
-    found: list[Part] = []
+    found: list[LogRange] = []
     for number, log in reversed(list(enumerate(logs))):
         if count <= 0:
             break
@@ -43,7 +43,7 @@ def parts(reader: Reader, logs: Sequence[Log], count: int) -> list[Part]:
     return found[::-1]
 
 
-def _end(reader: Reader, log: Log, count: int, alone: bool) -> tuple[Part, int]:
+def _end(reader: PieceReader, log: Log, count: int, alone: bool) -> tuple[LogRange, int]:
     silent = _Silence(reader.troubles.argv, reader.troubles.stop_at_first, "")
     columns = [*reader.selection.columns, "batch_position"]
     trial = replace(
@@ -53,7 +53,7 @@ def _end(reader: Reader, log: Log, count: int, alone: bool) -> tuple[Part, int]:
     while True:
         start = _start(log, needed, trial)
         low = reader.selection.from_offset
-        part = Part(log, low if start is None else start if low is None else max(start, low))
+        part = LogRange(log, low if start is None else start if low is None else max(start, low))
         if (start is None and alone) or (start is not None and _headers_tell(trial)):
             return part, count  # whether it is enough is seen then
         rows = sum(piece.count for piece in trial.pieces([part]))
@@ -62,7 +62,7 @@ def _end(reader: Reader, log: Log, count: int, alone: bool) -> tuple[Part, int]:
         needed *= _WIDER
 
 
-def _headers_tell(reader: Reader) -> bool:
+def _headers_tell(reader: PieceReader) -> bool:
     """Whether every record that a header promises is wanted, so that nothing has to be tried."""
     chosen = reader.selection
     bounds = (chosen.key, chosen.from_offset, chosen.to_offset, chosen.from_time, chosen.to_time)
@@ -70,7 +70,7 @@ def _headers_tell(reader: Reader) -> bool:
     return plain and reader.troubles.stop_at_first
 
 
-def _start(log: Log, needed: int, reader: Reader) -> int | None:
+def _start(log: Log, needed: int, reader: PieceReader) -> int | None:
     """The offset from which on headers promise `needed` records; None: from the beginning."""
     lowest: int | None = None
     for segment in reversed(log.segments):
@@ -84,7 +84,7 @@ def _start(log: Log, needed: int, reader: Reader) -> int | None:
     return None
 
 
-def _promised(segment: Segment, needed: int, reader: Reader) -> tuple[int, int | None, bool]:
+def _promised(segment: Segment, needed: int, reader: PieceReader) -> tuple[int, int | None, bool]:
     """How many records the last batches promise, at least `needed` where there are, and the lowest offset of those
     batches. The third is False where a wrapper of magic 0 or 1 does not tell."""
     low, end = reader.selection.from_offset, reader.selection.to_offset

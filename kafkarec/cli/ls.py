@@ -11,10 +11,10 @@ from kafkarec import storage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.storage import Log, LogDir, Segment, names
 from kafkarec.storage.remote_errors import RemoteError
-from kafkarec.storage.segment_summary import survey
+from kafkarec.storage.segment_summary import summarize
 
 from . import inputs, ls_text, output, shared_options
-from .ls_text import Row
+from .ls_text import ListedRow
 from .problems import COULD_NOT, DAMAGED, FINE, exit_status, say
 from .shared_options import CouldNot, WrongUse
 
@@ -83,12 +83,12 @@ def _open(path: str, topic: str | None, number: int | None) -> Segment | Log | L
 class _Watched:
     """Rows as they come; keeps what the exit status depends on."""
 
-    def __init__(self, rows: Iterator[Row]) -> None:
+    def __init__(self, rows: Iterator[ListedRow]) -> None:
         self._rows = rows
         self.status = FINE
         self.damage: list[str] = []
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[ListedRow]:
         for row in self._rows:
             found = [sentence for one in row.seen for sentence in one.damage]
             self.damage += found
@@ -104,7 +104,7 @@ def _tell_damage(path: str, damage: Sequence[str]) -> None:
         say(f"{more}all of it, and what is lost: kafkarec verify {ls_text.quoted(path)}")
 
 
-def _rows(opened: Segment | Log | LogDir, full: bool, each_segment: bool) -> Iterator[Row]:
+def _rows(opened: Segment | Log | LogDir, full: bool, each_segment: bool) -> Iterator[ListedRow]:
     """In the listing's order. What is remote is asked for many at once."""
     wanted: list[tuple[Log, Sequence[Segment], bool]] = []
     for log in storage.logs(opened):
@@ -123,7 +123,7 @@ def _rows(opened: Segment | Log | LogDir, full: bool, each_segment: bool) -> Ite
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _look(wanted: tuple[Log, Sequence[Segment], bool], full: bool) -> Row:
+def _look(wanted: tuple[Log, Sequence[Segment], bool], full: bool) -> ListedRow:
     log, segments, is_partition = wanted
     ends = {0, len(segments) - 1}
     seen, refused, status = [], [], FINE
@@ -131,7 +131,7 @@ def _look(wanted: tuple[Log, Sequence[Segment], bool], full: bool) -> Row:
         if not full and number not in ends and not _is_packed(segment):
             continue
         try:
-            seen.append(survey(segment, full))
+            seen.append(summarize(segment, full))
         except KafkaRecordError as error:
             refused.append(str(error))
             status = max(status, exit_status(error.reason or ""))
@@ -140,7 +140,7 @@ def _look(wanted: tuple[Log, Sequence[Segment], bool], full: bool) -> Row:
                 raise
             refused.append(inputs.reason(error, segment.path))
             status = COULD_NOT
-    return Row(log, segments, is_partition, seen, refused, status)
+    return ListedRow(log, segments, is_partition, seen, refused, status)
 
 
 def _is_packed(segment: Segment) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from kafkarec.ops.verify.report_text import amount
 from kafkarec.storage import LeftOut, Log, LogDir, Segment, names
-from kafkarec.storage.segment_summary import Survey
+from kafkarec.storage.segment_summary import SegmentSummary
 from kafkarec.support import text_table
 
 _WIDTH = 110
@@ -21,7 +21,7 @@ _FOLDERS_SHOWN = 8
 
 
 @dataclass(frozen=True)
-class Row:
+class ListedRow:
     """A line of the listing: a segment, or a partition of which the first and the last segment were looked at.
 
     seen     what was seen of each segment that was looked at
@@ -31,12 +31,12 @@ class Row:
     log: Log
     segments: Sequence[Segment]
     is_partition: bool
-    seen: Sequence[Survey]
+    seen: Sequence[SegmentSummary]
     refused: Sequence[str]
     status: int
 
 
-def as_text(path: str, opened: Segment | Log | LogDir, rows: Iterable[Row], full: bool) -> Iterator[str]:
+def as_text(path: str, opened: Segment | Log | LogDir, rows: Iterable[ListedRow], full: bool) -> Iterator[str]:
     """Title, table, what could not be read, what is left out, what it cost."""
     found = list(rows)
     values = [_values(row) for row in found]
@@ -52,7 +52,7 @@ def as_text(path: str, opened: Segment | Log | LogDir, rows: Iterable[Row], full
         yield f"{_count(opened.fetched, 'byte')} fetched\n"
 
 
-def as_json(path: str, opened: Segment | Log | LogDir, rows: Iterable[Row], full: bool) -> Iterator[str]:
+def as_json(path: str, opened: Segment | Log | LogDir, rows: Iterable[ListedRow], full: bool) -> Iterator[str]:
     """Kinds: segment or partition, left_out, total."""
     size = segments = 0
     for row in rows:
@@ -77,7 +77,7 @@ def as_json(path: str, opened: Segment | Log | LogDir, rows: Iterable[Row], full
     yield _line(kind="total", path=path, segments=segments, size=size, fetched=opened.fetched)
 
 
-def _kind(row: Row) -> str:
+def _kind(row: ListedRow) -> str:
     if row.is_partition:
         return "partition"
     return "checkpoint" if row.segments[0].name.endswith(".checkpoint") else "segment"
@@ -91,7 +91,7 @@ def _line(**values: Any) -> str:
     return json.dumps(values, ensure_ascii=False) + "\n"
 
 
-def _values(row: Row) -> dict[str, Any]:
+def _values(row: ListedRow) -> dict[str, Any]:
     """What a row tells, None where it is not known."""
     whole = len(row.seen) == len(row.segments)
     looked = [one for one in row.seen if one.first_offset is not None]
@@ -112,14 +112,14 @@ def _values(row: Row) -> dict[str, Any]:
     }
 
 
-def _listed_size(row: Row) -> int:
+def _listed_size(row: ListedRow) -> int:
     """By the folder's listing; packed segments, whose listed size is not kept, have all been looked at."""
     packed = tuple(names.WRAPPERS)
     listed = sum(segment.size for segment in row.segments if not segment.name.endswith(packed))
     return listed + sum(one.size for one in row.seen if any(note.startswith("packed") for note in one.notes))
 
 
-def _notes(row: Row) -> list[str]:
+def _notes(row: ListedRow) -> list[str]:
     notes = list(dict.fromkeys(note for one in row.seen for note in one.notes))
     if any(one.damage for one in row.seen):
         notes.insert(0, "damaged")
@@ -131,7 +131,7 @@ def _notes(row: Row) -> list[str]:
     return notes
 
 
-def _columns(rows: Sequence[Row], values: Sequence[dict[str, Any]], full: bool) -> list[tuple[str, list[str]]]:
+def _columns(rows: Sequence[ListedRow], values: Sequence[dict[str, Any]], full: bool) -> list[tuple[str, list[str]]]:
     owners = [_name(row, rows) for row in rows]
     wide = max(map(len, owners))  # names stand to the left, though they begin with a digit
     columns = [
@@ -154,7 +154,7 @@ def _columns(rows: Sequence[Row], values: Sequence[dict[str, Any]], full: bool) 
     return columns
 
 
-def _name(row: Row, rows: Sequence[Row]) -> str:
+def _name(row: ListedRow, rows: Sequence[ListedRow]) -> str:
     known = row.log.topic is not None and row.log.partition is not None
     owner = f"{row.log.topic}-{row.log.partition}" if known else row.log.path
     if row.is_partition:

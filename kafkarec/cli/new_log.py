@@ -103,7 +103,7 @@ def demand_level(compression: str | None, level: int | None) -> None:
         raise WrongUse(f"--level: {error}") from error
 
 
-class Folder(NamedTuple):
+class FolderSettings(NamedTuple):
     """How partition folders are written."""
 
     segment_bytes: int
@@ -196,7 +196,7 @@ class PartitionFolder(OneLog):
 
     is_folder = True
 
-    def __init__(self, path: str, folder: Folder, force: bool, reads: Inputs) -> None:
+    def __init__(self, path: str, folder: FolderSettings, force: bool, reads: Inputs) -> None:
         super().__init__(path)
         reads.demand_apart(path, f"-o {path}")
         self._path = os.path.realpath(path.rstrip("/") or path)
@@ -275,7 +275,7 @@ class PartitionFolders(NewLog):
 
     is_folder = True
 
-    def __init__(self, path: str, folder: Folder, force: bool, reads: Inputs) -> None:
+    def __init__(self, path: str, folder: FolderSettings, force: bool, reads: Inputs) -> None:
         self._path, self._folder, self._force, self._reads = path, folder, force, reads
         self._made: dict[Place, PartitionFolder] = {}
 
@@ -401,7 +401,7 @@ def opened(args: argparse.Namespace, from_folder: bool = False) -> Iterator[NewL
         with output.opened(args) as sink:
             yield FileLog(sink, path)
         return
-    folder = Folder(args.segment_bytes, args.index_interval, args.topic_id)
+    folder = FolderSettings(args.segment_bytes, args.index_interval, args.topic_id)
     log = (PartitionFolder if is_partition else PartitionFolders)(path, folder, args.force, args.reads)
     try:
         yield log

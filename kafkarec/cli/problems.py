@@ -21,7 +21,7 @@ FINE, DAMAGED, WRONG_USE, COULD_NOT, INTERRUPTED = 0, 1, 2, 3, 130
 _LINES_AT_MOST = 20
 
 
-class Damage(Protocol):
+class DamageLike(Protocol):
     """The part of kafkarec's Damage that is told to people."""
 
     @property
@@ -77,7 +77,7 @@ class Troubles:
         """Whether reading has to end here."""
         return self.stop_at_first and self.found > 0
 
-    def add(self, segment: Segment, damage: Damage) -> None:
+    def add(self, segment: Segment, damage: DamageLike) -> None:
         """Tell one damage."""
         self.found += 1
         self.status = max(self.status, exit_status(damage.reason) if self.stop_at_first else DAMAGED)

@@ -11,10 +11,10 @@ from kafkarec.storage import Log, Segment
 
 from .problems import Troubles
 from .progress import Tick
-from .selection import Piece, Selection
+from .selection import SelectedRows, Selection
 
 
-class Part(NamedTuple):
+class LogRange(NamedTuple):
     """A log from an offset on (None: from its beginning)."""
 
     log: Log
@@ -22,7 +22,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Reader:
+class PieceReader:
     """decode: options of `Log.stream`; selection: which rows; damage goes to `troubles`."""
 
     decode: dict[str, Any]
@@ -30,14 +30,14 @@ class Reader:
     troubles: Troubles
     tick: Tick
 
-    def pieces(self, parts: Iterable[Part]) -> Generator[Piece]:
+    def pieces(self, parts: Iterable[LogRange]) -> Generator[SelectedRows]:
         """The chosen rows of all logs, about 1 MB of payload or less a piece."""
         for part in parts:
             yield from self._part(part)
             if self.troubles.stopped:
                 return
 
-    def _part(self, part: Part) -> Generator[Piece]:
+    def _part(self, part: LogRange) -> Generator[SelectedRows]:
         """Always reads in the skipping way: what lies before the first damage is then whole and at hand."""
         stops = self.troubles.stop_at_first
         tail: tuple[Segment, int] | None = None

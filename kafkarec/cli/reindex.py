@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.state.index_builders import DEFAULT_INTERVAL
-from kafkarec.state.index_interval import NOTHING_FITS, Fit
+from kafkarec.state.index_interval import NOTHING_FITS, IntervalRange
 from kafkarec.state.rebuild_folder import LogLike, Rebuilt, rebuild_log
 from kafkarec.storage import Log
 from kafkarec.support import text_table
@@ -61,7 +61,7 @@ _KINDS = {
 }
 
 
-class Made(NamedTuple):
+class RebuiltFile(NamedTuple):
     """One file: `compared` is a key of _SHOWN; `preallocated`: bytes of zeros at the end of the old file."""
 
     name: str
@@ -129,7 +129,7 @@ def _names(logs: list[Log]) -> list[str]:
     return named
 
 
-def _files(log: LogLike, rebuilt: Rebuilt) -> Iterator[Made]:
+def _files(log: LogLike, rebuilt: Rebuilt) -> Iterator[RebuiltFile]:
     """The new files with what became of the old ones."""
     segment = rebuilt.segment
     for name, data in rebuilt.files.items():
@@ -139,7 +139,7 @@ def _files(log: LogLike, rebuilt: Rebuilt) -> Iterator[Made]:
     old = None if segment is None else _old(segment.sidecar, txn_index.SUFFIX)
     if old and not any(name.endswith(txn_index.SUFFIX) for name in rebuilt.files):
         stem = next(iter(rebuilt.files)).partition(".")[0]
-        yield Made(stem + txn_index.SUFFIX, 0, 0, DROPPED, 0)
+        yield RebuiltFile(stem + txn_index.SUFFIX, 0, 0, DROPPED, 0)
 
 
 def _old(read: Callable[[str], bytes | None], name: str) -> bytes | None:
@@ -150,7 +150,7 @@ def _old(read: Callable[[str], bytes | None], name: str) -> bytes | None:
         return b"unreadable"
 
 
-def _made(name: str, data: bytes, old: bytes | None, kind: _Kind) -> Made:
+def _made(name: str, data: bytes, old: bytes | None, kind: _Kind) -> RebuiltFile:
     entries, compared, preallocated = kind.count(data), NEW, 0
     if old is not None:
         compared = EQUAL if data == old else DIFFERENT
@@ -160,7 +160,7 @@ def _made(name: str, data: bytes, old: bytes | None, kind: _Kind) -> Made:
             preallocated = getattr(before, "preallocated", 0)
         except KafkaRecordError:
             pass  # the old file is broken, so the new one is different
-    return Made(name, len(data), entries, compared, preallocated)
+    return RebuiltFile(name, len(data), entries, compared, preallocated)
 
 
 def _tell(log: Log, rebuilt: Rebuilt) -> None:
@@ -277,7 +277,7 @@ class JsonReport:
         self._log = {"path": log.path, "topic": log.topic, "partition": log.partition}
         self._name = name
 
-    def file(self, made: Made, fit: Fit | None) -> None:
+    def file(self, made: RebuiltFile, fit: IntervalRange | None) -> None:
         written = None
         if self._folder is not None and made.compared != DROPPED:
             written = os.path.join(self._folder, self._name, made.name)
@@ -306,15 +306,15 @@ class TextReport:
         self._folder = folder
         self._out = _Out()
         self._counts = dict.fromkeys(_SHOWN, 0)
-        self._rows: list[Made] = []
+        self._rows: list[RebuiltFile] = []
         self._titles: list[str] = []
         self._differing = 0
-        self._fit = Fit()
+        self._fit = IntervalRange()
 
     def begin(self, log: Log, name: str) -> None:
         self._titles.append(log.path)
 
-    def file(self, made: Made, fit: Fit | None) -> None:
+    def file(self, made: RebuiltFile, fit: IntervalRange | None) -> None:
         self._counts[made.compared] += 1
         self._rows.append(made)
         if made.compared == DIFFERENT and made.name.endswith(offset_index.SUFFIX):
@@ -359,7 +359,7 @@ class TextReport:
         self._out.finish()
 
 
-def _remark(made: Made) -> str:
+def _remark(made: RebuiltFile) -> str:
     if made.compared == EQUAL and made.preallocated:
         return f"{_SHOWN[EQUAL]} without its {made.preallocated} bytes of zeros made in advance"
     return _SHOWN[made.compared]

@@ -16,7 +16,7 @@ from . import inputs, json_lines, output, shared_options
 from .cat_writer import constants
 from .output import Sink
 from .problems import Troubles, say
-from .selection import Piece, first_rows, last_rows
+from .selection import SelectedRows, first_rows, last_rows
 from .table_windows import windows
 
 DESCRIPTION = """Prints one row per batch from its header alone: nothing is decompressed, no checksum is
@@ -48,13 +48,13 @@ def run(args: argparse.Namespace) -> int:
     sources = inputs.segments(logs)
     troubles = Troubles(args.argv, stop_at_first=args.errors == "raise", last_path=sources[-1].path)
     with output.opened(args) as sink:
-        writer: TextWriter | JsonWriter
+        writer: TextWriter | BatchJsonWriter
         if args.format == "json":
-            writer = JsonWriter(sink, args.columns or ["file", *COLUMNS])
+            writer = BatchJsonWriter(sink, args.columns or ["file", *COLUMNS])
         else:
             writer = TextWriter(sink, args.columns, len(sources) > 1)
         with closing(read(sources, args, troubles)) as found:
-            pieces: Iterator[Piece] = found
+            pieces: Iterator[SelectedRows] = found
             if args.first is not None:
                 pieces = first_rows(pieces, args.first)
             elif args.last is not None:
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     return troubles.finish()
 
 
-def read(sources: Sequence[Segment], args: argparse.Namespace, troubles: Troubles) -> Generator[Piece]:
+def read(sources: Sequence[Segment], args: argparse.Namespace, troubles: Troubles) -> Generator[SelectedRows]:
     """The chosen batches: a hundred bytes each here, whatever their size there."""
     for source in sources:
         remaining = 0
@@ -79,7 +79,7 @@ def read(sources: Sequence[Segment], args: argparse.Namespace, troubles: Trouble
             damage = list(batches.damage)[: 1 if troubles.stop_at_first else None]
             stop_at = damage[0].position if damage and troubles.stop_at_first else None
             for window in windows(batches):
-                yield Piece(source, window, _rows(window, args, stop_at))
+                yield SelectedRows(source, window, _rows(window, args, stop_at))
             for one in damage:
                 troubles.add(source, one)
             if troubles.stopped:
@@ -108,14 +108,14 @@ def _rows(window: BatchTable, args: argparse.Namespace, stop_at: int | None) -> 
     return rows
 
 
-class JsonWriter:
+class BatchJsonWriter:
     """One object a batch; times are ms."""
 
     def __init__(self, sink: Sink, names: Sequence[str]) -> None:
         self._sink = sink
         self._names = names
 
-    def write(self, piece: Piece) -> None:
+    def write(self, piece: SelectedRows) -> None:
         known = constants(piece.source)
         self._sink.write(json_lines.render(piece.table, self._names, constants=known, rows=piece.rows))
         self._sink.flush()
@@ -134,7 +134,7 @@ class TextWriter:
         self._source: Segment | None = None
         self._batches = self._bytes = self._records = self._uncounted = 0
 
-    def write(self, piece: Piece) -> None:
+    def write(self, piece: SelectedRows) -> None:
         if not piece.count:
             return
         if self._several and self._names is None and self._source is not piece.source:
@@ -167,5 +167,5 @@ def _plural(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
 
 
-def _values(piece: Piece) -> list[dict[str, Any]]:
+def _values(piece: SelectedRows) -> list[dict[str, Any]]:
     return list(piece.table) if piece.rows is None else [piece.table[row] for row in piece.rows]

@@ -14,7 +14,7 @@ from .table_windows import rows_with, windows
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SelectedRows:
     """A window of a table and its chosen rows, in order (None: all of them)."""
 
     source: Segment
@@ -25,9 +25,9 @@ class Piece:
     def count(self) -> int:
         return len(self.table) if self.rows is None else len(self.rows)
 
-    def slice(self, start: int, stop: int) -> Piece:
+    def slice(self, start: int, stop: int) -> SelectedRows:
         rows = range(len(self.table)) if self.rows is None else self.rows
-        return Piece(self.source, self.table, rows[start:stop])
+        return SelectedRows(self.source, self.table, rows[start:stop])
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ class Selection:
             "end_timestamp": self.to_time,
         }
 
-    def choose(self, source: Segment, records: Any, stop_at: int | None = None) -> Iterator[Piece]:
+    def choose(self, source: Segment, records: Any, stop_at: int | None = None) -> Iterator[SelectedRows]:
         """`stop_at`: the byte from which on batches are left out."""
         for window in windows(records):
-            piece = Piece(source, window, self._rows(window, stop_at))
+            piece = SelectedRows(source, window, self._rows(window, stop_at))
             if piece.count:
                 yield piece
 
@@ -72,7 +72,7 @@ class Selection:
         return None if rows is not None and len(rows) == len(window) else rows
 
 
-def first_rows(pieces: Iterable[Piece], count: int) -> Iterator[Piece]:
+def first_rows(pieces: Iterable[SelectedRows], count: int) -> Iterator[SelectedRows]:
     """Stops asking for pieces once there are enough."""
     if not count:
         return
@@ -83,9 +83,9 @@ def first_rows(pieces: Iterable[Piece], count: int) -> Iterator[Piece]:
             return
 
 
-def last_rows(pieces: Iterable[Piece], count: int) -> Iterator[Piece]:
+def last_rows(pieces: Iterable[SelectedRows], count: int) -> Iterator[SelectedRows]:
     """Keeps no more pieces than the last `count` rows need."""
-    kept: deque[Piece] = deque()
+    kept: deque[SelectedRows] = deque()
     total = 0
     for piece in pieces:
         kept.append(piece)

@@ -6,7 +6,7 @@ import json
 import shlex
 from collections.abc import Iterator, Sequence
 
-from kafkarec.ops.study import Candidate, Makeup, Outcome, Study
+from kafkarec.ops.study import ByteShares, Candidate, Outcome, Study
 from kafkarec.ops.verify.report_text import amount
 from kafkarec.support import text_table
 
@@ -57,7 +57,7 @@ def _looked_at(one: Study) -> str:
     return f"{total}; {one.pieces} pieces of it read, {amount(one.sampled)} ({share:.2g} %)"
 
 
-def _makeup(found: Makeup) -> Iterator[str]:
+def _makeup(found: ByteShares) -> Iterator[str]:
     now = ", ".join(f"{codec} {_percent(part, found.by_codec.total())}" for codec, part in found.by_codec.most_common())
     each = f"{found.records / found.batches:.1f} records, {amount(found.plain // found.batches)} decompressed"
     yield f"  now           {now}; a batch has {each}\n"

@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 from kafkarec.damage import Damage
 from kafkarec.read import isolation
-from kafkarec.read.decode_options import Request
-from kafkarec.read.passes import Part, as_columns, read_pieces
+from kafkarec.read.decode_options import DecodeRequest
+from kafkarec.read.passes import PassResult, as_columns, read_pieces
 from kafkarec.storage import Segment, names
 from kafkarec.storage.folders import LocalFolder
-from kafkarec.storage.ranges import Range, start_position
+from kafkarec.storage.ranges import RecordRange, start_position
 from kafkarec.tables.records import RecordColumns
 
 from .problems import say
@@ -35,7 +35,7 @@ _REMEMBERED = 4096
 _SETTLED = 2.0  # seconds: a file that changes may keep its time of change for the tick of a clock
 
 
-class Mark(NamedTuple):
+class ReadBatch(NamedTuple):
     """A batch that was read: where it lies, and how it begins."""
 
     name: str
@@ -49,14 +49,14 @@ class Growing:
     """One partition. `only`: follow these files, not what else appears in the folder."""
 
     def __init__(
-        self, folder: str, topic: str | None, partition: int | None, asked: Request, wanted: Range, *,
+        self, folder: str, topic: str | None, partition: int | None, asked: DecodeRequest, wanted: RecordRange, *,
         committed: bool = False, only: Sequence[str] = (),
     ) -> None:  # fmt: skip
         self._folder, self._only = LocalFolder(folder), tuple(only)
         self._topic, self._partition = topic, partition
         self._asked = asked._replace(options=replace(asked.options, offsets=wanted.offsets, times=wanted.times))
         self._wanted, self._committed = wanted, committed
-        self._marks: deque[Mark] = deque(maxlen=_REMEMBERED)
+        self._marks: deque[ReadBatch] = deque(maxlen=_REMEMBERED)
         self._looked_at: tuple[str, int, int, int] | None = None  # the last segment: name, inode, size, mtime
         self._held_back = False
         self._name = ""  # the segment that is read, "" before the first look
@@ -129,7 +129,7 @@ class Growing:
         if expected is not None and base is not None and base > expected:
             say(f"note: {self._folder.path}: offsets {expected} to {base - 1} were deleted before they were read")
 
-    def _holds(self, mark: Mark) -> bool:
+    def _holds(self, mark: ReadBatch) -> bool:
         path = self._folder.join(mark.name)
         try:
             with open(path, "rb") as file:
@@ -169,13 +169,13 @@ class Growing:
         self._looked_at = now
         return self._name != listed[-1] or about.st_size > self._position
 
-    def _isolated(self, listed: Sequence[str]) -> Request:
+    def _isolated(self, listed: Sequence[str]) -> DecodeRequest:
         """What read_committed hides now, from the segment of the first open transaction on."""
         start = self._stable_from if self._stable_from in listed else listed[0]
         group = [self._segment(name) for name in listed if _place(name) >= _place(start)]
         for segment in group[:-1]:
             segment.later_segment = True
-        hidden = isolation.hidden(group, skip=True)
+        hidden = isolation.excluded(group, skip=True)
         stable = hidden.stable_offset
         bases = [(names.base_offset(name), name) for name in listed]
         reached = self._marks[-1].next_offset if self._marks else 0
@@ -183,7 +183,7 @@ class Growing:
         self._stable_from = max([(base or 0, name) for base, name in bases if (base or 0) <= least] or [(0, start)])[1]
         return self._asked._replace(options=replace(self._asked.options, aborted=hidden.aborted, stable_offset=stable))
 
-    def _read(self, asked: Request, final: bool) -> Iterator[tuple[Segment, RecordColumns]]:
+    def _read(self, asked: DecodeRequest, final: bool) -> Iterator[tuple[Segment, RecordColumns]]:
         """Everything good of the current segment. `final`: a later one exists, nothing more will come."""
         segment = self._segment(self._name)
         segment.later_segment = final
@@ -204,10 +204,10 @@ class Growing:
         if self._held_back:
             return
         if held and final:
-            yield segment, as_columns(asked, Part([], [], held))
+            yield segment, as_columns(asked, PassResult([], [], held))
         self._position = held[0].position if held and not final else end
 
-    def _settled(self, part: Part, held: list[Damage], stable: int | None) -> tuple[list[Damage], list[Damage]]:
+    def _settled(self, part: PassResult, held: list[Damage], stable: int | None) -> tuple[list[Damage], list[Damage]]:
         """The damage that has good batches behind it, and the damage that has none yet."""
         last = -1
         table = as_columns(self._asked, part).batches
@@ -216,7 +216,7 @@ class Growing:
             if stable is not None and base is not None and base >= stable:
                 self._position, self._held_back = position, True  # read again when its transaction has ended
                 break
-            self._marks.append(Mark(self._name, position, position + size, b"", after))
+            self._marks.append(ReadBatch(self._name, position, position + size, b"", after))
             last = position
         damage = [*held, *part.damage]
         return [one for one in damage if one.position < last], [one for one in damage if one.position > last]

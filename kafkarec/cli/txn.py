@@ -14,14 +14,14 @@ from typing import Any
 from kafkarec import storage
 from kafkarec._core import Source
 from kafkarec.errors import KafkaRecordError
-from kafkarec.read.marker_columns import Input
+from kafkarec.read.marker_columns import MarkerInput
 from kafkarec.state import transactions
 from kafkarec.state.transactions import STATES
 
 from . import inputs, output, shared_options, txn_text
 from .problems import DAMAGED, FINE, say
 from .shared_options import CouldNot, WrongUse
-from .txn_text import Partition
+from .txn_text import PartitionTransactions
 
 DESCRIPTION = """Lists transactions that are open, hanging (open for longer than a coordinator lets one live) or
 aborted, with producer, first offset and duration; says where a read_committed consumer stands and since when, and
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
     return DAMAGED if any(one.listing.damage for one in found) else FINE
 
 
-def _partitions(args: argparse.Namespace) -> Iterator[Partition]:
+def _partitions(args: argparse.Namespace) -> Iterator[PartitionTransactions]:
     if args.paths.count("-") > 1:
         raise WrongUse("standard input (-) can be read once only")
     named = [path for path in args.paths if path != "-"]
@@ -117,9 +117,9 @@ def _partitions(args: argparse.Namespace) -> Iterator[Partition]:
         if sys.stdin is None:
             raise CouldNot("standard input is closed")
         data = Source(sys.stdin.buffer.read())
-        one = Input(lambda: nullcontext(data), "standard input")
+        one = MarkerInput(lambda: nullcontext(data), "standard input")
         listing = transactions.listing([one], hanging_after=args.hanging_after)
-        yield Partition("standard input", args.topic, args.partition, 1, False, listing)
+        yield PartitionTransactions("standard input", args.topic, args.partition, 1, False, listing)
     if not named:
         return
     try:
@@ -127,7 +127,7 @@ def _partitions(args: argparse.Namespace) -> Iterator[Partition]:
         for log in storage.logs(opened):
             listing = transactions.listing(log.segments, hanging_after=args.hanging_after)
             alone = isinstance(opened, storage.Segment)
-            yield Partition(log.path, log.topic, log.partition, len(log.segments), alone, listing)
+            yield PartitionTransactions(log.path, log.topic, log.partition, len(log.segments), alone, listing)
     except OSError as error:
         raise CouldNot(inputs.reason(error, named[0])) from error
 
@@ -141,7 +141,7 @@ def _opened(named: list[str], args: argparse.Namespace) -> storage.Segment | sto
         raise WrongUse(str(error)) from error
 
 
-def _tell_damage(one: Partition) -> None:
+def _tell_damage(one: PartitionTransactions) -> None:
     damage = one.listing.damage
     if damage:
         more = f" (and {len(damage) - 1} more places)" if len(damage) > 1 else ""
@@ -149,7 +149,7 @@ def _tell_damage(one: Partition) -> None:
         say(f"{damage[0].detail}{more} [{damage[0].reason}]; markers may be lost: kafkarec verify {path}")
 
 
-def _as_json(one: Partition, states: tuple[str, ...]) -> dict[str, Any]:
+def _as_json(one: PartitionTransactions, states: tuple[str, ...]) -> dict[str, Any]:
     found = one.listing
     return {
         "path": one.path,

@@ -17,7 +17,7 @@ _WORST_FIRST = ("hanging", "open", "aborted", "committed")
 _TOOL = "kafka-transactions.sh --bootstrap-server HOST:9092"
 
 
-class Partition(NamedTuple):
+class PartitionTransactions(NamedTuple):
     """One log and what its markers say."""
 
     path: str
@@ -50,7 +50,7 @@ class Partition(NamedTuple):
         return (len(found.hanging) > 0, stuck, bool(found.damage or found.notes), found.count("aborted"))
 
 
-def render(found: Sequence[Partition], states: Sequence[str], hanging_after: timedelta, everything: bool) -> str:
+def render(found: Sequence[PartitionTransactions], states: Sequence[str], hanging_after: timedelta, everything: bool) -> str:
     """The whole text, with a line end."""
     if len(found) == 1:
         return "".join(_detail(found[0], states, everything))
@@ -72,7 +72,7 @@ def render(found: Sequence[Partition], states: Sequence[str], hanging_after: tim
     return text
 
 
-def _verdict(found: Sequence[Partition], hanging_after: timedelta) -> str:
+def _verdict(found: Sequence[PartitionTransactions], hanging_after: timedelta) -> str:
     """One line: does anything hang, and where is it worst."""
     counts = {state: sum(one.listing.count(state) for one in found) for state in STATES}
     sums = ", ".join(f"{number} {state}" for state, number in counts.items())
@@ -84,11 +84,11 @@ def _verdict(found: Sequence[Partition], hanging_after: timedelta) -> str:
     return safe_lines(text)
 
 
-def _stuck(one: Partition) -> str:
+def _stuck(one: PartitionTransactions) -> str:
     return NOTHING if one.stuck_ms is None else lasting(one.stuck_ms)
 
 
-_PARTITIONS: tuple[tuple[str, Callable[[Partition], str]], ...] = (
+_PARTITIONS: tuple[tuple[str, Callable[[PartitionTransactions], str]], ...] = (
     ("partition", lambda one: one.name),
     *((state, (lambda one, state=state: str(one.listing.count(state)))) for state in STATES),
     ("last stable", lambda one: _number(one.listing.last_stable_offset)),
@@ -111,7 +111,7 @@ _COLUMNS: tuple[tuple[str, Callable[[Transaction], str]], ...] = (
 )
 
 
-def _detail(one: Partition, states: Sequence[str], everything: bool) -> Iterator[str]:
+def _detail(one: PartitionTransactions, states: Sequence[str], everything: bool) -> Iterator[str]:
     found = one.listing
     if found.next_offset is None and not found.ongoing:
         yield f"{safe(one.name)}: no batch, so no transaction\n"
@@ -131,7 +131,7 @@ def _detail(one: Partition, states: Sequence[str], everything: bool) -> Iterator
     yield from _advice(one)
 
 
-def _consumers(one: Partition) -> str:
+def _consumers(one: PartitionTransactions) -> str:
     stable = one.listing.last_stable_offset
     if not one.listing.ongoing:
         return f"last stable offset {stable}: a read_committed consumer can read to the end\n"
@@ -147,7 +147,7 @@ def _consumers(one: Partition) -> str:
     return f"{text}; {counted(one.waiting, 'offset')} behind it {'wait' if one.waiting != 1 else 'waits'}\n"
 
 
-def _table(one: Partition, state: str, everything: bool) -> Iterator[str]:
+def _table(one: PartitionTransactions, state: str, everything: bool) -> Iterator[str]:
     """Those of a state; of many the oldest open ones, and the last that have ended."""
     chosen = one.listing.of(state)
     if not len(chosen):
@@ -160,7 +160,7 @@ def _table(one: Partition, state: str, everything: bool) -> Iterator[str]:
         yield f"and {skipped} {'younger' if from_front else 'earlier'} ones: --all shows them\n"
 
 
-def _sums(one: Partition) -> str:
+def _sums(one: PartitionTransactions) -> str:
     found = one.listing
     counts = ", ".join(f"{found.count(state)} {state}" for state in STATES)
     text = f"\n{counts}"
@@ -181,7 +181,7 @@ def _spread(spread: Spread, show: Callable[[int], str], show_mean: Callable[[flo
     return f"{show(spread.least)} to {show(spread.most)}, mean {show_mean(spread.mean)}"
 
 
-def _advice(one: Partition) -> Iterator[str]:
+def _advice(one: PartitionTransactions) -> Iterator[str]:
     hanging = one.listing.hanging
     if not hanging:
         return

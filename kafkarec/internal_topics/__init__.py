@@ -12,7 +12,7 @@ know (a record type, a version of Kafka's future) stays bytes, and so do bytes t
 `errors="raise"` asks for the exception.
 """
 
-from .internal_records import Column, InternalRecord, columns, read, rows, schema, to_arrow
+from .internal_records import InternalRecord, MessageColumn, columns, read, rows, schema, to_arrow
 from .topics import TOPICS, Topic
 
 KAFKA_VERSION = "4.3"
@@ -20,8 +20,8 @@ KAFKA_VERSION = "4.3"
 __all__ = [
     "KAFKA_VERSION",
     "TOPICS",
-    "Column",
     "InternalRecord",
+    "MessageColumn",
     "Topic",
     "columns",
     "read",

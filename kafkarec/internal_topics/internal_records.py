@@ -13,8 +13,8 @@ from kafkarec.tables.records import Record
 
 from . import json_view
 from .protocol import refuse
-from .schema_notation import Field, RecordType
-from .topics import TOPICS, Part, Topic, read_framed, read_key, read_value
+from .schema_notation import MessageField, RecordType
+from .topics import TOPICS, MessagePart, Topic, read_framed, read_key, read_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class InternalRecord:
             data = json_view.fields_tree(kind.key, kind.key.last, self.key, unknown=True)
             key = {"type": self.type, "data": data}
         if kind and self.value is not None and self.version is not None:
-            data = json_view.tree(Part(kind, self.version, self.value), unknown=True)
+            data = json_view.tree(MessagePart(kind, self.version, self.value), unknown=True)
             value = {"type": self.type, "version": self.version, "data": data}
         return {"key": key, "value": value}
 
@@ -123,7 +123,7 @@ def _topic(name: str) -> Topic:
 _HEAD = ("offset", "timestamp")
 
 
-class Column(NamedTuple):
+class MessageColumn(NamedTuple):
     """A column of `columns(..., type=...)`, or a field inside of one.
 
     type: str            Kafka's word: int32, string, uuid, ...; of an array's element; the name of a struct
@@ -138,14 +138,14 @@ class Column(NamedTuple):
     is_array: bool
     versions: str
     nullable: bool
-    fields: tuple[Column, ...]
+    fields: tuple[MessageColumn, ...]
 
     def __repr__(self) -> str:
         shown = f"[{self.type}]" if self.is_array else self.type
         return f"<Column {self.name} {shown}{'?' * self.nullable}, versions {self.versions}>"
 
 
-def schema(topic: str, type: str) -> tuple[Column, ...]:
+def schema(topic: str, type: str) -> tuple[MessageColumn, ...]:
     """The columns that one record type gives beside offset, timestamp, version, is_tombstone and problem.
 
     >>> from kafkarec import messages
@@ -158,11 +158,11 @@ def schema(topic: str, type: str) -> tuple[Column, ...]:
     return (*keys, *(_column("value_", each, first, last) for each in kind.value.struct.fields))
 
 
-def _column(prefix: str, of: Field, oldest: int, newest: int) -> Column:
+def _column(prefix: str, of: MessageField, oldest: int, newest: int) -> MessageColumn:
     first, last = max(of.first, oldest), newest if of.last is None else of.last
     inner = tuple(_column("", each, first, last) for each in of.struct.fields) if of.struct else ()
     versions = str(first) if first == last else f"{first}-{last}"
-    return Column(prefix + of.name, of.type, of.is_array, versions, of.nullable, inner)
+    return MessageColumn(prefix + of.name, of.type, of.is_array, versions, of.nullable, inner)
 
 
 def rows(

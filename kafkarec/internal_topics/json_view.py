@@ -18,11 +18,11 @@ from kafkarec.errors import KafkaRecordError
 
 from . import java_double
 from .protocol import MOST_OBJECTS, TAGGED, Cursor, default_of, read_message
-from .schema_notation import Field, Schema, Struct
-from .topics import CONSUMER_MESSAGES, Part
+from .schema_notation import MessageField, MessageSchema, Struct
+from .topics import CONSUMER_MESSAGES, MessagePart
 
 
-def tree(part: Part, unknown: bool = False) -> dict[str, Any]:
+def tree(part: MessagePart, unknown: bool = False) -> dict[str, Any]:
     """A value as Kafka's tools show it: a classic group's members are opened where they speak the consumer protocol.
 
     unknown: also the tagged fields that no schema knows, which Kafka's tools leave out
@@ -47,7 +47,7 @@ _EMBEDDED = {
 }
 
 
-def _embedded(schema: Schema, cursor: Cursor) -> dict[str, Any] | None:
+def _embedded(schema: MessageSchema, cursor: Cursor) -> dict[str, Any] | None:
     """What a member of a classic group sent: int16 version, then the message. None for bytes that are not that."""
     try:
         version = cursor.int16()
@@ -56,7 +56,7 @@ def _embedded(schema: Schema, cursor: Cursor) -> dict[str, Any] | None:
         return None
 
 
-def fields_tree(schema: Schema, version: int, fields: dict[str, Any], unknown: bool = False) -> dict[str, Any]:
+def fields_tree(schema: MessageSchema, version: int, fields: dict[str, Any], unknown: bool = False) -> dict[str, Any]:
     """The fields of one message, for `text` or `json.dumps`."""
     return _struct(schema.struct, version, fields, unknown)
 
@@ -74,7 +74,7 @@ def _struct(of: Struct, version: int, fields: dict[str, Any], unknown: bool) -> 
     return out
 
 
-def _value(field: Field, version: int, value: Any, unknown: bool) -> Any:
+def _value(field: MessageField, version: int, value: Any, unknown: bool) -> Any:
     if value is None:
         return None
     if field.is_array:
@@ -82,7 +82,7 @@ def _value(field: Field, version: int, value: Any, unknown: bool) -> Any:
     return _single(field, version, value, unknown)
 
 
-def _single(field: Field, version: int, value: Any, unknown: bool) -> Any:
+def _single(field: MessageField, version: int, value: Any, unknown: bool) -> Any:
     if field.struct:
         return _struct(field.struct, version, value, unknown)
     if isinstance(value, float) and not isfinite(value):

@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 from kafkarec.errors import InvalidRecordError, LimitExceededError
 from kafkarec.format.control import java_text
 
-from .schema_notation import Field, Schema, Struct
+from .schema_notation import MessageField, MessageSchema, Struct
 
 TAGGED = "_tagged_fields"  # where a struct's unknown tagged fields are kept: a list of (tag, bytes)
 
@@ -227,7 +227,7 @@ def _struct_reader(of: Struct, version: int, flexible: bool, nullable: bool, tag
 _INT8 = struct.Struct(">b").unpack_from
 
 
-def _reader(field: Field, version: int, flexible: bool) -> Read:
+def _reader(field: MessageField, version: int, flexible: bool) -> Read:
     nullable = field.nullable and not field.is_array
     if field.struct:
         read = _struct_reader(field.struct, version, flexible, nullable, field.tag is not None)
@@ -246,7 +246,7 @@ def _reader(field: Field, version: int, flexible: bool) -> Read:
     return read
 
 
-def default_of(field: Field, version: int) -> Any:
+def default_of(field: MessageField, version: int) -> Any:
     """What a field holds where the bytes do not have it: a new list or struct, else the table's default."""
     if field.is_array:
         return None if field.default is None else []
@@ -298,7 +298,7 @@ def plan(of: Struct, version: int, flexible: bool) -> Read:
     return read
 
 
-def read_message(schema: Schema, version: int, cursor: Cursor) -> dict[str, Any]:
+def read_message(schema: MessageSchema, version: int, cursor: Cursor) -> dict[str, Any]:
     """The fields of a message from `cursor` on, as Kafka's generated class reads them in any version.
 
     MessageError for bytes that it refuses, LimitExceededError for a message of absurdly many elements.

@@ -29,7 +29,7 @@ _ALWAYS = -(1 << 15)  # a field that its message always had: Kafka's readers ask
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class MessageField:
     """One field of a message.
 
     first, last: int       the versions that have it; `last` None: all later ones too
@@ -62,12 +62,12 @@ class Struct:
     """
 
     name: str
-    fields: tuple[Field, ...]
+    fields: tuple[MessageField, ...]
     last: int | None = None
 
 
 @dataclass(frozen=True)
-class Schema:
+class MessageSchema:
     """One message: its versions, and from which version on it is flexible (None: never)."""
 
     struct: Struct
@@ -92,8 +92,8 @@ class RecordType:
 
     id: int | None
     name: str
-    key: Schema | None
-    value: Schema
+    key: MessageSchema | None
+    value: MessageSchema
 
     @cached_property
     def constant(self) -> str:
@@ -142,7 +142,7 @@ def _parts(lines: list[str]) -> dict[str, tuple[str, _Lines]]:
     return parts
 
 
-def _schema(name: str, versions: str, lines: _Lines) -> Schema:
+def _schema(name: str, versions: str, lines: _Lines) -> MessageSchema:
     words = versions.split()
     first, last = _range(words[0])
     newest = first if last is None else last
@@ -156,12 +156,12 @@ def _schema(name: str, versions: str, lines: _Lines) -> Schema:
             made[of] = Struct(of, tuple(fields_of(lines.structs[of])), newest)
         return made[of]
 
-    def fields_of(texts: list[str]) -> Iterator[Field]:
+    def fields_of(texts: list[str]) -> Iterator[MessageField]:
         return (_field(text.split(), first, struct_of) for text in texts)
 
     struct = Struct(name, tuple(fields_of(lines.own)))
     always = _ALWAYS if flexible == first else flexible
-    return Schema(struct, first, newest, always)
+    return MessageSchema(struct, first, newest, always)
 
 
 def _range(text: str) -> tuple[int, int | None]:
@@ -175,7 +175,7 @@ def _range(text: str) -> tuple[int, int | None]:
 _ZERO = {"string": "", "bytes": b"", "bool": False, "float64": 0.0, "uuid": "A" * 22}
 
 
-def _field(words: list[str], oldest: int, struct_of: Any) -> Field:
+def _field(words: list[str], oldest: int, struct_of: Any) -> MessageField:
     name, text, *rest = words
     nullable = text.endswith("?")
     text = text.rstrip("?")
@@ -193,4 +193,4 @@ def _field(words: list[str], oldest: int, struct_of: Any) -> Field:
         else:
             first, last = _range(word)
             first = _ALWAYS if first == oldest else first
-    return Field(name, of, is_array, struct_of(of), nullable, first, last, tag, default)
+    return MessageField(name, of, is_array, struct_of(of), nullable, first, last, tag, default)

@@ -13,10 +13,10 @@ from typing import Any
 from kafkarec.write.fields import unsigned_varint
 
 from .protocol import FIXED, TAGGED, default_of
-from .schema_notation import Field, Schema, Struct
+from .schema_notation import MessageField, MessageSchema, Struct
 
 
-def write_message(schema: Schema, version: int, values: dict[str, Any]) -> bytes:
+def write_message(schema: MessageSchema, version: int, values: dict[str, Any]) -> bytes:
     """The bytes that Kafka's generated `write` has for these fields. ValueError or KeyError for what does not fit."""
     out = bytearray()
     _write_struct(out, schema.struct, version, schema.is_flexible(version), values)
@@ -40,7 +40,7 @@ def _write_struct(out: bytearray, of: Struct, version: int, flexible: bool, valu
             out += unsigned_varint(tag) + unsigned_varint(len(body)) + body
 
 
-def _write_field(out: bytearray, field: Field, version: int, flexible: bool, value: Any) -> None:
+def _write_field(out: bytearray, field: MessageField, version: int, flexible: bool, value: Any) -> None:
     if field.is_array:
         _write_length(out, "array", None if value is None else len(value), flexible)
         for element in value or ():
@@ -54,7 +54,7 @@ def _write_field(out: bytearray, field: Field, version: int, flexible: bool, val
     _write_one(out, field, version, flexible, value)
 
 
-def _write_one(out: bytearray, field: Field, version: int, flexible: bool, value: Any) -> None:
+def _write_one(out: bytearray, field: MessageField, version: int, flexible: bool, value: Any) -> None:
     if field.struct:
         _write_struct(out, field.struct, version, flexible, value)
     elif field.type in ("string", "bytes"):

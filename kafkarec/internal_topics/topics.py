@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from kafkarec.write.fields import unsigned_varint
 
 from .protocol import Cursor, MessageError, read_message, refuse
-from .schema_notation import RecordType, Schema, parse
+from .schema_notation import MessageSchema, RecordType, parse
 from .schemas_coordinators import REMOTE_LOG_METADATA, SHARE_COORDINATOR, TRANSACTION_COORDINATOR
 from .schemas_group import CONSUMER_PROTOCOL, GROUP_COORDINATOR
 from .schemas_metadata import METADATA
@@ -79,7 +79,7 @@ TOPICS: Mapping[str, Topic] = MappingProxyType(
 CONSUMER_MESSAGES: Mapping[str, RecordType] = MappingProxyType(parse(CONSUMER_PROTOCOL))
 
 
-class Part(NamedTuple):
+class MessagePart(NamedTuple):
     """A message that was read: its record type, version and fields."""
 
     type: RecordType
@@ -94,7 +94,7 @@ def _prefix(cursor: Cursor, name: str) -> int:
     return cursor.int16()
 
 
-def _message(schema: Schema, version: int, cursor: Cursor, name: str) -> dict[str, Any]:
+def _message(schema: MessageSchema, version: int, cursor: Cursor, name: str) -> dict[str, Any]:
     try:
         return read_message(schema, version, cursor)
     except MessageError as error:
@@ -103,24 +103,24 @@ def _message(schema: Schema, version: int, cursor: Cursor, name: str) -> dict[st
         raise
 
 
-def read_key(topic: Topic, key: bytes) -> Part:
+def read_key(topic: Topic, key: bytes) -> MessagePart:
     """The key of a coordinator's record. Its version is the record type's id: Kafka hands that on as the version."""
     cursor = Cursor(key)
     kind = _prefix(cursor, "key")
     found = topic.types.get(kind)
     if found is None or found.key is None:
         raise _unknown(f"record type {kind} of {topic.name}", None)
-    return Part(found, kind, _message(found.key, kind, cursor, "key"))
+    return MessagePart(found, kind, _message(found.key, kind, cursor, "key"))
 
 
-def read_value(kind: RecordType, value: bytes) -> Part:
+def read_value(kind: RecordType, value: bytes) -> MessagePart:
     """The value of a coordinator's record, whose key said what it is."""
     cursor = Cursor(value)
     version = _prefix(cursor, "value")
     if not kind.value.knows(version):
         kafka = f"Found an unknown record version {version} for {kind.id} type"
         raise _unknown(f"version {version} of {kind.value.name}", kafka)
-    return Part(kind, version, _message(kind.value, version, cursor, "value"))
+    return MessagePart(kind, version, _message(kind.value, version, cursor, "value"))
 
 
 def _varint(cursor: Cursor, name: str) -> int:
@@ -134,7 +134,7 @@ def _varint(cursor: Cursor, name: str) -> int:
     return (value + (1 << 15)) % (1 << 16) - (1 << 15)  # Java's cast to short
 
 
-def read_framed(topic: Topic, value: bytes, any_version: bool = False) -> Part:
+def read_framed(topic: Topic, value: bytes, any_version: bool = False) -> MessagePart:
     """The record in a framed value. `any_version`: a version is not checked, as Kafka does not check it."""
     cursor = Cursor(value)
     frame = _varint(cursor, "frame version")
@@ -154,7 +154,7 @@ def read_framed(topic: Topic, value: bytes, any_version: bool = False) -> Part:
     if cursor.left:
         kafka = f"Found {cursor.left} byte(s) of garbage after {kind_id}"
         refuse(f"bytes are left behind the {kind.name}", kafka, 0, cursor.left)
-    return Part(kind, version, fields)
+    return MessagePart(kind, version, fields)
 
 
 _UNSUPPORTED = "org.apache.kafka.common.errors.UnsupportedVersionException"

@@ -16,10 +16,10 @@ from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.read.reader import decode
 from kafkarec.state import leader_epochs
-from kafkarec.state.leader_epochs import Lineage, Truncation
+from kafkarec.state.leader_epochs import EpochHistory, Truncation
 
 HEAD, TAIL, GAP, DAMAGED = "head", "tail", "gap", "damaged"
-_NO_LINEAGE, _NO_TRUNCATION = Lineage((), 0, "none"), Truncation(0, ())
+_NO_LINEAGE, _NO_TRUNCATION = EpochHistory((), 0, "none"), Truncation(0, ())
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Extent:
     kind: str = ""
 
 
-class Batch(NamedTuple):
+class ReplicaBatch(NamedTuple):
     """A batch of one side."""
 
     base: int
@@ -70,7 +70,7 @@ class Replica:
     start: int | None = None
     end: int | None = None
     damage: list[Damage] = field(default_factory=list)
-    lineage: Lineage = _NO_LINEAGE
+    lineage: EpochHistory = _NO_LINEAGE
 
 
 @dataclass
@@ -193,7 +193,7 @@ class _Side:
     def next(self) -> None:
         self.head = next(self._rows, None)
 
-    def _read(self) -> Iterator[Batch]:
+    def _read(self) -> Iterator[ReplicaBatch]:
         names = (
             "base_offset",
             "last_offset",
@@ -222,9 +222,9 @@ class _Side:
                     replica.end = next_offset if replica.end is None else max(replica.end, next_offset)
                     replica.batches += 1
                     replica.size += size
-                    yield Batch(base, last, epoch, crc, size, magic, count, segment, position)
+                    yield ReplicaBatch(base, last, epoch, crc, size, magic, count, segment, position)
 
-    def records(self, batch: Batch) -> list[tuple[int, Any, int, int]]:
+    def records(self, batch: ReplicaBatch) -> list[tuple[int, Any, int, int]]:
         """(offset, what must be equal, leader epoch, bytes of key and value) of a batch's records, by offset."""
         raw = batch.segment.raw(batch.position, batch.size)
         try:
@@ -303,7 +303,7 @@ class _Walk:
         while b.head is not None:
             self._only(b, found.only_b, b.head, None)
 
-    def _only(self, side: _Side, extents: list[Extent], batch: Batch, other: Replica | None) -> None:
+    def _only(self, side: _Side, extents: list[Extent], batch: ReplicaBatch, other: Replica | None) -> None:
         """A batch that the other side has nothing of; `other`: that side, None where it has ended."""
         kind = HEAD if other is not None and batch.last < (other.start or 0) else ""
         if other is not None and not kind:
@@ -316,7 +316,7 @@ class _Walk:
         if self.found.first is None:
             self.found.first = (offset, what)
 
-    def _overlap(self, one: Batch, other: Batch) -> None:
+    def _overlap(self, one: ReplicaBatch, other: ReplicaBatch) -> None:
         """Batches that share offsets and are not equal: their records, until both sides are at one border again."""
         self._equal_so_far = False
         first = min(one.base, other.base)
@@ -336,7 +336,7 @@ class _Walk:
         if not differences:
             add(self.found.rebatched, Extent(first, max(a.end, b.end) - 1, None, a.size, "batching"))
 
-    def _records(self, left: list[Any], right: list[Any], one: Batch, other: Batch) -> int:
+    def _records(self, left: list[Any], right: list[Any], one: ReplicaBatch, other: ReplicaBatch) -> int:
         """Compares records below one offset; returns how many are not on both sides the same."""
         i = j = differences = 0
         while i < len(left) or j < len(right):
@@ -366,7 +366,7 @@ class _Walk:
         return 1
 
 
-def _describe(kind: str, epoch_a: int, epoch_b: int, one: Batch, other: Batch) -> str:
+def _describe(kind: str, epoch_a: int, epoch_b: int, one: ReplicaBatch, other: ReplicaBatch) -> str:
     if kind == "epoch":
         return f"leader epoch {epoch_a} in A, {epoch_b} in B: two leaders wrote here"
     return f"same leader epoch {epoch_a}, other content (crc 0x{one.crc:08x} in A, 0x{other.crc:08x} in B)"

@@ -19,7 +19,7 @@ NO_COLUMNS = Layout(record_schema((), "ms"))
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class EngineOptions:
     """What the engine is told; see `_c/decode.pxd`."""
 
     payloads: int = ALL_PAYLOADS
@@ -37,16 +37,16 @@ class Options:
     chunk_bytes: int | None = CHUNK_BYTES
 
 
-class Request(NamedTuple):
+class DecodeRequest(NamedTuple):
     """A caller's wishes, checked once: layout, engine options, and what concerns the whole input."""
 
     layout: Layout
-    options: Options
+    options: EngineOptions
     skip: bool
     named: dict[str, Any]
     """file, topic, partition: what the input is called; later_segment: a later segment exists"""
 
-    def decoder(self, options: Options | None = None, layout: Layout | None = None) -> Decoder:
+    def decoder(self, options: EngineOptions | None = None, layout: Layout | None = None) -> Decoder:
         return Decoder(layout or self.layout, options or self.options, codecs, skip=self.skip, **self.named)
 
 
@@ -82,7 +82,7 @@ def request(
     _topic: str | None = None,
     _partition: int | None = None,
     _later_segment: bool = False,
-) -> Request:
+) -> DecodeRequest:
     """Checks decode's options; ValueError says what there is."""
     if check_crcs not in (True, False, "all"):
         raise ValueError(f"check_crcs {check_crcs!r}: True, False, or 'all' (inner messages of magic 0 and 1 too)")
@@ -93,7 +93,7 @@ def request(
     if isinstance(columns, str):
         raise ValueError(f"columns is a list of names, not the string {columns!r}")
     wanted = _layout(None if columns is None else tuple(columns), timestamp_unit, binary)
-    options = Options(
+    options = EngineOptions(
         check_crc=ALL_CHECKS if check_crcs else NO_CHECKS,
         check_inner_crc=check_crcs == "all",
         control=bool(control),
@@ -103,7 +103,7 @@ def request(
     )
     skip = _choice("errors", errors, ("raise", "skip")) == "skip"
     named = {"file": _file, "topic": _topic, "partition": _partition, "later_segment": _later_segment}
-    return Request(wanted, options, skip, named)
+    return DecodeRequest(wanted, options, skip, named)
 
 
 _OPTIONS = {name for name in signature(request).parameters if not name.startswith("_")}

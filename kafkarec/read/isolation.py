@@ -15,7 +15,7 @@ _PRODUCER, _CODE, _MARKER, _FIRST = map(ROW.index, ("producer_id", "code", "mark
 Span = tuple[int, int, int]
 
 
-class Hidden(NamedTuple):
+class Excluded(NamedTuple):
     """aborted: (producer id, first offset, marker's offset); stable_offset: where reading stops, None: nowhere."""
 
     aborted: tuple[Span, ...]
@@ -46,13 +46,13 @@ def _abort_markers(found: Match) -> dict[int, list[int]]:
     return markers
 
 
-def hidden(
+def excluded(
     inputs: Iterable[Any],
     aborted: Iterable[tuple[int, int] | Span] | None = None,
     last_stable_offset: int | None = None,
     *,
     skip: bool | None = None,
-) -> Hidden:
+) -> Excluded:
     """What a read_committed reader must not see; `aborted` and `last_stable_offset` replace what the markers say.
 
     inputs: the segments of one log in order (see Input.of), a buffer being a log of one; where `aborted` tells the
@@ -65,7 +65,7 @@ def hidden(
     if known is not None and last_stable_offset is not None:
         whole = tuple(span for span in known if len(span) == 3)
         if len(whole) == len(known):
-            return Hidden(whole, last_stable_offset, last_stable_offset)
+            return Excluded(whole, last_stable_offset, last_stable_offset)
     rest = iter(inputs)
     first = next(rest, None)
     if skip is None:
@@ -82,4 +82,4 @@ def hidden(
     stable = last_stable_offset
     if stable is None:
         stable = min((txn[FIRST] for txn in found.open.values()), default=None)
-    return Hidden(spans, stable, found.next_offset if stable is None else stable)
+    return Excluded(spans, stable, found.next_offset if stable is None else stable)

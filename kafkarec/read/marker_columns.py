@@ -22,7 +22,7 @@ from kafkarec.format.schema import BATCH_FIELDS, Schema, record_schema
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.tables.table import cells
 
-from .decode_options import ALL_CHECKS, CHUNK_BYTES, CONTROL_PAYLOADS, NO_PAYLOADS, PAYLOAD_CHECKS, Options
+from .decode_options import ALL_CHECKS, CHUNK_BYTES, CONTROL_PAYLOADS, NO_PAYLOADS, PAYLOAD_CHECKS, EngineOptions
 
 # What a batch is; data has odd codes. STAMPED data: the base timestamp is not its first record's, because it is stamped
 # by the broker (KIP-32) or holds a delete horizon (KIP-534).
@@ -54,7 +54,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class MarkerInput:
     """One buffer, or one segment of a log and what lies beside it.
 
     opened       a context manager that gives what `Decoder.feed` takes
@@ -73,26 +73,26 @@ class Input:
     again: bool = True
 
     @classmethod
-    def of(cls, data: Any) -> Input:
+    def of(cls, data: Any) -> MarkerInput:
         """From a Segment, from a request and the Source it is for, from a buffer, or from what is an Input already."""
-        if isinstance(data, Input):
+        if isinstance(data, MarkerInput):
             return data
         if isinstance(data, tuple):
             asked, source = data
             named = asked.named
             return cls(lambda: nullcontext(source), named["file"], later_segment=named["later_segment"], again=False)
         if hasattr(data, "marker_input"):
-            found: Input = data.marker_input()
+            found: MarkerInput = data.marker_input()
             return found
         source = data if isinstance(data, Source) else Source(data)
         return cls(lambda: nullcontext(source))
 
-    def decoder(self, layout: Layout, options: Options, *, skip: bool) -> Decoder:
+    def decoder(self, layout: Layout, options: EngineOptions, *, skip: bool) -> Decoder:
         return Decoder(layout, options, codecs, skip=skip, file=self.name, later_segment=self.later_segment)
 
 
 @dataclass(slots=True)
-class Step:
+class MarkerColumns:
     """Columns of some batches, in the log's order.
 
     codes         what each batch is
@@ -173,7 +173,7 @@ def _complaint(key: bytes | None) -> str:
     return ""
 
 
-def _steps(chunk: Chunk | None, rows: Rows) -> Iterator[Step]:
+def _steps(chunk: Chunk | None, rows: Rows) -> Iterator[MarkerColumns]:
     table = rows.chunk(_BATCHES)
     _, attributes, _ = table.column(0, 2)
     low_bytes = bytes(attributes[::2])
@@ -183,7 +183,7 @@ def _steps(chunk: Chunk | None, rows: Rows) -> Iterator[Step]:
         stop = min(start + _ROWS_AT_ONCE, len(rows))
         codes = bytearray(low_bytes[start:stop].translate(_DATA_CODES))
         columns = [_ints(table, at, start, stop) for at in range(1, 1 + len(COLUMNS))]
-        step = Step(codes, columns, [])
+        step = MarkerColumns(codes, columns, [])
         while marker is not None and marker.row < stop:
             row = marker.row - start
             codes[row] = marker.code
@@ -199,12 +199,12 @@ def _ints(table: Chunk, column: int, start: int, stop: int) -> list[int]:
     return [-1 if value is None else value for value in found] if None in found else found
 
 
-def read(one: Input, *, check_all: bool, damage: list[Damage]) -> Iterator[Step]:
+def read(one: MarkerInput, *, check_all: bool, damage: list[Damage]) -> Iterator[MarkerColumns]:
     """The batches of an input; what is damaged is left out and goes to `damage`.
 
     check_all: the checksum of every batch counts, not only those of control batches
     """
-    options = Options(
+    options = EngineOptions(
         payloads=CONTROL_PAYLOADS,
         control=True,
         check_crc=ALL_CHECKS if check_all else PAYLOAD_CHECKS,
@@ -222,9 +222,9 @@ def read(one: Input, *, check_all: bool, damage: list[Damage]) -> Iterator[Step]
                 yield from _steps(chunk, rows)
 
 
-def passes_checksum(one: Input, position: int, size: int) -> bool:
+def passes_checksum(one: MarkerInput, position: int, size: int) -> bool:
     """Whether the batch there passes its checksum."""
-    decoder = one.decoder(_NOTHING, Options(payloads=NO_PAYLOADS, check_crc=True), skip=False)
+    decoder = one.decoder(_NOTHING, EngineOptions(payloads=NO_PAYLOADS, check_crc=True), skip=False)
     with one.opened() as source:
         decoder.feed(source, position, position + size)
         try:

@@ -20,7 +20,7 @@ from kafkarec.damage import Damage, error
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction
 
-from .marker_columns import ABORT, COMMIT, STAMPED, UNREADABLE, Input, Step, passes_checksum, read
+from .marker_columns import ABORT, COMMIT, STAMPED, UNREADABLE, MarkerColumns, MarkerInput, passes_checksum, read
 
 # word -> what it means: notes beside the transactions, where the log or its index contradicts itself
 NOTES = {
@@ -72,7 +72,7 @@ class Match:
     """
 
     raises: bool = False
-    inputs: list[Input] = field(default_factory=list)
+    inputs: list[MarkerInput] = field(default_factory=list)
     ended: array[int] = field(default_factory=lambda: array("q"))
     without_data: array[int] = field(default_factory=lambda: array("q"))
     open: dict[int, list[int]] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Match:
 
     # ---- one input
 
-    def read(self, one: Input, check_all: bool) -> None:
+    def read(self, one: MarkerInput, check_all: bool) -> None:
         """The next segment of the log."""
         self.inputs.append(one)
         self._segment += 1
@@ -112,7 +112,7 @@ class Match:
         for entry in self._behind:
             self._ahead(entry, "behind the log's last batch")
 
-    def _read_index(self, one: Input) -> dict[tuple[int, int], AbortedTransaction] | None:
+    def _read_index(self, one: MarkerInput) -> dict[tuple[int, int], AbortedTransaction] | None:
         try:
             entries = one.index()
         except (KafkaRecordError, OSError) as wrong:
@@ -122,7 +122,7 @@ class Match:
             return None
         return {(entry.producer_id, entry.last_offset): entry for entry in entries if entry.producer_id >= 0}
 
-    def _step(self, step: Step) -> None:
+    def _step(self, step: MarkerColumns) -> None:
         last_offsets = step.column("last_offset")
         base = step.column("base_offset")[0]
         first_offset = last_offsets[0] if base < 0 else base
@@ -141,7 +141,7 @@ class Match:
             start = stop
         self._match(step, start, None)
 
-    def _match(self, step: Step, start: int, stop: int | None) -> None:
+    def _match(self, step: MarkerColumns, start: int, stop: int | None) -> None:
         """The hot loop: half a microsecond a batch."""
         opened, coordinator, ended, segment = self.open, self.coordinator_epochs, self.ended, self._segment
         compared = self._index is not None
@@ -186,7 +186,7 @@ class Match:
         )  # fmt: skip
         txn[EPOCH] = epoch
 
-    def _unreadable(self, step: Step, producer: int, position: int, size: int, offset: int) -> None:
+    def _unreadable(self, step: MarkerColumns, producer: int, position: int, size: int, offset: int) -> None:
         row = step.column("position").index(position)
         detail = next(what for at, what in step.unreadable if at == row)
         if self.raises:
@@ -225,7 +225,7 @@ class Match:
         detail = f"for producer {producer} at offset {offset} the .txnindex has {index}, the log {log}"
         self.note("txnindex_differs", offset, producer, detail)
 
-    def _lost(self, step: Step) -> list[AbortedTransaction]:
+    def _lost(self, step: MarkerColumns) -> list[AbortedTransaction]:
         """Entries whose marker ought to lie among these batches and does not, in order."""
         assert self._index is not None and self.first_offset is not None
         end = step.column("last_offset")[-1]
@@ -281,7 +281,7 @@ def match(inputs: Iterable[Any], *, raises: bool = False, check_all: bool = Fals
     check_all: check the checksum of every batch in the first place
     """
     found = Match(raises)
-    for one in map(Input.of, inputs):
+    for one in map(MarkerInput.of, inputs):
         found.read(one, check_all or not one.again)
     found.finish()
     if check_all or not all(one.again for one in found.inputs) or found.believable():

@@ -13,7 +13,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.tables.records import BatchTable, RecordColumns
 from kafkarec.tables.table import Table
 
-from .decode_options import NO_CHECKS, NO_COLUMNS, NO_PAYLOADS, Options, Request, request
+from .decode_options import NO_CHECKS, NO_COLUMNS, NO_PAYLOADS, DecodeRequest, EngineOptions, request
 
 _BATCH_ROW_BYTES = 128
 
@@ -148,7 +148,7 @@ def decode_each(
     return _decode_each(values, asked, max_output_bytes)
 
 
-def _decode_each(values: Any, asked: Request, most: int) -> Iterator[RecordLists]:
+def _decode_each(values: Any, asked: DecodeRequest, most: int) -> Iterator[RecordLists]:
     options = replace(asked.options, chunk_bytes=None, input_limit=asked.options.limit)
 
     def make(decoder: Decoder) -> RecordColumns:
@@ -168,7 +168,7 @@ def _decode_each(values: Any, asked: Request, most: int) -> Iterator[RecordLists
 def scan_each(values: Any, *, errors: str = "raise", max_output_bytes: int = 64 << 20) -> Iterator[RecordLists]:
     """scan() for a column: `.records` is a BatchTable. Frames and headers only."""
     asked = request(errors=errors)
-    options = Options(payloads=NO_PAYLOADS, check_crc=NO_CHECKS, chunk_bytes=None)
+    options = EngineOptions(payloads=NO_PAYLOADS, check_crc=NO_CHECKS, chunk_bytes=None)
 
     def make(decoder: Decoder) -> BatchTable:
         return BatchTable.of([decoder.take()[1]])

@@ -14,10 +14,10 @@ from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.tables.records import BatchTable, RecordColumns
 
-from .decode_options import CHUNK_BYTES, NO_CHECKS, NO_COLUMNS, NO_PAYLOADS, Options, Request
+from .decode_options import CHUNK_BYTES, NO_CHECKS, NO_COLUMNS, NO_PAYLOADS, DecodeRequest, EngineOptions
 
 
-class Part(NamedTuple):
+class PassResult(NamedTuple):
     """A stretch of input: its chunks, batch tables and damage; how many bytes were left behind it."""
 
     chunks: list[Any]
@@ -26,9 +26,9 @@ class Part(NamedTuple):
     remaining: int = 0
 
 
-def joined(parts: list[Part]) -> Part:
+def joined(parts: list[PassResult]) -> PassResult:
     """Parts one behind the other, as one. Only the last one of an input has bytes left."""
-    whole = Part([], [], [], sum(part.remaining for part in parts))
+    whole = PassResult([], [], [], sum(part.remaining for part in parts))
     for part in parts:
         whole.chunks.extend(part.chunks)
         whole.tables.extend(part.tables)
@@ -36,7 +36,7 @@ def joined(parts: list[Part]) -> Part:
     return whole
 
 
-def as_columns(asked: Request, part: Part, stable: int | None = None) -> RecordColumns:
+def as_columns(asked: DecodeRequest, part: PassResult, stable: int | None = None) -> RecordColumns:
     pieces = [(chunk, 0, len(chunk)) for chunk in part.chunks]
     return RecordColumns(
         asked.layout, pieces, part.tables, tuple(part.damage), part.remaining, stable,
@@ -44,7 +44,7 @@ def as_columns(asked: Request, part: Part, stable: int | None = None) -> RecordC
     )  # fmt: skip
 
 
-def _pieces(decoder: Decoder) -> Iterator[Part]:
+def _pieces(decoder: Decoder) -> Iterator[PassResult]:
     """What the fed decoder reads, a chunk a part. A fault is raised behind everything in front of it."""
     while True:
         try:
@@ -57,20 +57,20 @@ def _pieces(decoder: Decoder) -> Iterator[Part]:
             return
 
 
-def _taken(decoder: Decoder, more: bool, remaining: int) -> Part:
+def _taken(decoder: Decoder, more: bool, remaining: int) -> PassResult:
     damage = [damage for _, _, damage in decoder.pop_damage(not more)]
     chunk, rows = decoder.take()
-    return Part([] if chunk is None else [chunk], [rows], damage, remaining)
+    return PassResult([] if chunk is None else [chunk], [rows], damage, remaining)
 
 
-def read_pieces(asked: Request, source: Source, start: int = 0, stop: int | None = None) -> Iterator[Part]:
+def read_pieces(asked: DecodeRequest, source: Source, start: int = 0, stop: int | None = None) -> Iterator[PassResult]:
     """Bytes [start, stop) of the input, a chunk a part: flat memory."""
     decoder = asked.decoder()
     decoder.feed(source, start, stop)
     return _pieces(decoder)
 
 
-def read_part(asked: Request, source: Source, start: int = 0, stop: int | None = None, threads: int = 1) -> Part:
+def read_part(asked: DecodeRequest, source: Source, start: int = 0, stop: int | None = None, threads: int = 1) -> PassResult:
     """The same as one part; with `threads` in stretches of about a chunk, side by side."""
     if threads > 1 and (source.size if stop is None else stop) - start > CHUNK_BYTES:
         part = _read_parallel(asked, source, start, stop, threads)
@@ -79,7 +79,7 @@ def read_part(asked: Request, source: Source, start: int = 0, stop: int | None =
     return joined(list(read_pieces(asked, source, start, stop)))
 
 
-def _read_parallel(asked: Request, source: Source, start: int, stop: int | None, threads: int) -> Part | None:
+def _read_parallel(asked: DecodeRequest, source: Source, start: int, stop: int | None, threads: int) -> PassResult | None:
     """None when a stretch is damaged: that needs what came before it."""
     borders = [start]
     try:
@@ -99,10 +99,10 @@ def _read_parallel(asked: Request, source: Source, start: int, stop: int | None,
 
 
 def scan_pieces(
-    asked: Request, source: Source, start: int = 0, stop: int | None = None, *, whole: bool = False
+    asked: DecodeRequest, source: Source, start: int = 0, stop: int | None = None, *, whole: bool = False
 ) -> Iterator[BatchTable]:
     """Batch tables from frames and headers alone, about 11,000 batches each or, with `whole`, all of them."""
-    options = Options(
+    options = EngineOptions(
         payloads=NO_PAYLOADS, check_crc=NO_CHECKS, chunk_bytes=None if whole else CHUNK_BYTES,
         offsets=asked.options.offsets, times=asked.options.times,
     )  # fmt: skip

@@ -10,18 +10,18 @@ from kafkarec._core import Source
 from kafkarec.format.enums import Isolation
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
 
-from .decode_options import Request, demand_known, request
-from .isolation import hidden
+from .decode_options import DecodeRequest, demand_known, request
+from .isolation import excluded
 from .passes import as_columns, read_part, read_pieces, scan_pieces
 
 
 def _isolated(
-    asked: Request, source: Source, isolation: Isolation | str, aborted: Any, last_stable_offset: int | None
-) -> tuple[Request, int | None]:
+    asked: DecodeRequest, source: Source, isolation: Isolation | str, aborted: Any, last_stable_offset: int | None
+) -> tuple[DecodeRequest, int | None]:
     """The request with what read_committed hides, and the last stable offset."""
     if Isolation.of(isolation) is Isolation.READ_UNCOMMITTED:
         return asked, None
-    found = hidden([(asked, source)], aborted, last_stable_offset)
+    found = excluded([(asked, source)], aborted, last_stable_offset)
     options = replace(asked.options, aborted=found.aborted, stable_offset=found.stable_offset)
     return asked._replace(options=options), found.last_stable_offset
 
@@ -126,7 +126,7 @@ def batches(data: Any, *, errors: str = "raise", _file: object = None, **wishes:
 class _Stretch(NamedTuple):
     """A batch's bytes within a buffer."""
 
-    asked: Request
+    asked: DecodeRequest
     source: Source
     view: memoryview
     start: int
@@ -143,7 +143,7 @@ class _Stretch(NamedTuple):
         return as_columns(self.asked, read_part(self.asked, self.source, self.start, self.stop))
 
 
-def _batches(data: Any, asked: Request) -> Iterator[RecordBatch]:
+def _batches(data: Any, asked: DecodeRequest) -> Iterator[RecordBatch]:
     source = Source(data)
     view = memoryview(data).cast("B") if source.size else memoryview(b"")
     one = asked._replace(skip=False)

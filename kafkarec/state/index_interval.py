@@ -16,14 +16,14 @@ from .index_builders import DEFAULT_INTERVAL
 _ANY = 2**31 - 1
 
 
-class Fit(NamedTuple):
+class IntervalRange(NamedTuple):
     """The intervals from low to high, both included, explain an index; none do when low is above high."""
 
     low: int = 0
     high: int = _ANY
 
-    def __and__(self, other: Fit) -> Fit:
-        return Fit(max(self.low, other.low), min(self.high, other.high))
+    def __and__(self, other: IntervalRange) -> IntervalRange:
+        return IntervalRange(max(self.low, other.low), min(self.high, other.high))
 
     @property
     def guess(self) -> int | None:
@@ -35,7 +35,7 @@ class Fit(NamedTuple):
         return next((number for number in likely if self.low <= number <= self.high), self.low)
 
 
-NOTHING_FITS = Fit(1, 0)
+NOTHING_FITS = IntervalRange(1, 0)
 
 
 class IntervalFit:
@@ -45,7 +45,7 @@ class IntervalFit:
         self._entries = iter(index)
         self._next = next(self._entries, None)
         self._last = 0
-        self._fit = Fit()
+        self._fit = IntervalRange()
 
     def see(self, positions: Iterable[int]) -> None:
         low, high = self._fit
@@ -60,8 +60,8 @@ class IntervalFit:
             high = min(high, distance - 1)
             self._last = position
             self._next = next(self._entries, None)
-        self._fit = Fit(low, high) & self._fit
+        self._fit = IntervalRange(low, high) & self._fit
 
     @property
-    def fit(self) -> Fit:
+    def fit(self) -> IntervalRange:
         return self._fit if self._next is None else NOTHING_FITS

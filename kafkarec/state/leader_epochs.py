@@ -18,7 +18,7 @@ from kafkarec.sidecars import leader_epochs
 from kafkarec.sidecars.leader_epochs import EpochEntry
 
 
-class Lineage(NamedTuple):
+class EpochHistory(NamedTuple):
     """The leader epochs of one log.
 
     entries   (epoch, start offset), both rising
@@ -33,7 +33,7 @@ class Lineage(NamedTuple):
     note: str = ""
 
 
-class Step(NamedTuple):
+class EpochStep(NamedTuple):
     """One question of the follower: its epoch, the leader's answer, and to where the follower truncates."""
 
     asked_epoch: int
@@ -46,10 +46,10 @@ class Truncation(NamedTuple):
     """What a follower would do. offset: its log end afterwards; steps: how it found out (empty: no epochs known)."""
 
     offset: int
-    steps: tuple[Step, ...]
+    steps: tuple[EpochStep, ...]
 
 
-def of_log(log: Any, seen: Iterable[tuple[int, int]], end: int) -> Lineage:
+def of_log(log: Any, seen: Iterable[tuple[int, int]], end: int) -> EpochHistory:
     """The epochs of a Log: its leader-epoch-checkpoint, compared with those `seen` in its batches.
 
     seen: (epoch, base offset) of batches, in log order. The checkpoint counts where it can be read and the batches do
@@ -60,13 +60,13 @@ def of_log(log: Any, seen: Iterable[tuple[int, int]], end: int) -> Lineage:
         data = log.folder_file(leader_epochs.NAME) if hasattr(log, "folder_file") else None
         stored = None if data is None else leader_epochs.read(data)
     except (KafkaRecordError, OSError) as error:
-        return Lineage(found, end, "batches", f"the epochs are those of the batches: {error}")
+        return EpochHistory(found, end, "batches", f"the epochs are those of the batches: {error}")
     if not stored:
-        return Lineage(found, end, "batches" if found else "none")
+        return EpochHistory(found, end, "batches" if found else "none")
     wrong = contradiction(stored, found)
     if wrong:
-        return Lineage(found, end, "batches", wrong)
-    return Lineage(tuple(entry for entry in stored if entry.start_offset <= end), end, leader_epochs.NAME)
+        return EpochHistory(found, end, "batches", wrong)
+    return EpochHistory(tuple(entry for entry in stored if entry.start_offset <= end), end, leader_epochs.NAME)
 
 
 def from_batches(seen: Iterable[tuple[int, int]]) -> tuple[EpochEntry, ...]:
@@ -89,7 +89,7 @@ def contradiction(stored: Sequence[EpochEntry], found: Sequence[EpochEntry]) -> 
     return ""
 
 
-def end_of(lineage: Lineage, epoch: int) -> tuple[int, int] | None:
+def end_of(lineage: EpochHistory, epoch: int) -> tuple[int, int] | None:
     """(epoch, end offset) that a replica answers about `epoch`; None where it knows no epochs.
 
     Below its first epoch it answers with where that begins. Above its latest one it answers with that and its log end:
@@ -101,7 +101,7 @@ def end_of(lineage: Lineage, epoch: int) -> tuple[int, int] | None:
     return (epoch, lineage.entries[0].start_offset) if found is None else found
 
 
-def truncation(follower: Lineage, leader: Lineage) -> Truncation:
+def truncation(follower: EpochHistory, leader: EpochHistory) -> Truncation:
     """Where the follower's log would end after it has met the leader. Without epochs: the lower log end, as before
     KIP-101, which may keep what the leader never had."""
     end, steps = follower.end, []
@@ -115,7 +115,7 @@ def truncation(follower: Lineage, leader: Lineage) -> Truncation:
         settled = own is None or own[0] == answer[0]
         if settled:
             target = min(target, answer[1])
-        steps.append(Step(latest, *answer, target))
+        steps.append(EpochStep(latest, *answer, target))
         end = target
         kept = tuple(entry for entry in follower.entries if entry.start_offset < end)
         if settled or kept == follower.entries:

@@ -23,11 +23,11 @@ from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot
 from kafkarec.state.producers import ProducerStates
 
 from .index_builders import DEFAULT_INTERVAL, SegmentRebuild
-from .index_interval import Fit, IntervalFit
-from .recovery_walk import SegmentLike, Stretch, walk
+from .index_interval import IntervalFit, IntervalRange
+from .recovery_walk import GoodBatches, ScannableSegment, walk
 
 
-class SidecarSegment(SegmentLike, Protocol):
+class SidecarSegment(ScannableSegment, Protocol):
     """What is needed of a storage.Segment."""
 
     @property
@@ -56,7 +56,7 @@ class Rebuilt(NamedTuple):
     files: dict[str, bytes]
     damage: tuple[Damage, ...] = ()
     problems: tuple[str, ...] = ()
-    fit: Fit | None = None
+    fit: IntervalRange | None = None
 
 
 def stem(offset: int) -> str:
@@ -104,7 +104,7 @@ def rebuild_log(log: LogLike, interval: int = DEFAULT_INTERVAL, *, as_recovery: 
     yield Rebuilt(None, files, (), tuple(notes))
 
 
-def _first_offset(stretch: Stretch | None) -> int:
+def _first_offset(stretch: GoodBatches | None) -> int:
     """A file whose name says nothing begins where its first batch does."""
     if stretch is None or not stretch.columns["position"]:
         return 0

@@ -27,7 +27,7 @@ _LARGEST_MARKER = 1 << 20
 CHECKED_FROM = {2: 21, 1: 16, 0: 16}
 
 
-class SegmentLike(Protocol):
+class ScannableSegment(Protocol):
     """What is needed of a storage.Segment."""
 
     @property
@@ -36,7 +36,7 @@ class SegmentLike(Protocol):
     def raw(self, position: int, length: int) -> bytes: ...
 
 
-class Stretch(NamedTuple):
+class GoodBatches(NamedTuple):
     """Good batches one behind the other, a list per name of COLUMNS; markers: position of a control batch -> its marker
     (None: it has none); damage: what lies in front of, between and behind them."""
 
@@ -49,7 +49,7 @@ class Stretch(NamedTuple):
 class _Window:
     """Reads a file in pieces of at most _WINDOW bytes, for callers that go forward."""
 
-    def __init__(self, segment: SegmentLike) -> None:
+    def __init__(self, segment: ScannableSegment) -> None:
         self._segment = segment
         self._start = 0
         self._bytes = memoryview(b"")
@@ -77,7 +77,7 @@ class _Window:
             length -= len(piece)
 
 
-def walk(segment: SegmentLike, check_crcs: bool = True) -> Iterator[Stretch]:
+def walk(segment: ScannableSegment, check_crcs: bool = True) -> Iterator[GoodBatches]:
     """The good batches of a segment. A batch with a wrong checksum, or whose bytes cannot be read, is damage."""
     window = _Window(segment)
     for table in segment.scan_pieces(errors="skip"):
@@ -93,10 +93,10 @@ def walk(segment: SegmentLike, check_crcs: bool = True) -> Iterator[Stretch]:
                     damage.append(found)
             if len(good) < len(table):
                 columns = {name: [values[row] for row in good] for name, values in columns.items()}
-        yield Stretch(columns, _markers(segment, window, columns), tuple(damage), table.remaining)
+        yield GoodBatches(columns, _markers(segment, window, columns), tuple(damage), table.remaining)
 
 
-def _crc_damage(segment: SegmentLike, window: _Window, row: dict[str, Any]) -> Damage | None:
+def _crc_damage(segment: ScannableSegment, window: _Window, row: dict[str, Any]) -> Damage | None:
     """None when the batch's bytes agree with its checksum."""
     skipped = CHECKED_FROM[row["magic"]]
     checksum = crc32c if row["magic"] == 2 else binascii.crc32
@@ -125,7 +125,7 @@ def _crc_damage(segment: SegmentLike, window: _Window, row: dict[str, Any]) -> D
     )
 
 
-def _markers(segment: SegmentLike, window: _Window, columns: dict[str, list[Any]]) -> dict[int, Marker | None]:
+def _markers(segment: ScannableSegment, window: _Window, columns: dict[str, list[Any]]) -> dict[int, Marker | None]:
     """The markers of the control batches with a producer. One that cannot be read counts as none: what becomes of its
     transaction is not known, and `verify` says so."""
     found: dict[int, Marker | None] = {}

@@ -16,7 +16,7 @@ T = TypeVar("T")
 _REQUESTS_AT_ONCE = 16
 
 
-class Entry(NamedTuple):
+class FolderEntry(NamedTuple):
     name: str
     size: int
     is_dir: bool
@@ -27,7 +27,7 @@ class Folder(Protocol):
 
     path: str
 
-    def entries(self) -> list[Entry]: ...
+    def entries(self) -> list[FolderEntry]: ...
     def join(self, name: str) -> str: ...
     def below(self, name: str) -> Folder: ...
     def read(self, name: str) -> bytes | None: ...
@@ -38,15 +38,15 @@ class LocalFolder:
     def __init__(self, path: str) -> None:
         self.path = path
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[FolderEntry]:
         """What lies here; a name that cannot be looked at (a dying disk) counts as an empty file."""
         found = []
         with os.scandir(self.path) as listing:
             for entry in listing:
                 try:
-                    found.append(Entry(entry.name, entry.stat().st_size, entry.is_dir()))
+                    found.append(FolderEntry(entry.name, entry.stat().st_size, entry.is_dir()))
                 except OSError:
-                    found.append(Entry(entry.name, 0, False))
+                    found.append(FolderEntry(entry.name, 0, False))
         return sorted(found)
 
     def join(self, name: str) -> str:
@@ -69,14 +69,14 @@ class LocalFolder:
 class RemoteFolder:
     """A prefix in a bucket, or a folder of any filesystem behind a URL. `fetched` sums up what came over the wire."""
 
-    def __init__(self, url: str, options: dict[str, Any], tally: Tally | None = None) -> None:
+    def __init__(self, url: str, options: dict[str, Any], tally: FetchCounter | None = None) -> None:
         self.path = url.rstrip("/")
         self._options = options
-        self.tally = tally or Tally()
+        self.tally = tally or FetchCounter()
         self._sizes: dict[str, int] | None = None  # of files, as listed: spares a request for each
 
-    def entries(self) -> list[Entry]:
-        listed = [Entry(*entry) for entry in remote.listing(self.path + "/", self._options)]
+    def entries(self) -> list[FolderEntry]:
+        listed = [FolderEntry(*entry) for entry in remote.listing(self.path + "/", self._options)]
         self._sizes = {entry.name: entry.size for entry in listed if not entry.is_dir}
         return listed
 
@@ -109,7 +109,7 @@ def side_by_side(folder: Folder, look: Callable[[Folder], T], places: Sequence[F
         return list(pool.map(look, places))
 
 
-class Tally:
+class FetchCounter:
     """Bytes that came over the wire, for all folders below one URL."""
 
     def __init__(self) -> None:

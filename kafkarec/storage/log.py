@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from . import names
-from .folders import Entry, Folder
+from .folders import Folder, FolderEntry
 from .segment import Readable, Segment
 
 
@@ -47,7 +47,7 @@ class Log(Readable):
     @classmethod
     def of(
         cls, folder: Folder, topic: str | None = None, partition: int | None = None, *,
-        mapped: bool = False, entries: Sequence[Entry] | None = None,
+        mapped: bool = False, entries: Sequence[FolderEntry] | None = None,
     ) -> Log:  # fmt: skip
         """The log in a folder; what the caller says of topic and partition holds before what its name says."""
         entries = folder.entries() if entries is None else entries

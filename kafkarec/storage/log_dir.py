@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from . import names
-from .folders import Entry, Folder, RemoteFolder, side_by_side
+from .folders import Folder, FolderEntry, RemoteFolder, side_by_side
 from .log import LeftOut, Log
 from .segment import Readable, Segment, several_columns
 
@@ -31,7 +31,7 @@ class LogDir(Readable):
         self._logs = sorted(logs, key=lambda log: (log.topic or "", log.partition or 0, log.path))
 
     @classmethod
-    def of(cls, folder: Folder, entries: Sequence[Entry], *, mapped: bool = False) -> LogDir:
+    def of(cls, folder: Folder, entries: Sequence[FolderEntry], *, mapped: bool = False) -> LogDir:
         places, topics, left_out = [], [], []
         own_topic = names.tiered_topic(folder.path.rstrip("/").rpartition("/")[2])
         for entry in entries:
@@ -110,7 +110,7 @@ class LogDir(Readable):
         return f"<LogDir {self.path}: {len(self._logs)} partitions{left}>"
 
 
-def _listed(folder: Folder) -> list[Entry] | LeftOut:
+def _listed(folder: Folder) -> list[FolderEntry] | LeftOut:
     """What lies in one of many folders. One that the disk or its rights keep from us must not hide the others."""
     try:
         return folder.entries()

@@ -118,7 +118,7 @@ FILES: dict[str, str] = {
 """Known names in a partition folder or a data folder -> what is in there."""
 
 
-class Folder(NamedTuple):
+class FolderName(NamedTuple):
     """A partition folder. state: "" or a key of FOLDER_STATES. cut: the topic's end was cut off by the broker."""
 
     topic: str
@@ -164,7 +164,7 @@ class Explained(NamedTuple):
     sentence: str
 
 
-class Place(NamedTuple):
+class SegmentOwner(NamedTuple):
     """To whom a segment belongs, as far as its path tells. log: what segments of one partition have in common."""
 
     topic: str | None
@@ -174,16 +174,16 @@ class Place(NamedTuple):
     log: str
 
 
-def folder(name: str) -> Folder | None:
+def folder(name: str) -> FolderName | None:
     """A partition folder's name; None where it is none. `orders-7`, `orders-7.<id>-delete`, `orders-7-<uuid>`."""
     tiered = _TIERED_PARTITION.fullmatch(name)
     if tiered and _plausible(tiered):
-        return Folder(tiered["topic"], int(tiered["partition"]), topic_id=tiered["topic_id"])
+        return FolderName(tiered["topic"], int(tiered["partition"]), topic_id=tiered["topic_id"])
     match = _FOLDER.fullmatch(name)
     if match is None or not _plausible(match):
         return None
     state = match["state"] or ""
-    return Folder(match["topic"], int(match["partition"]), state, cut=bool(state) and len(name) == _NAME_MAX)
+    return FolderName(match["topic"], int(match["partition"]), state, cut=bool(state) and len(name) == _NAME_MAX)
 
 
 def tiered_topic(name: str) -> tuple[str, str] | None:
@@ -240,7 +240,7 @@ def sidecar(name: str, suffix: str) -> str:
     return name.rpartition(".")[0] + suffix if "." in name else name + suffix
 
 
-def place(path: str) -> Place:
+def place(path: str) -> SegmentOwner:
     """What a path or URL of a segment tells of its partition; unknown pieces are None.
 
     Only Kafka's own file names let a folder speak for them: backup-2024/x.bin is no partition 2024.
@@ -250,11 +250,11 @@ def place(path: str) -> Place:
     above = path[: len(path) - len(name)].rstrip("/\\") if path.endswith(name) else path
     found = segment(name)
     if found is None:
-        return Place(None, None, None, None, path)
+        return SegmentOwner(None, None, None, None, path)
     if found.topic is not None:
-        return Place(found.topic, found.partition, found.base_offset, None, f"{above}/{found.topic}-{found.partition}")
+        return SegmentOwner(found.topic, found.partition, found.base_offset, None, f"{above}/{found.topic}-{found.partition}")
     topic, partition, topic_id = folder_place(parts[:-1])
-    return Place(topic, partition, found.base_offset, topic_id, above)
+    return SegmentOwner(topic, partition, found.base_offset, topic_id, above)
 
 
 def folder_place(parts: list[str]) -> tuple[str | None, int | None, str | None]:

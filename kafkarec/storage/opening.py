@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from . import names, remote
-from .folders import Entry, Folder, LocalFolder, RemoteFolder
+from .folders import Folder, FolderEntry, LocalFolder, RemoteFolder
 from .log import Log
 from .log_dir import LogDir
 from .segment import Segment
@@ -116,10 +116,10 @@ def _last(path: str) -> str:
     return os.path.basename(os.path.abspath(path)) if "://" not in path else path.rstrip("/").rpartition("/")[2]
 
 
-def _flat(folder: Folder, entries: Sequence[Entry], mapped: bool) -> LogDir:
+def _flat(folder: Folder, entries: Sequence[FolderEntry], mapped: bool) -> LogDir:
     """Copies in one folder whose names tell topic and partition: orders-7-00000000000000000030.log."""
 
-    def owner(entry: Entry) -> tuple[str, int]:
+    def owner(entry: FolderEntry) -> tuple[str, int]:
         found = names.segment(entry.name)
         return (found.topic or "", found.partition or 0) if found else ("", 0)
 

@@ -23,7 +23,7 @@ _HEAD = struct.Struct(">q8xb6xi")
 _HEAD_BYTES = 61
 
 
-class Range(NamedTuple):
+class RecordRange(NamedTuple):
     """Offsets and milliseconds from the first (inclusive) to the second (exclusive); None: no bound."""
 
     offsets: tuple[int | None, int | None] | None = None
@@ -33,7 +33,7 @@ class Range(NamedTuple):
     def of(
         cls, start_offset: int | None, end_offset: int | None,
         start_timestamp: int | datetime | None, end_timestamp: int | datetime | None,
-    ) -> Range:  # fmt: skip
+    ) -> RecordRange:  # fmt: skip
         offsets = (_number("start_offset", start_offset), _number("end_offset", end_offset))
         times = (_ms("start_timestamp", start_timestamp), _ms("end_timestamp", end_timestamp))
         return cls(offsets if offsets != (None, None) else None, times if times != (None, None) else None)
@@ -51,7 +51,7 @@ class Range(NamedTuple):
         return self.times[0] if self.times else None
 
 
-EVERYTHING = Range()
+EVERYTHING = RecordRange()
 
 
 def _number(name: str, value: int | None) -> int | None:
@@ -71,7 +71,7 @@ def _ms(name: str, value: int | datetime | None) -> int | None:
     return -((_EPOCH - value) // timedelta(milliseconds=1))
 
 
-def start_position(segment: SegmentLike, wanted: Range) -> int:
+def start_position(segment: SegmentLike, wanted: RecordRange) -> int:
     """The byte where reading may begin: a batch border with nothing wanted in front of it. 0 without an index."""
     offset = wanted.first_offset
     if wanted.start_timestamp is not None and offset is None and segment.tally is not None:

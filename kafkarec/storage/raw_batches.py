@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kafkarec.read.decode_options import Request
+from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.passes import as_columns, read_part
 from kafkarec.tables.records import RecordBatch, RecordColumns
 
@@ -17,11 +17,11 @@ _STEP = 1 << 20
 _NO_SENDFILE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSOCK, errno.EOVERFLOW)
 
 
-class Stretch(NamedTuple):
+class SegmentBytes(NamedTuple):
     """Bytes [position, position + length) of a segment: what a RecordBatch has its bytes and records from."""
 
     segment: SegmentLike
-    asked: Request
+    asked: DecodeRequest
     position: int
     length: int
 

@@ -18,10 +18,10 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from .remote_errors import RemoteError, RemoteNotFoundError, RemotePermissionError, missing, shown, translate
-from .remote_libraries import S3, WINDOW, Arrow, Entry, Fsspec, Library, RemoteObject
+from .remote_libraries import S3, WINDOW, Arrow, Fsspec, Library, RemoteEntry, RemoteObject
 
 __all__ = [
-    "Entry",
+    "RemoteEntry",
     "RemoteError",
     "RemoteNotFoundError",
     "RemotePermissionError",
@@ -160,7 +160,7 @@ def open_source(
     return RemoteSource(url, _library(url, storage_options, library), size)
 
 
-def listing(url: str, storage_options: Mapping[str, Any] | None = None, *, library: str | None = None) -> list[Entry]:
+def listing(url: str, storage_options: Mapping[str, Any] | None = None, *, library: str | None = None) -> list[RemoteEntry]:
     """What lies directly in the folder (the prefix) `url`, by name. An empty or missing one: RemoteNotFoundError."""
     chosen = _library(url, storage_options, library)
     try:
@@ -172,19 +172,19 @@ def listing(url: str, storage_options: Mapping[str, Any] | None = None, *, libra
     return sorted(entry for entry in found if entry.name)
 
 
-def look(url: str, storage_options: Mapping[str, Any] | None = None, *, library: str | None = None) -> Entry:
+def look(url: str, storage_options: Mapping[str, Any] | None = None, *, library: str | None = None) -> RemoteEntry:
     """What `url` is: an object with its size, or a folder (always, where it ends in /). Else RemoteNotFoundError."""
     chosen = _library(url, storage_options, library)
     name = url.rstrip("/").rpartition("/")[2]
     try:
         if url.endswith("/"):
-            return Entry(name, 0, True)
+            return RemoteEntry(name, 0, True)
         found = chosen.info(url)
         if found is None:
             raise FileNotFoundError("Not Found")
     except Exception as error:
         raise _explained(error, url, chosen) from error
-    return Entry(name, found.size, found.is_dir)
+    return RemoteEntry(name, found.size, found.is_dir)
 
 
 def read_whole(

@@ -17,7 +17,7 @@ S3 = ("s3", "s3a", "s3n")
 WINDOW = 2 << 20
 
 
-class Entry(NamedTuple):
+class RemoteEntry(NamedTuple):
     """One name of a listing. size: bytes, 0 for a folder and where the server does not tell."""
 
     name: str
@@ -39,8 +39,8 @@ class Library(Protocol):
 
     endpoint: str | None
 
-    def info(self, url: str) -> Entry | None: ...
-    def entries(self, url: str) -> list[Entry]: ...
+    def info(self, url: str) -> RemoteEntry | None: ...
+    def entries(self, url: str) -> list[RemoteEntry]: ...
     def opened(self, url: str, size: int | None) -> RemoteObject: ...
 
 
@@ -59,7 +59,7 @@ class Fsspec:
         self.endpoint = settings.get("endpoint_url") or _endpoint_outside(scheme)
         self._scheme = scheme
 
-    def info(self, url: str) -> Entry | None:
+    def info(self, url: str) -> RemoteEntry | None:
         try:
             found = self._fs.info(self._path(url))
         except FileNotFoundError as error:
@@ -68,14 +68,14 @@ class Fsspec:
             return None
         return _entry(found)
 
-    def entries(self, url: str) -> list[Entry]:
+    def entries(self, url: str) -> list[RemoteEntry]:
         path = self._path(url).rstrip("/")
         if self._scheme in ("http", "https"):
             return self._linked(path + "/")
         # A bucket may hold an empty object named like the folder itself; it is no name in the folder.
         return [_entry(one) for one in self._fs.ls(path, detail=True) if one["name"].rstrip("/") != path]
 
-    def _linked(self, url: str) -> list[Entry]:
+    def _linked(self, url: str) -> list[RemoteEntry]:
         """The links of a web page below its own address; their sizes have to be asked for one by one."""
         listed = [one for one in self._fs.ls(url, detail=True) if "?" not in one["name"] and one["name"] != url]
         files = [one for one in listed if one["type"] != "directory"]
@@ -178,15 +178,15 @@ class Arrow:
             self.filesystem, path = fs.FileSystem.from_uri(url)
             self._root = url[: url.rindex(path)] if path and path in url else f"{scheme}://"
 
-    def info(self, url: str) -> Entry | None:
+    def info(self, url: str) -> RemoteEntry | None:
         found = self.filesystem.get_file_info(self.path(url))
         if found.type == self._types.NotFound:
             return None
-        return Entry(found.base_name, found.size or 0, found.type == self._types.Directory)
+        return RemoteEntry(found.base_name, found.size or 0, found.type == self._types.Directory)
 
-    def entries(self, url: str) -> list[Entry]:
+    def entries(self, url: str) -> list[RemoteEntry]:
         listed = self.filesystem.get_file_info(self._selector(self.path(url).rstrip("/")))
-        return [Entry(one.base_name, one.size or 0, one.type == self._types.Directory) for one in listed]
+        return [RemoteEntry(one.base_name, one.size or 0, one.type == self._types.Directory) for one in listed]
 
     def opened(self, url: str, size: int | None) -> RemoteObject:
         return _ArrowObject(self.filesystem.open_input_file(self.path(url)))
@@ -207,9 +207,9 @@ class _ArrowObject:
         self._file.close()
 
 
-def _entry(found: Mapping[str, Any]) -> Entry:
+def _entry(found: Mapping[str, Any]) -> RemoteEntry:
     name = str(found["name"]).rstrip("/").rpartition("/")[2]
-    return Entry(name, int(found.get("size") or 0), found["type"] == "directory")
+    return RemoteEntry(name, int(found.get("size") or 0), found["type"] == "directory")
 
 
 def _endpoint_outside(scheme: str) -> str | None:

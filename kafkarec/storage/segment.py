@@ -22,17 +22,17 @@ from kafkarec.format.enums import Isolation
 from kafkarec.format.schema import DEFAULT_RECORD_COLUMNS
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read import isolation as isolating
-from kafkarec.read.decode_options import CHUNK_BYTES, Request, demand_known, request
-from kafkarec.read.marker_columns import Input
-from kafkarec.read.passes import Part, as_columns, joined, read_part, read_pieces, scan_pieces
+from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, demand_known, request
+from kafkarec.read.marker_columns import MarkerInput
+from kafkarec.read.passes import PassResult, as_columns, joined, read_part, read_pieces, scan_pieces
 from kafkarec.sidecars import producer_snapshot, txn_index
 from kafkarec.state import transactions
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
 
 from . import names, ranges
-from .folders import Folder, Tally
-from .ranges import EVERYTHING, Range
-from .raw_batches import BatchSlice, Stretch, send
+from .folders import FetchCounter, Folder
+from .ranges import EVERYTHING, RecordRange
+from .raw_batches import BatchSlice, SegmentBytes, send
 from .remote_errors import shown
 from .sources import ByteSource, core_source
 
@@ -47,7 +47,7 @@ LOOKED_AHEAD = 4 << 20  # bytes: as far as resynchronisation looks (MOST_LOOKED_
 class _Reading(NamedTuple):
     """One partition's segments that may hold what is wanted, and what is asked of each."""
 
-    asked: Request
+    asked: DecodeRequest
     segments: Sequence[Segment]
     stable: int | None
 
@@ -60,9 +60,9 @@ class Readable:
         raise TypeError(f"{type(self).__name__} has no segments of its own")
 
     @property
-    def tally(self) -> Tally | None:
+    def tally(self) -> FetchCounter | None:
         """What counts the bytes that come over the wire, for all that was opened with one call; None: not remote."""
-        tally: Tally | None = getattr(getattr(self, "_folder", None), "tally", None)
+        tally: FetchCounter | None = getattr(getattr(self, "_folder", None), "tally", None)
         return tally
 
     @property
@@ -75,7 +75,7 @@ class Readable:
         return None
 
     def _readings(
-        self, asked: Request, wanted: Range, isolation: Isolation | str,
+        self, asked: DecodeRequest, wanted: RecordRange, isolation: Isolation | str,
         aborted: Iterable[Any] | None, last_stable_offset: int | None,
     ) -> Iterator[_Reading]:  # fmt: skip
         options = replace(asked.options, offsets=wanted.offsets, times=wanted.times)
@@ -84,12 +84,12 @@ class Readable:
         for group in self.groups():
             chosen, stable = options, None
             if committed:
-                hidden = isolating.hidden(group, aborted, last_stable_offset, skip=asked.skip)
+                hidden = isolating.excluded(group, aborted, last_stable_offset, skip=asked.skip)
                 chosen = replace(options, aborted=hidden.aborted, stable_offset=hidden.stable_offset)
                 stable = hidden.last_stable_offset
             yield _Reading(asked._replace(options=chosen), _within(group, wanted), stable)
 
-    def _asked(self, wishes: dict[str, Any]) -> Request:
+    def _asked(self, wishes: dict[str, Any]) -> DecodeRequest:
         demand_known(wishes)
         if wishes.get("columns") is None and self._default_columns:
             wishes = {**wishes, "columns": self._default_columns}
@@ -117,8 +117,8 @@ class Readable:
         `.batches` and `.damage` are those of what was read; `.remaining` sums up the tails of all segments.
         """
         asked = self._asked(wishes)
-        wanted = Range.of(start_offset, end_offset, start_timestamp, end_timestamp)
-        parts: list[Part] = []
+        wanted = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
+        parts: list[PassResult] = []
         stable: list[int | None] = []
         for reading in self._readings(asked, wanted, isolation, aborted, last_stable_offset):
             stable.append(reading.stable)
@@ -143,7 +143,7 @@ class Readable:
 
         Under errors="raise" everything in front of the damage comes first. Closing the iterator closes the file.
         """
-        wanted = Range.of(start_offset, end_offset, start_timestamp, end_timestamp)
+        wanted = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
         pieces = self._stream(wanted, isolation, aborted, last_stable_offset, batch_bytes, wishes)
         return _second_of(pieces)
 
@@ -159,11 +159,11 @@ class Readable:
         **wishes: Any,
     ) -> Generator[tuple[Segment, RecordColumns]]:
         """As stream, each piece with the segment that it lies in."""
-        wanted = Range.of(start_offset, end_offset, start_timestamp, end_timestamp)
+        wanted = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
         return self._stream(wanted, isolation, None, None, batch_bytes, wishes)
 
     def _stream(
-        self, wanted: Range, isolation: Isolation | str, aborted: Any, stable: int | None, batch_bytes: int,
+        self, wanted: RecordRange, isolation: Isolation | str, aborted: Any, stable: int | None, batch_bytes: int,
         wishes: dict[str, Any],
     ) -> Generator[tuple[Segment, RecordColumns]]:  # fmt: skip
         if not isinstance(batch_bytes, int) or batch_bytes < 1:
@@ -172,7 +172,7 @@ class Readable:
         asked = asked._replace(options=replace(asked.options, chunk_bytes=batch_bytes))
         return self._pieces(asked, wanted, Isolation.of(isolation), aborted, stable)
 
-    def _pieces(self, asked: Request, wanted: Range, *isolation: Any) -> Generator[tuple[Segment, RecordColumns]]:
+    def _pieces(self, asked: DecodeRequest, wanted: RecordRange, *isolation: Any) -> Generator[tuple[Segment, RecordColumns]]:
         for reading in self._readings(asked, wanted, *isolation):
             for segment in reading.segments:
                 with closing(segment.parts(reading.asked, wanted)) as parts:
@@ -193,7 +193,7 @@ class Readable:
     ) -> Iterator[BatchTable]:
         """Batch tables of some 11,000 batches each. Positions count within a segment."""
         asked = request(errors=errors)
-        wanted = Range.of(start_offset, end_offset, None, None)
+        wanted = RecordRange.of(start_offset, end_offset, None, None)
         for group in self.groups():
             for segment in _within(group, wanted):
                 yield from segment.headers(asked, wanted)
@@ -213,7 +213,7 @@ class Readable:
     def last_stable_offset(self) -> int | None:
         """Where a read_committed consumer stops: the first open transaction's first offset, else the log's end."""
         (group,) = self.groups()
-        return isolating.hidden(group).last_stable_offset
+        return isolating.excluded(group).last_stable_offset
 
     def verify(self, **wishes: Any) -> Report:
         """Is it damaged, where, what is lost: see kafkarec.verify."""
@@ -345,9 +345,9 @@ class Segment(Readable):
         """The whole file beside this one that differs in its suffix (".index", ...); None: there is none."""
         return None if self._folder is None else self._folder.read(names.sidecar(self.name, suffix))
 
-    def marker_input(self) -> Input:
+    def marker_input(self) -> MarkerInput:
         """What matching markers to transactions reads of a segment: its batches, and the files beside it."""
-        return Input(self.opened, self.path, self._aborted, self._producers, self.later_segment)
+        return MarkerInput(self.opened, self.path, self._aborted, self._producers, self.later_segment)
 
     def _aborted(self) -> Sequence[AbortedTransaction] | None:
         data = self.sidecar(txn_index.SUFFIX)
@@ -367,26 +367,26 @@ class Segment(Readable):
         except FileNotFoundError:
             return None
 
-    def named(self, asked: Request) -> Request:
+    def named(self, asked: DecodeRequest) -> DecodeRequest:
         """A request for this file: errors and columns tell its name, topic and partition."""
         file = shown(self.path) if "://" in self.path else self.path  # without a signature in it
         named = {"file": file, "topic": self.topic, "partition": self.partition, "later_segment": self.later_segment}
         return asked._replace(named=named)
 
-    def part(self, asked: Request, wanted: Range, threads: int) -> Part:
+    def part(self, asked: DecodeRequest, wanted: RecordRange, threads: int) -> PassResult:
         with self.opened() as source:
             return read_part(self.named(asked), source, self._start(wanted), self.end, threads)
 
-    def parts(self, asked: Request, wanted: Range) -> Generator[Part]:
+    def parts(self, asked: DecodeRequest, wanted: RecordRange) -> Generator[PassResult]:
         with self.opened() as source:
             yield from read_pieces(self.named(asked), source, self._start(wanted), self.end)
 
-    def headers(self, asked: Request, wanted: Range = EVERYTHING) -> Iterator[BatchTable]:
+    def headers(self, asked: DecodeRequest, wanted: RecordRange = EVERYTHING) -> Iterator[BatchTable]:
         ranged = asked._replace(options=replace(asked.options, offsets=wanted.offsets))
         with self.opened() as source:
             yield from scan_pieces(self.named(ranged), source, self._start(wanted), self.end)
 
-    def _start(self, wanted: Range) -> int:
+    def _start(self, wanted: RecordRange) -> int:
         return max(self.begin, ranges.start_position(self, wanted))
 
     def between(self, begin: int, end: int) -> Segment:
@@ -433,20 +433,20 @@ class Segment(Readable):
             return False
         return all(sum(map(len, part.tables)) == 1 and not part.remaining for part in parts)
 
-    def record_batches(self, asked: Request, wanted: Range = EVERYTHING) -> Iterator[RecordBatch]:
+    def record_batches(self, asked: DecodeRequest, wanted: RecordRange = EVERYTHING) -> Iterator[RecordBatch]:
         one = self.named(asked._replace(skip=False))
         with self.opened():
             for table in self.headers(asked, wanted):
                 for fields in table:
-                    yield RecordBatch(fields, Stretch(self, one, fields["position"], fields["size_in_bytes"]))
+                    yield RecordBatch(fields, SegmentBytes(self, one, fields["position"], fields["size_in_bytes"]))
 
     def slice(self, start_offset: int | range | None = None, end_offset: int | None = None) -> BatchSlice:
         """The whole batches that may hold offsets from the first to the second, which is exclusive (or of a range), as
         they lie there. Batches are not cut: the first one may begin below, the last one may end above."""
         if isinstance(start_offset, range):
-            wanted = Range.of(start_offset.start, start_offset.stop, None, None)
+            wanted = RecordRange.of(start_offset.start, start_offset.stop, None, None)
         else:
-            wanted = Range.of(start_offset, end_offset, None, None)
+            wanted = RecordRange.of(start_offset, end_offset, None, None)
         return BatchSlice(self, list(self.record_batches(request(control=True), wanted)))
 
     def copy_bytes(self, position: int, length: int, file: Any) -> int:
@@ -465,7 +465,7 @@ class Segment(Readable):
         return f"<Segment {self._names()}: {size}, base offset {base}>"
 
 
-def _within(group: Sequence[Segment], wanted: Range) -> Sequence[Segment]:
+def _within(group: Sequence[Segment], wanted: RecordRange) -> Sequence[Segment]:
     """The segments that may hold the wanted offsets, by the base offsets of their names."""
     chosen = []
     for number, segment in enumerate(group):

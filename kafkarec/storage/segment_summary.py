@@ -34,7 +34,7 @@ _FRAME_END = 12
 
 
 @dataclass
-class Survey:
+class SegmentSummary:
     """What was seen of a segment.
 
     size               bytes of the file, packed ones where it is packed
@@ -87,12 +87,12 @@ class Survey:
         self.next_offset = table[-1]["next_offset"]
 
 
-def survey(segment: SegmentLike, complete: bool = False) -> Survey:
+def summarize(segment: SegmentLike, complete: bool = False) -> SegmentSummary:
     """Looks at a segment; see the head of this room.
 
     OSError as the medium gives it; UnsupportedCompressionError for an encoded object of tiered storage.
     """
-    found = Survey(complete=complete)
+    found = SegmentSummary(complete=complete)
     source = segment.open_source()
     if source is None:
         return found
@@ -140,7 +140,7 @@ def start_behind(segment: SegmentLike, timestamp: int) -> int | None:
     return start if confirmed else None
 
 
-def _everything(segment: SegmentLike, found: Survey) -> None:
+def _everything(segment: SegmentLike, found: SegmentSummary) -> None:
     found.batches = found.records = remaining = 0
     for table in segment.scan_pieces(errors="skip"):
         found.take(table)
@@ -151,7 +151,7 @@ def _everything(segment: SegmentLike, found: Survey) -> None:
     _tail(found, remaining, not any(segment.raw(segment.size - remaining, _HEAD)))
 
 
-def _front(segment: SegmentLike, source: ByteSource, found: Survey) -> None:
+def _front(segment: SegmentLike, source: ByteSource, found: SegmentSummary) -> None:
     head = source.read_at(0, _HEAD)
     if not any(head):
         found.preallocated = found.size
@@ -169,7 +169,7 @@ def _front(segment: SegmentLike, source: ByteSource, found: Survey) -> None:
         found.damage.append(f"no batch begins at byte 0 of {segment.path}")
 
 
-def _back(segment: SegmentLike, source: ByteSource, found: Survey) -> None:
+def _back(segment: SegmentLike, source: ByteSource, found: SegmentSummary) -> None:
     """The last batches and the latest timestamp."""
     indexed = _last_index_position(segment, source.size)
     starts = [] if indexed is None else [indexed]
@@ -197,7 +197,7 @@ def _back(segment: SegmentLike, source: ByteSource, found: Survey) -> None:
         found.max_timestamp = _most(found.max_timestamp, latest[0])
 
 
-def _tail(found: Survey, remaining: int, zeros: bool) -> None:
+def _tail(found: SegmentSummary, remaining: int, zeros: bool) -> None:
     if remaining and zeros:
         found.preallocated = remaining
         found.notes.append(f"{remaining} bytes of zeros at its end, made in advance")

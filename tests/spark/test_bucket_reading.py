@@ -74,13 +74,13 @@ def test_spans_that_come_with_their_markers_are_taken_as_they_are() -> None:
     wanted = log.read(isolation="read_committed")
     from kafkarec.read import isolation
 
-    hidden = isolation.hidden(log.segments)
+    hidden = isolation.excluded(log.segments)
     spans = {"aborted": hidden.aborted, "last_stable_offset": wanted.last_stable_offset}
     assert [row.offset for row in log.read(isolation="read_committed", **spans)] == [row.offset for row in wanted]
     last = log.segments[-1]
     of_last = last.read(isolation="read_committed", **spans)
     assert [row.offset for row in of_last] == [row.offset for row in wanted if row.offset >= (last.base_offset or 0)]
-    assert isolation.hidden(iter(()), hidden.aborted, 293).aborted == hidden.aborted
+    assert isolation.excluded(iter(()), hidden.aborted, 293).aborted == hidden.aborted
 
 
 def test_messages_show_no_keys(bucket: Server, library: str) -> None:

@@ -7,12 +7,23 @@ transactions   which transactions still have data          cleaner     the clean
 run            compact(), cleaned()
 """
 
-from .batch_table import Batch, Rows
+from .batch_table import BatchFacts, BatchRecords
 from .cleaner import CleanerStats
 from .filtering import BatchRetention, Decisions, Filtered, FilterStats, Verdict, filter_to
 from .run import Cleaning, Compacted, cleaned, compact
 
 __all__ = [
-    "Batch", "BatchRetention", "CleanerStats", "Cleaning", "Compacted", "Decisions", "FilterStats", "Filtered", "Rows",
-    "Verdict", "cleaned", "compact", "filter_to",
+    "BatchFacts",
+    "BatchRecords",
+    "BatchRetention",
+    "CleanerStats",
+    "Cleaning",
+    "Compacted",
+    "Decisions",
+    "FilterStats",
+    "Filtered",
+    "Verdict",
+    "cleaned",
+    "compact",
+    "filter_to",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kafkarec._core import Chunk
 from kafkarec.errors import InvalidRecordError
-from kafkarec.read.decode_options import Request, request
+from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.tables.records import BatchTable
 from kafkarec.tables.table import cells
 
@@ -31,7 +31,7 @@ _NONE_IS_MINUS_ONE = {
 _ABSENT = bytes.maketrans(b"01", b"\x01\x00")
 
 
-class Batch(NamedTuple):
+class BatchFacts(NamedTuple):
     """A batch's header, or that of an outer message of magic 0 and 1.
 
     base_offset         None for a wrapper message: only its inner messages tell
@@ -73,7 +73,7 @@ class Batch(NamedTuple):
         )
 
 
-class Rows:
+class BatchRecords:
     """The records of one part, a column at a time; nothing is made of what nobody asks for."""
 
     def __init__(self, chunk: Chunk | None) -> None:
@@ -138,7 +138,7 @@ class Rows:
         return self._missing(_VALUE)
 
 
-def asked(check_crcs: bool | str, max_decompressed_bytes: int) -> Request:
+def asked(check_crcs: bool | str, max_decompressed_bytes: int) -> DecodeRequest:
     """What the engine reads so that every record can be written again as it was."""
     return request(
         columns=COLUMNS, control=True, timestamp_unit="int64", header_keys="binary", check_crcs=check_crcs,
@@ -146,7 +146,7 @@ def asked(check_crcs: bool | str, max_decompressed_bytes: int) -> Request:
     )  # fmt: skip
 
 
-def batches(table: BatchTable, rows: Rows) -> Iterator[Batch]:
+def batches(table: BatchTable, rows: BatchRecords) -> Iterator[BatchFacts]:
     """The batches of a part."""
     columns = [_filled(name, table.column(name)) for name in _FIELDS]
     starts = [0] * len(table)
@@ -164,7 +164,7 @@ def batches(table: BatchTable, rows: Rows) -> Iterator[Batch]:
         ]
     else:
         control_types = [None] * len(table)
-    return map(Batch._make, zip(*columns, control_types, starts, stops, strict=True))
+    return map(BatchFacts._make, zip(*columns, control_types, starts, stops, strict=True))
 
 
 def _filled(name: str, values: list[Any]) -> list[Any]:

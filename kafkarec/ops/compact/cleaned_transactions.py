@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from kafkarec.format.control import ControlRecordType
 from kafkarec.format.side_files import AbortedTransaction
 
-from .batch_table import Batch
+from .batch_table import BatchFacts
 from .log_state import Aborted
 
 _ABORT, _COMMIT = ControlRecordType.ABORT.value, ControlRecordType.COMMIT.value
@@ -36,7 +36,7 @@ class CleanedTransactions:
         """What the pass does not come to: markers from here on."""
         self.kept += [one.entry for one in self._all if one.last_offset >= end_offset]
 
-    def discards(self, batch: Batch) -> bool:
+    def discards(self, batch: BatchFacts) -> bool:
         """Whether a batch may go for its transaction's sake."""
         while self._waiting and self._waiting[-1].first_offset <= batch.last_offset:
             one = self._waiting.pop()
@@ -51,7 +51,7 @@ class CleanedTransactions:
         self._committed.add(batch.producer_id)
         return False
 
-    def _ends(self, batch: Batch) -> bool:
+    def _ends(self, batch: BatchFacts) -> bool:
         if batch.start == batch.stop:
             return True
         producer = batch.producer_id

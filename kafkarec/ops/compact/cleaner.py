@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .batch_table import Batch, Rows
+from .batch_table import BatchFacts, BatchRecords
 from .cleaned_transactions import CleanedTransactions
 from .filtering import BatchRetention, FilterStats, Verdict
 from .log_state import LastRecord
@@ -69,7 +69,7 @@ class CleanerDecisions:
         self._now = now
         self._stats = stats
 
-    def batch(self, batch: Batch) -> Verdict:
+    def batch(self, batch: BatchFacts) -> Verdict:
         """Cleaner.cleanInto's checkBatchRetention."""
         if batch.producer_id < 0 and not batch.is_control and batch.next_offset != self._end_offset:
             return _ORDINARY
@@ -88,7 +88,7 @@ class CleanerDecisions:
             records=False if gone else True if batch.is_control else None,
         )
 
-    def _is_last_of_producer(self, batch: Batch) -> bool:
+    def _is_last_of_producer(self, batch: BatchFacts) -> bool:
         if batch.producer_id < 0:
             return False
         last = self._last_records.get(batch.producer_id)
@@ -98,14 +98,14 @@ class CleanerDecisions:
             return batch.last_offset == last.last_data_offset
         return batch.is_control and batch.producer_epoch == last.producer_epoch
 
-    def _count_gone(self, batch: Batch) -> None:
+    def _count_gone(self, batch: BatchFacts) -> None:
         count = batch.record_count or 0
         if batch.is_control:
             self._stats.markers_removed += count
         else:
             self._stats.messages_aborted += count
 
-    def records(self, verdicts: list[tuple[Batch, Verdict]], rows: Rows) -> bytearray:
+    def records(self, verdicts: list[tuple[BatchFacts, Verdict]], rows: BatchRecords) -> bytearray:
         """Cleaner.shouldRetainRecord for all rows at once."""
         asked = [batch for batch, verdict in verdicts if verdict.records is None and batch.start < batch.stop]
         if not asked:
@@ -120,7 +120,7 @@ class CleanerDecisions:
         self._stats.messages_superseded += lost - invalid - tombstones
         return keep
 
-    def _drop_tombstones(self, asked: list[Batch], missing: bytes | None, keep: bytearray) -> int:
+    def _drop_tombstones(self, asked: list[BatchFacts], missing: bytes | None, keep: bytearray) -> int:
         """Marks tombstones whose time has come; returns how many."""
         if missing is None:
             return 0
@@ -133,7 +133,7 @@ class CleanerDecisions:
                 at = missing.find(1, at + 1, batch.stop)
         return found
 
-    def _drops_tombstones(self, batch: Batch) -> bool:
+    def _drops_tombstones(self, batch: BatchFacts) -> bool:
         if batch.magic < 2:
             return not self.retains_legacy_tombstones
         return batch.delete_horizon_ms is not None and self._now >= batch.delete_horizon_ms

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple, Protocol
 
 from kafkarec._writer import RecordInput
 from kafkarec.errors import REASONS, KafkaRecordError
-from kafkarec.read.decode_options import Request
-from kafkarec.read.passes import Part, as_columns
+from kafkarec.read.decode_options import DecodeRequest
+from kafkarec.read.passes import PassResult, as_columns
 from kafkarec.write.record_input import record_input_of
 
-from .batch_table import Batch, Rows, asked, batches
-from .log_input import Buffer, Input
+from .batch_table import BatchFacts, BatchRecords, asked, batches
+from .log_input import Buffer, LogInput
 from .rewrite_batch import HEADER_SIZE, emptied, refuse, rewritten
 
 _LOG_APPEND = 1
@@ -56,11 +56,11 @@ class Verdict(NamedTuple):
 class Decisions(Protocol):
     """What a filter decides (Kafka: MemoryRecords.RecordFilter)."""
 
-    def batch(self, batch: Batch) -> Verdict:
+    def batch(self, batch: BatchFacts) -> Verdict:
         """Asked of every batch, in order."""
         ...
 
-    def records(self, verdicts: list[tuple[Batch, Verdict]], rows: Rows) -> bytes | bytearray:
+    def records(self, verdicts: list[tuple[BatchFacts, Verdict]], rows: BatchRecords) -> bytes | bytearray:
         """One byte for each of `rows`: 1 stays, 0 goes. Asked once for a stretch of batches, behind `batch`; what
         stands at rows of batches that need no answer counts for nothing."""
         ...
@@ -93,7 +93,7 @@ class FilterStats:
     batches_removed: int = 0
     horizons_set: int = 0
 
-    def left(self, batch: Batch, max_timestamp: int, at: int, max_offset: int, messages: int, size: int) -> None:
+    def left(self, batch: BatchFacts, max_timestamp: int, at: int, max_offset: int, messages: int, size: int) -> None:
         """A batch that stays in some form (FilterResult.updateRetainedBatchMetadata)."""
         if max_timestamp != -1 and at < 0:
             refuse(batch, f"its last offset {at} is negative")
@@ -120,7 +120,7 @@ class Filter:
         self._decisions = decisions
         self._horizon = (now + delete_retention_ms + 2**63) % 2**64 - 2**63  # a long of Java: it wraps
 
-    def run(self, asked: Request, source: Input, stop: int | None = None) -> Iterator[bytes | memoryview]:
+    def run(self, asked: DecodeRequest, source: LogInput, stop: int | None = None) -> Iterator[bytes | memoryview]:
         """What is left of an input, or of its first bytes, in stretches of whole batches."""
         start: int | None = 0
         while start is not None:
@@ -133,7 +133,7 @@ class Filter:
                 if start is None:
                     raise
 
-    def _behind_unreadable(self, error: KafkaRecordError, source: Input) -> int | None:
+    def _behind_unreadable(self, error: KafkaRecordError, source: LogInput) -> int | None:
         """A batch that is deleted is not read, so it may hold anything behind a good checksum: where to go on."""
         if error.reason not in _OF_PAYLOADS or error.position is None:
             return None
@@ -141,7 +141,7 @@ class Filter:
         table = next(source.scan_pieces(start=start), None)
         if table is None or not len(table):
             return None
-        [batch] = batches(table[:1], Rows(None))
+        [batch] = batches(table[:1], BatchRecords(None))
         if self._decisions.batch(batch).retention is not BatchRetention.DELETE:
             return None
         self.stats.batches_read += 1
@@ -149,9 +149,9 @@ class Filter:
         self.stats.batches_removed += 1
         return start + batch.size
 
-    def _part(self, asked: Request, part: Part, source: Input) -> Iterator[bytes | memoryview]:
+    def _part(self, asked: DecodeRequest, part: PassResult, source: LogInput) -> Iterator[bytes | memoryview]:
         columns = as_columns(asked, part)
-        rows = Rows(part.chunks[0] if part.chunks else None)
+        rows = BatchRecords(part.chunks[0] if part.chunks else None)
         verdicts = [(batch, self._decisions.batch(batch)) for batch in batches(columns.batches, rows)]
         keep = self._decisions.records(verdicts, rows)
         ones, zeros = b"\x01" * len(rows), bytes(len(rows))
@@ -177,7 +177,7 @@ class Filter:
         if stop > copied:
             yield source.raw(copied, stop - copied)
 
-    def _fate(self, batch: Batch, verdict: Verdict, keep: bytes | bytearray, rows: Rows) -> _Fate:
+    def _fate(self, batch: BatchFacts, verdict: Verdict, keep: bytes | bytearray, rows: BatchRecords) -> _Fate:
         stats, count = self.stats, batch.stop - batch.start
         stats.batches_read += 1
         stats.bytes_read += batch.size
@@ -204,7 +204,7 @@ class Filter:
         stats.horizons_set += sets and self._horizon >= 0
         return _Fate(self._horizon if sets else batch.delete_horizon_ms)
 
-    def _rewritten(self, batch: Batch, rows: Rows, record_input: RecordInput, keep: bytes, horizon: int | None) -> bytes:
+    def _rewritten(self, batch: BatchFacts, rows: BatchRecords, record_input: RecordInput, keep: bytes, horizon: int | None) -> bytes:
         written, offsets = rewritten(batch, rows, record_input, keep, horizon)
         max_timestamp = int.from_bytes(written[35:43], "big", signed=True)
         at = batch.last_offset if batch.magic == 2 else offsets[-1]
@@ -223,7 +223,7 @@ class _Fate(NamedTuple):
 _COPIED, _EMPTIED, _GONE = _Fate(-1), _Fate(-2), _Fate(-3)
 
 
-def _tombstones(batch: Batch, keep: bytes | bytearray, rows: Rows) -> bool:
+def _tombstones(batch: BatchFacts, keep: bytes | bytearray, rows: BatchRecords) -> bool:
     """Whether a record without value stays."""
     missing = rows.without_value
     if missing is None or missing.find(1, batch.start, batch.stop) < 0:

@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from kafkarec._core import Source
-from kafkarec.read.decode_options import Request, request
-from kafkarec.read.passes import Part, read_pieces, scan_pieces
+from kafkarec.read.decode_options import DecodeRequest, request
+from kafkarec.read.passes import PassResult, read_pieces, scan_pieces
 from kafkarec.storage import Log, LogDir, Segment
 from kafkarec.tables.records import BatchTable
 
 
-class Input(Protocol):
+class LogInput(Protocol):
     """One segment. `remaining`: bytes behind its last batch, known when all its parts were read.
 
     parts         bytes [start, stop), decoded; everything in front of damage comes before its exception
@@ -33,7 +33,7 @@ class Input(Protocol):
     def base_offset(self) -> int | None: ...
     @property
     def size(self) -> int: ...
-    def parts(self, asked: Request, start: int = 0, stop: int | None = None) -> Iterator[Part]: ...
+    def parts(self, asked: DecodeRequest, start: int = 0, stop: int | None = None) -> Iterator[PassResult]: ...
     def scan_pieces(self, *, errors: str = "raise", start: int = 0) -> Iterator[BatchTable]: ...
     def raw(self, position: int, length: int) -> Any: ...
     def sidecar(self, suffix: str) -> bytes | None: ...
@@ -52,7 +52,7 @@ class Buffer:
         self.size = self._source.size
         self.remaining = 0
 
-    def parts(self, asked: Request, start: int = 0, stop: int | None = None) -> Iterator[Part]:
+    def parts(self, asked: DecodeRequest, start: int = 0, stop: int | None = None) -> Iterator[PassResult]:
         for part in read_pieces(asked, self._source, start, stop):
             self.remaining = part.remaining
             yield part
@@ -70,7 +70,7 @@ class Buffer:
         return None
 
 
-class File:
+class LogFile:
     """A segment's file."""
 
     def __init__(self, segment: Segment) -> None:
@@ -83,7 +83,7 @@ class File:
     def size(self) -> int:
         return self.segment.size
 
-    def parts(self, asked: Request, start: int = 0, stop: int | None = None) -> Iterator[Part]:
+    def parts(self, asked: DecodeRequest, start: int = 0, stop: int | None = None) -> Iterator[PassResult]:
         with self.segment.opened() as source:
             for part in read_pieces(self.segment.named(asked), source, start, stop):
                 self.remaining = part.remaining
@@ -101,12 +101,12 @@ class File:
             return None
 
 
-def inputs(source: Any) -> list[Input]:
+def inputs(source: Any) -> list[LogInput]:
     """The segments of what `compact` was given, in order. TypeError says what is taken."""
     if isinstance(source, Log):
-        return [File(segment) for segment in source.segments]
+        return [LogFile(segment) for segment in source.segments]
     if isinstance(source, Segment):
-        return [File(source)]
+        return [LogFile(source)]
     if isinstance(source, LogDir):
         raise TypeError("a data folder is compacted a partition at a time: for log in kafkarec.open(folder): ...")
     if isinstance(source, str | os.PathLike):
@@ -114,7 +114,7 @@ def inputs(source: Any) -> list[Input]:
     return [Buffer(source)]
 
 
-def hiding(asked: Request, aborted: tuple[tuple[int, int, int], ...], start: int | None) -> Request:
+def hiding(asked: DecodeRequest, aborted: tuple[tuple[int, int, int], ...], start: int | None) -> DecodeRequest:
     """The request for what a consumer sees from an offset on: no aborted data, no control records."""
     options = replace(asked.options, aborted=aborted, offsets=(start, None), control=False)
     return asked._replace(options=options)

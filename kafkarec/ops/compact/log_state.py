@@ -19,9 +19,9 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.sidecars import producer_snapshot, txn_index
 from kafkarec.state.producers import EndedTransaction, Producer, ProducerStates
-from kafkarec.state.recovery_walk import Stretch, walk
+from kafkarec.state.recovery_walk import GoodBatches, walk
 
-from .log_input import Input
+from .log_input import LogInput
 
 
 class Aborted(NamedTuple):
@@ -42,7 +42,7 @@ class LastRecord(NamedTuple):
 
 
 @dataclass(slots=True)
-class Survey:
+class LogState:
     """start_offset: base offset of each segment; first_young_offset: None where nothing is too young."""
 
     start_offsets: list[int]
@@ -53,10 +53,10 @@ class Survey:
     last_records: dict[int, LastRecord]
 
 
-def survey(sources: list[Input], now: int, producer_expiration_ms: int, min_compaction_lag_ms: int) -> Survey:
+def survey(sources: list[LogInput], now: int, producer_expiration_ms: int, min_compaction_lag_ms: int) -> LogState:
     """Reads all headers and all markers of a log. KafkaRecordError where it cannot be framed; no CRC is checked."""
     states = ProducerStates(_snapshot(sources[0]) if sources else ())
-    found = Survey([], 0, 0, None, [], {})
+    found = LogState([], 0, 0, None, [], {})
     youngest = now - min_compaction_lag_ms if min_compaction_lag_ms > 0 else None
     for source in sources:
         first = len(found.start_offsets)
@@ -92,7 +92,7 @@ def _active(producer: Producer, now: int, expiration: int) -> bool:
     return producer.first_offset is not None or now - producer.last_timestamp < expiration
 
 
-def _snapshot(first: Input) -> tuple[SnapshotEntry, ...]:
+def _snapshot(first: LogInput) -> tuple[SnapshotEntry, ...]:
     """The producers in front of a log that does not begin at 0, where its first segment's .snapshot tells."""
     with suppress(KafkaRecordError, OSError):
         data = first.sidecar(producer_snapshot.SUFFIX) if first.base_offset else None
@@ -105,7 +105,7 @@ def _first(base: int | None, last: int, behind: int) -> int:
     return min(last, behind) if base is None else base
 
 
-def _first_young(stretch: Stretch, youngest: int, next_offset: int) -> int | None:
+def _first_young(stretch: GoodBatches, youngest: int, next_offset: int) -> int | None:
     names = ("base_offset", "last_offset", "max_timestamp")
     for base, last, time in zip(*map(stretch.columns.__getitem__, names), strict=True):
         if time is not None and time > youngest:
@@ -119,7 +119,7 @@ _Marker = tuple[int, int]
 
 
 def _abort_markers(
-    states: ProducerStates, stretch: Stretch
+    states: ProducerStates, stretch: GoodBatches
 ) -> Iterator[tuple[_Marker, EndedTransaction | None]]:
     """((producer id, offset), the transaction, None without data) of ABORT markers; the states follow the stretch.
     Batches without a producer cost nothing."""
@@ -145,7 +145,7 @@ def _abort_markers(
             states.append_data(producer_id, epoch, sequence, base, last, time, bool(transactional))
 
 
-def _aborted(source: Input, markers: dict[_Marker, EndedTransaction | None]) -> Iterator[Aborted]:
+def _aborted(source: LogInput, markers: dict[_Marker, EndedTransaction | None]) -> Iterator[Aborted]:
     """The aborted transactions whose markers lie in a segment. Its .txnindex is believed only where there is a marker,
     and only for what the batches that are left cannot tell: a wrong one must not cost data."""
     entries = {}

@@ -11,11 +11,11 @@ from __future__ import annotations
 from kafkarec._core import Chunk
 from kafkarec._offset_map import LastOffsets
 from kafkarec.errors import LimitExceededError
-from kafkarec.read.decode_options import Request
+from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.tables.records import BatchTable
 
-from .batch_table import Rows
-from .log_input import Input
+from .batch_table import BatchRecords
+from .log_input import LogInput
 
 COLUMNS = ("key", "offset")
 
@@ -31,7 +31,7 @@ class OffsetMap:
     def __len__(self) -> int:
         return len(self._last)
 
-    def read(self, source: Input, asked: Request, stop: int | None) -> int | None:
+    def read(self, source: LogInput, asked: DecodeRequest, stop: int | None) -> int | None:
         """Takes the keys of a segment's first bytes; the request leaves out what does not count (inputs.hiding). None,
         or the offset behind the last batch that was taken before there were too many."""
         for part in source.parts(asked, 0, stop):
@@ -52,6 +52,6 @@ class OffsetMap:
             ) from None
         self.messages_read += len(chunk)
 
-    def latest(self, rows: Rows) -> bytearray:
+    def latest(self, rows: BatchRecords) -> bytearray:
         """One byte a row: 1 where no later offset of the same key is known; 0 without a key."""
         return rows.with_keys(self._last.latest)

@@ -20,7 +20,7 @@ from kafkarec.format.enums import Compression
 from kafkarec.write.header import BatchHeader
 from kafkarec.write.record_input import record_input_of
 
-from .batch_table import Batch, Rows
+from .batch_table import BatchFacts, BatchRecords
 
 HEADER_SIZE = 61  # DefaultRecordBatch.RECORD_BATCH_OVERHEAD
 _LOG_APPEND = 1
@@ -28,7 +28,7 @@ _CODECS = {codec.name.lower(): int(codec) for codec in Compression}
 _MAX_DELTA = 2**31 - 1
 
 
-def refuse(batch: Batch, why: str) -> NoReturn:
+def refuse(batch: BatchFacts, why: str) -> NoReturn:
     """The batch cannot be written anew."""
     which = f"the batch at byte {batch.position} (last offset {batch.last_offset})"
     raise batch.error("batch_not_rewritable", f"{which} cannot be written again: {why}")
@@ -39,7 +39,7 @@ def _no_rows() -> RecordInput:
     return record_input_of([])
 
 
-def emptied(batch: Batch) -> bytes:
+def emptied(batch: BatchFacts) -> bytes:
     """The header alone: it keeps a producer's last sequence, or the log's end (writeEmptyHeader)."""
     time = batch.max_timestamp
     return _no_rows().write(
@@ -48,7 +48,7 @@ def emptied(batch: Batch) -> bytes:
 
 
 def rewritten(
-    batch: Batch, rows: Rows, record_input: RecordInput, keep: bytes, horizon: int | None
+    batch: BatchFacts, rows: BatchRecords, record_input: RecordInput, keep: bytes, horizon: int | None
 ) -> tuple[bytes, list[int]]:
     """A batch with the records that `keep`, one byte for each of its rows, marks with 1; and their offsets. `horizon`:
     delete horizon in ms, None or below 0: none."""
@@ -64,7 +64,7 @@ def rewritten(
     return record_input.write(header, batch.start, batch.stop, keep), offsets
 
 
-def _header(batch: Batch, horizon: int | None) -> BatchHeader:
+def _header(batch: BatchFacts, horizon: int | None) -> BatchHeader:
     return BatchHeader(
         codec=_CODECS[batch.compression],
         timestamp_type=batch.timestamp_type or 0,
@@ -81,7 +81,7 @@ def _header(batch: Batch, horizon: int | None) -> BatchHeader:
     )
 
 
-def _demand_writable(batch: Batch, offsets: list[int], timestamps: list[int | None]) -> None:
+def _demand_writable(batch: BatchFacts, offsets: list[int], timestamps: list[int | None]) -> None:
     """MemoryRecordsBuilder.appendWithOffset and validateProducerState."""
     for one, other in pairwise(offsets):
         if other <= one:

@@ -19,8 +19,8 @@ from .batch_table import asked
 from .cleaned_transactions import CleanedTransactions
 from .cleaner import CleanerDecisions, CleanerStats
 from .filtering import Filter
-from .log_input import Input, hiding, inputs
-from .log_state import Survey, survey
+from .log_input import LogInput, hiding, inputs
+from .log_state import LogState, survey
 from .offset_map import COLUMNS, OffsetMap
 
 DAY_MS = 86_400_000
@@ -28,7 +28,7 @@ _STEP = 1 << 20
 _LONG = 2**63
 
 
-class Settings(NamedTuple):
+class CleanerSettings(NamedTuple):
     """What `compact` and `cleaned` were told; see there."""
 
     now: int
@@ -42,7 +42,7 @@ class Settings(NamedTuple):
     max_decompressed_bytes: int = 128 << 20
 
     @classmethod
-    def of(cls, now: int | None = None, **wishes: Any) -> Settings:
+    def of(cls, now: int | None = None, **wishes: Any) -> CleanerSettings:
         """Checked; ValueError says what is wrong."""
         settings = cls(time.time_ns() // 1_000_000 if now is None else now, **wishes)
         for name in _NUMBERS:
@@ -54,7 +54,7 @@ class Settings(NamedTuple):
         return settings
 
 
-_NUMBERS = Settings._fields[:7]
+_NUMBERS = CleanerSettings._fields[:7]
 _MAY_BE_NONE = ("first_dirty_offset", "first_uncleanable_offset", "max_keys")
 
 
@@ -68,7 +68,7 @@ class Cleaning:
     .remaining              bytes behind the last batch of the segments that were read
     """
 
-    def __init__(self, sources: list[Input], settings: Settings) -> None:
+    def __init__(self, sources: list[LogInput], settings: CleanerSettings) -> None:
         self.stats = CleanerStats()
         self.input_number = 0
         self._sources, self._settings = sources, settings
@@ -109,7 +109,7 @@ class Cleaning:
                 yield from self._as_it_is(source, stop)
         self._transactions.leave_rest(limit)
 
-    def _stop(self, known: Survey, number: int, limit: int) -> int | None:
+    def _stop(self, known: LogState, number: int, limit: int) -> int | None:
         """The first byte of a segment that is left alone; None: all of it is cleaned. A broker cleans no segment with
         an uncleanable offset in it."""
         if known.start_offsets[number] >= limit:
@@ -123,7 +123,7 @@ class Cleaning:
                     return int(position)
         return None
 
-    def _build(self, offsets: OffsetMap, known: Survey, limit: int) -> int:
+    def _build(self, offsets: OffsetMap, known: LogState, limit: int) -> int:
         """Fills the offset map; gives the limit, lower where there are too many keys."""
         told = self._settings
         wishes = request(
@@ -140,7 +140,7 @@ class Cleaning:
                     return min(limit, full)
         return limit
 
-    def _legacy_horizon(self, known: Survey) -> int | None:
+    def _legacy_horizon(self, known: LogState) -> int | None:
         """Tombstones of magic 0 and 1 go from segments that were not modified after this time (Cleaner.doClean)."""
         dirty, modified = self._settings.first_dirty_offset, None
         for source, start in zip(self._sources, known.start_offsets, strict=True):
@@ -148,7 +148,7 @@ class Cleaning:
                 modified = source.modified_ms()
         return None if modified is None else modified - self._settings.delete_retention_ms
 
-    def _as_it_is(self, source: Input, start: int) -> Iterator[bytes | memoryview]:
+    def _as_it_is(self, source: LogInput, start: int) -> Iterator[bytes | memoryview]:
         """The rest of a segment, which nothing is cleaned in."""
         for table in source.scan_pieces(start=start):
             ends = list(map(add, table.column("position"), table.column("size_in_bytes")))
@@ -160,7 +160,7 @@ class Cleaning:
             source.remaining = table.remaining
 
 
-def _limit(known: Survey, told: Settings) -> int:
+def _limit(known: LogState, told: CleanerSettings) -> int:
     """The first uncleanable offset (LogCleanerManager.cleanableOffsets); where nothing below it is dirty, nothing is
     cleaned."""
     limits = (known.last_stable_offset, known.first_young_offset, told.first_uncleanable_offset, known.next_offset)
@@ -170,7 +170,7 @@ def _limit(known: Survey, told: Settings) -> int:
 
 def cleaned(source: Any, **settings: Any) -> Cleaning:
     """As compact, in flat memory besides the offset map: iterate it for stretches of whole batches, in order."""
-    return Cleaning(inputs(source), Settings.of(**settings))
+    return Cleaning(inputs(source), CleanerSettings.of(**settings))
 
 
 class Compacted(bytes):

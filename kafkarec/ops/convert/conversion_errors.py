@@ -9,10 +9,10 @@ from kafkarec.damage import Damage
 from kafkarec.errors import InvalidRecordError, KafkaRecordError
 from kafkarec.format.enums import Compression
 
-from .source_batches import Unit
+from .source_batches import SourceBatch
 
 
-def refused(unit: Unit, reason: str, **sides: Any) -> KafkaRecordError:
+def refused(unit: SourceBatch, reason: str, **sides: Any) -> KafkaRecordError:
     """What cannot be written: a reason with both sides of the comparison, or with its `detail`."""
     place = {
         "position": unit.position, "base_offset": unit.base_offset, "file": unit.file,
@@ -21,7 +21,7 @@ def refused(unit: Unit, reason: str, **sides: Any) -> KafkaRecordError:
     return damage.error(reason, {**place, **sides})
 
 
-def too_wide(unit: Unit, base: int, last: int) -> KafkaRecordError:
+def too_wide(unit: SourceBatch, base: int, last: int) -> KafkaRecordError:
     """MemoryRecordsBuilder: Maximum offset delta exceeded."""
     where = f"in {unit.file} at byte" if unit.file else "at byte"
     return InvalidRecordError(
@@ -31,14 +31,14 @@ def too_wide(unit: Unit, base: int, last: int) -> KafkaRecordError:
     )  # fmt: skip
 
 
-def zstd_below_2(unit: Unit) -> KafkaRecordError:
+def zstd_below_2(unit: SourceBatch) -> KafkaRecordError:
     """RecordsUtil.downConvert throws an UnsupportedCompressionTypeException, also for a batch without records."""
     detail = "magic 0 and 1 do not have zstd; compression= names another codec"
     known, found = Compression.LZ4.value, Compression.ZSTD.value
     return refused(unit, "unsupported_codec", expected=known, found=found, detail=detail)
 
 
-def as_damage(unit: Unit, refusal: KafkaRecordError) -> Damage:
+def as_damage(unit: SourceBatch, refusal: KafkaRecordError) -> Damage:
     """For errors="skip": the batch is good and missing all the same."""
     first = unit.base_offset if unit.base_offset is not None else unit.last_offset
     end = unit.position + unit.size_in_bytes

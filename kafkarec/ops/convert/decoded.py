@@ -13,7 +13,7 @@ from kafkarec.read.decode_options import request
 from kafkarec.read.passes import as_columns, read_part
 from kafkarec.write.record_input import record_input_of
 
-from .source_batches import Unit
+from .source_batches import SourceBatch
 from .varints import all_sized, varint_size
 
 INT32_MAX = 2**31 - 1
@@ -28,7 +28,7 @@ class Decoded:
     offsets, timestamps: a list each, -1 for no timestamp
     """
 
-    def __init__(self, units: Sequence[Unit], max_decompressed_bytes: int) -> None:
+    def __init__(self, units: Sequence[SourceBatch], max_decompressed_bytes: int) -> None:
         asked = request(
             columns=_COLUMNS, control=True, check_crcs=False, header_keys="binary", timestamp_unit="int64",
             max_decompressed_bytes=max_decompressed_bytes,

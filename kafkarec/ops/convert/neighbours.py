@@ -8,14 +8,14 @@ records never come here (Target.shape gives them no limit).
 from __future__ import annotations
 
 from .decoded import Decoded
-from .source_batches import WIDEST, Unit
+from .source_batches import WIDEST, SourceBatch
 from .target import Shape
 
 LOG_APPEND = 1
 _SEQUENCES = 2**31
 
 
-def may_follow(first: Unit, last: Unit, unit: Unit, shape: Shape) -> bool:
+def may_follow(first: SourceBatch, last: SourceBatch, unit: SourceBatch, shape: Shape) -> bool:
     """Whether `unit` can go on a run of batches from `first` to `last`, all of the same shape, by the headers alone."""
     if _facts(last, shape) != _facts(unit, shape):
         return False
@@ -26,7 +26,7 @@ def may_follow(first: Unit, last: Unit, unit: Unit, shape: Shape) -> bool:
     return shape.magic < 2 or _in_sequence(last, unit)
 
 
-def _facts(unit: Unit, shape: Shape) -> tuple[object, ...]:
+def _facts(unit: SourceBatch, shape: Shape) -> tuple[object, ...]:
     """What a batch has once for all its records, as far as the target's magic has it."""
     stamped = unit.timestamp_type == LOG_APPEND
     if shape.magic < 2:
@@ -37,7 +37,7 @@ def _facts(unit: Unit, shape: Shape) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _in_sequence(last: Unit, unit: Unit) -> bool:
+def _in_sequence(last: SourceBatch, unit: SourceBatch) -> bool:
     """A record's sequence follows its offset delta, so both have to go on."""
     if last.base_sequence is None and unit.base_sequence is None:
         return True

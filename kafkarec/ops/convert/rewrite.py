@@ -23,7 +23,7 @@ from kafkarec.write.header import BatchHeader
 from . import conversion_errors
 from .decoded import INT32_MAX, Decoded
 from .neighbours import LOG_APPEND, sequence_after
-from .source_batches import Unit
+from .source_batches import SourceBatch
 from .stats import ConversionStats
 from .target import Shape, Target
 
@@ -33,7 +33,7 @@ _CODEC_BITS = 7
 _BEFORE_LENGTH = 12
 
 
-def recoded(unit: Unit, codec: int, level: int | None, limit: int) -> bytes:
+def recoded(unit: SourceBatch, codec: int, level: int | None, limit: int) -> bytes:
     """A batch of magic 2 in another codec or level; its records stay as they are. `limit`: decompressed bytes."""
     raw = unit.raw
     if any(raw[_COUNT_AT:_PAYLOAD_AT]):
@@ -51,7 +51,7 @@ def recoded(unit: Unit, codec: int, level: int | None, limit: int) -> bytes:
     return b"".join((_FRONT.pack(base_offset, length, epoch, magic), crc.to_bytes(4, "big"), header, payload))
 
 
-def _packed_anew(unit: Unit, codec: int, level: int | None, limit: int) -> bytes:
+def _packed_anew(unit: SourceBatch, codec: int, level: int | None, limit: int) -> bytes:
     try:
         return codecs.compress(codec, codecs.decompress(unit.codec, unit.raw[_PAYLOAD_AT:], limit), level)
     except codecs.MissingCodec as missing:
@@ -75,7 +75,7 @@ class Group(NamedTuple):
         return bisect_left(self.decoded.bounds, self.stop) - 1
 
     @property
-    def whole(self) -> Unit | None:
+    def whole(self) -> SourceBatch | None:
         """The unit, where the rows are all those of one."""
         first, bounds = self.first, self.decoded.bounds
         if (self.start, self.stop) == (bounds[first], bounds[first + 1]):
@@ -89,7 +89,7 @@ class Group(NamedTuple):
                 yield number
 
 
-class Plan(NamedTuple):
+class GroupPlan(NamedTuple):
     """What the writer gets for a group: the header, how many rows there are, and which of them (None: all)."""
 
     header: BatchHeader
@@ -97,7 +97,7 @@ class Plan(NamedTuple):
     keep: bytes | None = None
 
 
-def written(group: Group, plan: Plan) -> bytes:
+def written(group: Group, plan: GroupPlan) -> bytes:
     """One batch of magic 2, one wrapper, or plain messages one behind the other."""
     try:
         data: bytes = group.decoded.record_input.write(plan.header, group.start, group.stop, plan.keep)
@@ -106,21 +106,21 @@ def written(group: Group, plan: Plan) -> bytes:
     return data
 
 
-def _missing(unit: Unit, missing: codecs.MissingCodec) -> KafkaRecordError:
+def _missing(unit: SourceBatch, missing: codecs.MissingCodec) -> KafkaRecordError:
     return conversion_errors.refused(unit, "missing_codec", detail=str(missing))
 
 
-def planned(group: Group, shape: Shape, target: Target) -> Plan | None:
+def planned(group: Group, shape: Shape, target: Target) -> GroupPlan | None:
     """None: `first_offset` leaves all rows out. InvalidRecordError for what Kafka's builder refuses."""
     if shape.magic == 2:
-        return Plan(_batch_header(group, shape, target), group.stop - group.start)
+        return GroupPlan(_batch_header(group, shape, target), group.stop - group.start)
     keep = _keep(group, shape, target)
     offsets, timestamps = (
         column[group.start : group.stop] for column in (group.decoded.offsets, group.decoded.timestamps)
     )
     if keep:
         offsets, timestamps = list(compress(offsets, keep)), list(compress(timestamps, keep))
-    return Plan(_wrapper_header(group, offsets, timestamps, shape, target), len(offsets), keep) if offsets else None
+    return GroupPlan(_wrapper_header(group, offsets, timestamps, shape, target), len(offsets), keep) if offsets else None
 
 
 def _keep(group: Group, shape: Shape, target: Target) -> bytes | None:
@@ -209,7 +209,7 @@ def _offset_range(group: Group) -> tuple[int, int]:
     return base, end.last_offset if ends else offsets[stop] - 1
 
 
-def count_losses(group: Group, plan: Plan, shape: Shape, stats: ConversionStats) -> None:
+def count_losses(group: Group, plan: GroupPlan, shape: Shape, stats: ConversionStats) -> None:
     """What magic 0 and 1 have no place for, of the rows that are written and of the units that end with them."""
     decoded = group.decoded
     place = decoded.units[group.first].place
@@ -229,7 +229,7 @@ def count_losses(group: Group, plan: Plan, shape: Shape, stats: ConversionStats)
         stats.lose("offset_ranges", unit.magic == 2 and offsets != (unit.base_offset, unit.last_offset), unit.place)
 
 
-def count_header_losses(unit: Unit, shape: Shape, stats: ConversionStats) -> None:
+def count_header_losses(unit: SourceBatch, shape: Shape, stats: ConversionStats) -> None:
     place = unit.place
     stats.lose("log_append_times", shape.magic == 0 and unit.timestamp_type == LOG_APPEND, place)
     stats.lose("transactional_batches", unit.is_transactional, place)

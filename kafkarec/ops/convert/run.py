@@ -14,7 +14,7 @@ from .batch_splitting import borders
 from .decoded import Decoded
 from .neighbours import is_regular, may_follow
 from .rewrite import Group, count_header_losses, count_losses, planned, recoded, written
-from .source_batches import Unit, Units
+from .source_batches import SourceBatch, Units
 from .stats import ConversionStats
 from .target import ZSTD, Shape, Target
 
@@ -32,7 +32,7 @@ class Conversion(Iterator[bytes]):
         self.stats = ConversionStats()
         self._units, self._target, self._limit, self._writes = units, wanted, max_decompressed_bytes, writes
         self._refused: list[Damage] = []
-        self._run: list[Unit] = []
+        self._run: list[SourceBatch] = []
         self._shape = Shape(2, 0, None)
         self._shapes: dict[tuple[int, int, bool], Shape] = {}
         self._known: dict[Shape, Shape] = {}
@@ -78,7 +78,7 @@ class Conversion(Iterator[bytes]):
                 yield from self._flush(final=False)
         yield from self._flush()
 
-    def _shape_of(self, unit: Unit) -> Shape:
+    def _shape_of(self, unit: SourceBatch) -> Shape:
         """One object for all batches of a kind."""
         kind = unit.magic, unit.attributes, unit.rows == 0
         shape = self._shapes.get(kind)
@@ -87,17 +87,17 @@ class Conversion(Iterator[bytes]):
             shape = self._shapes[kind] = self._known.setdefault(found, found)
         return shape
 
-    def _goes_on(self, unit: Unit, shape: Shape) -> bool:
+    def _goes_on(self, unit: SourceBatch, shape: Shape) -> bool:
         """Whether it may be put together with the run so far; without a limit a run is only decoded together."""
         if shape is not self._shape:
             return False
         return shape.limit is None or may_follow(self._run[0], self._run[-1], unit, shape)
 
-    def _is_as_cut(self, unit: Unit, shape: Shape) -> bool:
+    def _is_as_cut(self, unit: SourceBatch, shape: Shape) -> bool:
         """Whether no record of the batch is written anew: a copy, or another codec around the same payload."""
         return unit.magic == shape.magic and (unit.magic == 2 or self._target.keeps(unit, shape.magic, shape.codec))
 
-    def _is_left_out(self, unit: Unit, shape: Shape) -> bool:
+    def _is_left_out(self, unit: SourceBatch, shape: Shape) -> bool:
         """In the order of RecordsUtil.downConvert: control batches, then zstd, then batches without records."""
         goes_down = shape.magic < unit.magic
         if goes_down and unit.is_control:
@@ -113,12 +113,12 @@ class Conversion(Iterator[bytes]):
             return True
         return False
 
-    def _refuse(self, unit: Unit, refusal: KafkaRecordError) -> None:
+    def _refuse(self, unit: SourceBatch, refusal: KafkaRecordError) -> None:
         if not self._units.skips or isinstance(refusal, MissingCodecError):
             raise refusal
         self._refused.append(conversion_errors.as_damage(unit, refusal))
 
-    def _as_cut(self, unit: Unit, shape: Shape) -> Iterator[bytes]:
+    def _as_cut(self, unit: SourceBatch, shape: Shape) -> Iterator[bytes]:
         """The same bytes, or the same records in another codec."""
         if self._target.keeps(unit, shape.magic, shape.codec):
             self.stats.batches_copied += unit.messages

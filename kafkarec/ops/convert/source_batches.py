@@ -14,7 +14,7 @@ from kafkarec._core import Source
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.read.decode_options import CHUNK_BYTES, request
-from kafkarec.read.passes import Part, read_pieces
+from kafkarec.read.passes import PassResult, read_pieces
 from kafkarec.storage.ranges import EVERYTHING
 from kafkarec.storage.segment import Readable
 from kafkarec.tables.records import BatchTable, RecordBatch
@@ -26,7 +26,7 @@ _Read = Callable[[int, int], bytes | memoryview]
 """Gives `size` bytes of the input from `position` on."""
 
 
-class Unit(NamedTuple):
+class SourceBatch(NamedTuple):
     """One batch (magic 2) or wrapper: its header as BatchTable has it, its bytes. Or plain messages (magic 0, 1) that
     could be one batch: the header is the first one's, the last offset the last one's.
 
@@ -64,7 +64,7 @@ class Unit(NamedTuple):
         return self.file, self.position, self.last_offset
 
 
-_HEADER = Unit._fields[: Unit._fields.index("rows")]
+_HEADER = SourceBatch._fields[: SourceBatch._fields.index("rows")]
 
 
 class Units:
@@ -82,7 +82,7 @@ class Units:
         self.damage: list[Damage] = []
         self.remaining = self.read = 0
 
-    def __iter__(self) -> Iterator[Unit]:
+    def __iter__(self) -> Iterator[SourceBatch]:
         self.damage, self.remaining, self.read = [], 0, 0
         if isinstance(self._data, Readable):
             for segment in (segment for group in self._data.groups() for segment in group):
@@ -95,7 +95,7 @@ class Units:
             for batch in self._data:
                 yield from self._of_batch(batch)
 
-    def _of_batch(self, batch: RecordBatch) -> Iterator[Unit]:
+    def _of_batch(self, batch: RecordBatch) -> Iterator[SourceBatch]:
         """Its bytes are read by themselves, so what is said of them counts from its first one."""
         begin = len(self.damage)
         try:
@@ -111,7 +111,7 @@ class Units:
         ]
         self.damage[begin:] = moved
 
-    def _of(self, part: Part, read: _Read, file: str | None = None) -> Iterator[Unit]:
+    def _of(self, part: PassResult, read: _Read, file: str | None = None) -> Iterator[SourceBatch]:
         self.damage += part.damage
         self.remaining += part.remaining
         table = BatchTable.of(part.tables)
@@ -125,19 +125,19 @@ class Units:
             raws = [whole[at - begin : at - begin + length] for at, length in zip(positions, sizes, strict=True)]
         else:
             raws = [memoryview(read(*place)) for place in zip(positions, sizes, strict=True)]
-        units = map(Unit, *columns, rows_by_batch(part), raws, repeat(file))
+        units = map(SourceBatch, *columns, rows_by_batch(part), raws, repeat(file))
         yield from _gathered(units) if min(table.column("magic")) < 2 else units
 
-    def _counted(self, parts: Iterable[Part]) -> Iterator[Part]:
+    def _counted(self, parts: Iterable[PassResult]) -> Iterator[PassResult]:
         """A part that another one follows held at least a chunk."""
         for number, part in enumerate(parts):
             self.read += CHUNK_BYTES if number else 0
             yield part
 
 
-def _gathered(units: Iterable[Unit]) -> Iterator[Unit]:
+def _gathered(units: Iterable[SourceBatch]) -> Iterator[SourceBatch]:
     """Plain messages side by side as one: there may be millions of them."""
-    first: Unit | None = None
+    first: SourceBatch | None = None
     last, size = 0, 0
     raws: list[memoryview] = []
     for unit in units:
@@ -161,7 +161,7 @@ def _gathered(units: Iterable[Unit]) -> Iterator[Unit]:
         yield _together(first, last, raws)
 
 
-def _together(first: Unit, last_offset: int, raws: list[memoryview]) -> Unit:
+def _together(first: SourceBatch, last_offset: int, raws: list[memoryview]) -> SourceBatch:
     raw = memoryview(b"".join(raws)) if len(raws) > 1 else raws[0]
     return first._replace(
         last_offset=last_offset, size_in_bytes=raw.nbytes, rows=len(raws), raw=raw, messages=len(raws)
@@ -172,7 +172,7 @@ def _reader_of(content: memoryview) -> _Read:
     return lambda position, size: content[position : position + size]
 
 
-def rows_by_batch(part: Part) -> list[int]:
+def rows_by_batch(part: PassResult) -> list[int]:
     """How many records of what was read each of its batches has."""
     rows: list[int] = []
     for table in part.tables:

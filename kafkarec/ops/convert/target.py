@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from kafkarec import codecs
 from kafkarec.format.enums import Compression
 
-from .source_batches import Unit
+from .source_batches import SourceBatch
 
 ZSTD = Compression.ZSTD.value
 GATHERED_BYTES = 16384
@@ -34,7 +34,7 @@ class Target(NamedTuple):
     batch_size: int | None
     first_offset: int | None
 
-    def shape(self, unit: Unit) -> Shape:
+    def shape(self, unit: SourceBatch) -> Shape:
         """Down-conversion leaves lower magics as they are; up-conversion there is to magic 2 only."""
         magic = self.magic
         if magic is None or unit.magic < magic < 2:
@@ -42,11 +42,11 @@ class Target(NamedTuple):
         codec = unit.codec if self.codec is None or _stays_plain(unit, magic) else self.codec
         return Shape(magic, codec, self._limit(unit, magic, codec))
 
-    def keeps(self, unit: Unit, magic: int, codec: int) -> bool:
+    def keeps(self, unit: SourceBatch, magic: int, codec: int) -> bool:
         """Whether such a batch, where it stays as it is cut, goes out as it came in."""
         return unit.magic == magic and unit.codec == codec and (self.level is None or not codec)
 
-    def _limit(self, unit: Unit, magic: int, codec: int) -> int | None:
+    def _limit(self, unit: SourceBatch, magic: int, codec: int) -> int | None:
         if unit.is_control or not unit.rows:
             return None
         if unit.magic == 2 and unit.attributes & ~_ATTRIBUTE_BITS:  # bits from Kafka's future stay with their batch
@@ -57,7 +57,7 @@ class Target(NamedTuple):
         return self.batch_size or (GATHERED_BYTES if never_cut else None)
 
 
-def _stays_plain(unit: Unit, magic: int) -> bool:
+def _stays_plain(unit: SourceBatch, magic: int) -> bool:
     """Without records there is nothing to compress, and Kafka compresses no markers."""
     return unit.magic == magic == 2 and not unit.codec and (unit.is_control or not unit.rows)
 

@@ -27,7 +27,7 @@ from crc32c import crc32c
 
 from kafkarec._core import checksums_of
 
-from .batch_reader import Frame, Piece, Source, refuse
+from .batch_reader import DumpedFile, FilePiece, Frame, refuse
 from .java_text import increment_sequence, optional_long, wrapped
 
 OVERHEAD = 61
@@ -37,7 +37,7 @@ _HEADER = Struct(">qiibIhiqqqhii")
 _BOOL = ("false", "true")
 
 
-class Batch(NamedTuple):
+class DumpedBatch(NamedTuple):
     """What the lines of its records need. magic 0 and 1: the fields of magic 2 are 0.
 
     position    of the batch in the file
@@ -59,7 +59,7 @@ class Batch(NamedTuple):
     record_count: int = 0
 
 
-def batch_line(source: Source, piece: Piece, frame: Frame, made: list[Batch]) -> Iterator[str]:
+def batch_line(source: DumpedFile, piece: FilePiece, frame: Frame, made: list[DumpedBatch]) -> Iterator[str]:
     """The line in two parts, as Kafka prints it: what is wrong with the second leaves the first standing.
 
     The batch is put into `made` where the line is whole.
@@ -94,14 +94,14 @@ def batch_line(source: Source, piece: Piece, frame: Frame, made: list[Batch]) ->
         f"compresscodec: {CODECS[codec]} crc: {crc} isvalid: {_BOOL[valid]}\n"
     )
     made.append(
-        Batch(
+        DumpedBatch(
             position, raw, magic, offset, codec, timestamp_type, bool(attributes & 0x20), base_timestamp,
             max_timestamp, base_sequence, count,
         )
     )  # fmt: skip
 
 
-def _message_line(source: Source, frame: Frame, raw: memoryview, position: int, made: list[Batch]) -> Iterator[str]:
+def _message_line(source: DumpedFile, frame: Frame, raw: memoryview, position: int, made: list[DumpedBatch]) -> Iterator[str]:
     yield f"offset: {frame.offset}"
     if frame.magic < 0:
         refuse("unsupported_magic", source, position, offset=frame.offset, expected=2, found=frame.magic)
@@ -119,7 +119,7 @@ def _message_line(source: Source, frame: Frame, raw: memoryview, position: int, 
         f"compresscodec: {CODECS[codec]} crc: {crc} isvalid: {_BOOL[valid]}\n"
     )
     made.append(
-        Batch(position, raw, frame.magic, frame.offset, codec, timestamp_type, max_timestamp=timestamp)
+        DumpedBatch(position, raw, frame.magic, frame.offset, codec, timestamp_type, max_timestamp=timestamp)
     )
 
 

@@ -23,7 +23,7 @@ WINDOW = 4 << 20
 _FRAME = Struct(">qiib")
 
 
-class Source(Protocol):
+class DumpedFile(Protocol):
     """What is read: `read_at` gives fewer bytes than asked for at the end only, and raises OSError."""
 
     name: str
@@ -41,7 +41,7 @@ class Frame(NamedTuple):
     offset: int
 
 
-class Piece(NamedTuple):
+class FilePiece(NamedTuple):
     """Whole batches that lie behind each other, from byte `position` of the file on."""
 
     position: int
@@ -50,14 +50,14 @@ class Piece(NamedTuple):
 
 
 def refuse(
-    reason: str, source: Source, position: int, detail: str = "", *, offset: int | None = None, **sides: int
+    reason: str, source: DumpedFile, position: int, detail: str = "", *, offset: int | None = None, **sides: int
 ) -> NoReturn:
     """Raises the error of a `reason`: what Kafka's tool ends with where it stands."""
     fault = {"file": source.name, "position": position, "base_offset": offset, "detail": detail, **sides}
     raise error(reason, fault)
 
 
-def pieces(source: Source, start: int, end: int, window: int = WINDOW) -> Iterator[Piece]:
+def pieces(source: DumpedFile, start: int, end: int, window: int = WINDOW) -> Iterator[FilePiece]:
     """All batches between two bytes of a file. A size below 14 raises CorruptRecordError behind all that is good."""
     position = start
     while position < end - HEADER_UP_TO_MAGIC:
@@ -71,7 +71,7 @@ def pieces(source: Source, start: int, end: int, window: int = WINDOW) -> Iterat
                 refuse("unreadable", source, position, "the file is shorter now than when it was opened")
             frames, at, _ = _frames(data, end - position)
         if frames:
-            yield Piece(position, data, frames)
+            yield FilePiece(position, data, frames)
         position += at
         if not needed and position < end - HEADER_UP_TO_MAGIC:
             offset, size, _, _ = _FRAME.unpack_from(data, at)
@@ -97,7 +97,7 @@ def _frames(data: bytes, left: int) -> tuple[list[Frame], int, int]:
     return found, at, 0
 
 
-class Ends:
+class WalkEnds:
     """How walks over the frames of one file end, for Kafka's tool walks to the end for every entry of a time index.
 
     Two walks that meet go on as one, so an outcome is kept for a place every some thousand frames.
@@ -105,7 +105,7 @@ class Ends:
 
     _EVERY = 1024
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: DumpedFile) -> None:
         self._source = source
         self._good: set[int] = set()
 

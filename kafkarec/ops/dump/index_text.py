@@ -14,11 +14,11 @@ from typing import NamedTuple, NoReturn
 from kafkarec.sidecars.offset_index import OffsetEntry, OffsetIndex
 from kafkarec.sidecars.time_index import TimeEntry, TimeIndex
 
-from .batch_lines import OVERHEAD, Batch, batch_line
-from .batch_reader import HEADER_UP_TO_MAGIC, Ends, Frame, Piece, Source, pieces, refuse
+from .batch_lines import OVERHEAD, DumpedBatch, batch_line
+from .batch_reader import HEADER_UP_TO_MAGIC, DumpedFile, FilePiece, Frame, WalkEnds, pieces, refuse
 from .java_text import INT_MAX, wrapped
 from .messages01 import messages, timestamp_of
-from .mismatches import Complaints
+from .mismatches import Mismatches
 from .record_columns import whole_batch
 
 _KEPT = 16 << 20
@@ -28,7 +28,7 @@ _WARM_BYTES = 8192
 class Slots:
     """The slots of an index file. A file of a sane size is kept, of another one each slot is read."""
 
-    def __init__(self, source: Source, layout: Struct, base_offset: int) -> None:
+    def __init__(self, source: DumpedFile, layout: Struct, base_offset: int) -> None:
         self._source, self._layout = source, layout
         self.base_offset = base_offset
         self.count = min(source.size, INT_MAX) // layout.size
@@ -44,7 +44,7 @@ class Slots:
 class OffsetSlots(Slots):
     """Of an .index file."""
 
-    def __init__(self, source: Source, base_offset: int) -> None:
+    def __init__(self, source: DumpedFile, base_offset: int) -> None:
         super().__init__(source, OffsetIndex.layout, base_offset)
 
     def entry(self, slot: int) -> OffsetEntry:
@@ -79,7 +79,7 @@ class OffsetSlots(Slots):
 class TimeSlots(Slots):
     """Of a .timeindex file."""
 
-    def __init__(self, source: Source, base_offset: int) -> None:
+    def __init__(self, source: DumpedFile, base_offset: int) -> None:
         super().__init__(source, TimeIndex.layout, base_offset)
 
     def entry(self, slot: int) -> TimeEntry:
@@ -95,8 +95,8 @@ class Checked(NamedTuple):
     verify        findings only
     """
 
-    file: Source
-    log: Source
+    file: DumpedFile
+    log: DumpedFile
     shown: str
     path: str
     base_offset: int
@@ -104,7 +104,7 @@ class Checked(NamedTuple):
     verify: bool
 
 
-def offset_index_text(checked: Checked, max_message_size: int, complaints: Complaints) -> Iterator[str]:
+def offset_index_text(checked: Checked, max_message_size: int, complaints: Mismatches) -> Iterator[str]:
     """The lines of an .index file."""
     slots = OffsetSlots(checked.file, checked.base_offset)
     if not slots.count:
@@ -125,7 +125,7 @@ def offset_index_text(checked: Checked, max_message_size: int, complaints: Compl
             yield f"offset: {entry.offset} position: {entry.position}\n"
 
 
-def time_index_text(checked: Checked, index: Source, complaints: Complaints, limit: int) -> Iterator[str]:
+def time_index_text(checked: Checked, index: DumpedFile, complaints: Mismatches, limit: int) -> Iterator[str]:
     """The lines of a .timeindex file; `index`: the .index beside it."""
     offsets = OffsetSlots(index, checked.base_offset)
     times = TimeSlots(checked.file, checked.base_offset)
@@ -136,7 +136,7 @@ def time_index_text(checked: Checked, index: Source, complaints: Complaints, lim
         _sane(checked, TimeIndex.layout.size, checked.base_offset if last is None else last.offset)
         yield f"{checked.shown} passed sanity check.\n"
         return
-    ends = Ends(checked.log)
+    ends = WalkEnds(checked.log)
     previous = -1
     for number in range(times.count):
         entry = times.entry(number)
@@ -149,7 +149,7 @@ def time_index_text(checked: Checked, index: Source, complaints: Complaints, lim
 
 
 def _compare(
-    checked: Checked, entry: TimeEntry, position: int, previous: int, complaints: Complaints, ends: Ends, limit: int
+    checked: Checked, entry: TimeEntry, position: int, previous: int, complaints: Mismatches, ends: WalkEnds, limit: int
 ) -> None:
     log = checked.log
     _inside(checked, entry.offset, position)
@@ -171,14 +171,14 @@ def _compare(
     complaints.add("offset_missing", checked.path, entry.offset, -1)
 
 
-def _latest(log: Source, piece: Piece, frame: Frame, limit: int) -> int:
+def _latest(log: DumpedFile, piece: FilePiece, frame: Frame, limit: int) -> int:
     """The largest timestamp of a batch's records, -1 without one."""
     if frame.magic >= 2:
         if frame.size < OVERHEAD:
             _too_small(log, piece, frame)
         if not any(piece.data[frame.at + 57 : frame.at + OVERHEAD]):
             return -1
-    made: list[Batch] = []
+    made: list[DumpedBatch] = []
     for _ in batch_line(log, piece, frame, made):
         pass
     batch = made[0]
@@ -187,7 +187,7 @@ def _latest(log: Source, piece: Piece, frame: Frame, limit: int) -> int:
     return max(-1, *(max(rows.timestamps) for rows in whole_batch(log, batch, limit)))
 
 
-def _last_offset(log: Source, piece: Piece, frame: Frame) -> int:
+def _last_offset(log: DumpedFile, piece: FilePiece, frame: Frame) -> int:
     """As the header says; that of a batch too small for one is what follows it in the file."""
     if frame.magic < 2:
         return frame.offset
@@ -230,6 +230,6 @@ def _broken(checked: Checked, detail: str) -> NoReturn:
     refuse("index_invalid", checked.file, 0, detail)
 
 
-def _too_small(log: Source, piece: Piece, frame: Frame) -> NoReturn:
+def _too_small(log: DumpedFile, piece: FilePiece, frame: Frame) -> NoReturn:
     position = piece.position + frame.at
     refuse("batch_too_small", log, position, offset=frame.offset, expected=OVERHEAD, found=frame.size)

@@ -7,18 +7,18 @@ from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 
-from .batch_lines import CODECS, OVERHEAD, Batch, batch_line
-from .batch_reader import Frame, Piece, Source, pieces, refuse
+from .batch_lines import CODECS, OVERHEAD, DumpedBatch, batch_line
+from .batch_reader import DumpedFile, FilePiece, Frame, pieces, refuse
 from .java_text import INT_MAX
 from .messages01 import message_lines
 from .mismatches import Consecutive
-from .record_columns import Engine, records_of
-from .record_lines import Rows, Style, record_lines
+from .record_columns import RecordReader, records_of
+from .record_lines import LineOptions, RecordTexts, record_lines
 
 _CONTROL = 0x20
 
 
-class Wishes(NamedTuple):
+class LogTextOptions(NamedTuple):
     """What a log's text depends on.
 
     style       None: batches without their records
@@ -26,12 +26,12 @@ class Wishes(NamedTuple):
     limit       of what one batch may decompress to
     """
 
-    style: Style | None
+    style: LineOptions | None
     max_bytes: int
     limit: int
 
 
-def log_text(source: Source, name: str, wishes: Wishes, consecutive: Consecutive) -> Iterator[str]:
+def log_text(source: DumpedFile, name: str, wishes: LogTextOptions, consecutive: Consecutive) -> Iterator[str]:
     """Everything behind the file's heading. KafkaRecordError where Kafka's tool dies, all before it is given."""
     whole = wishes.max_bytes == INT_MAX  # of a file beyond 2 GiB, too, which Kafka's tool refuses
     end = source.size if whole else min(source.size, wishes.max_bytes)
@@ -47,19 +47,19 @@ def log_text(source: Source, name: str, wishes: Wishes, consecutive: Consecutive
 class _Spans:
     """The text of one piece. Batches of magic 2 that lie behind each other go to the engine together."""
 
-    def __init__(self, source: Source, piece: Piece, wishes: Wishes, consecutive: Consecutive) -> None:
+    def __init__(self, source: DumpedFile, piece: FilePiece, wishes: LogTextOptions, consecutive: Consecutive) -> None:
         self._source, self._piece, self._wishes, self._consecutive = source, piece, wishes, consecutive
-        self._engine: Engine | None = None
+        self._engine: RecordReader | None = None
         self._engine_ends = 0
 
     def text(self) -> Iterator[str]:
         for number, frame in enumerate(self._piece.frames):
-            made: list[Batch] = []
+            made: list[DumpedBatch] = []
             yield from batch_line(self._source, self._piece, frame, made)
             if self._wishes.style is not None:
                 yield from self._records(number, made[0], self._wishes.style)
 
-    def _records(self, number: int, batch: Batch, style: Style) -> Iterator[str]:
+    def _records(self, number: int, batch: DumpedBatch, style: LineOptions) -> Iterator[str]:
         if batch.magic < 2:
             yield from message_lines(self._source, batch, style, self._consecutive, self._wishes.limit)
             return
@@ -74,7 +74,7 @@ class _Spans:
             self._consecutive.note(rows.offsets)
             yield from record_lines(batch, rows, style)
 
-    def _rows(self, number: int, batch: Batch, style: Style) -> Iterator[Rows]:
+    def _rows(self, number: int, batch: DumpedBatch, style: LineOptions) -> Iterator[RecordTexts]:
         if batch.magic == 2 and batch.record_count > 0:
             if self._engine is None or number >= self._engine_ends:
                 self._start(number, style)
@@ -87,7 +87,7 @@ class _Spans:
                 return
         yield from records_of(self._source, batch, self._wishes.limit)
 
-    def _start(self, number: int, style: Style) -> None:
+    def _start(self, number: int, style: LineOptions) -> None:
         """An engine from a frame on, up to the first one that Kafka's tool takes in a way of its own, and for data
         or for control batches: only those need their bytes."""
         data = self._piece.data
@@ -99,7 +99,7 @@ class _Spans:
         last = frames[stop - 1]
         span = data[frames[number].at : last.at + last.size]
         texts = style.content and style.decode is None and not kind
-        self._engine = Engine(span, self._wishes.limit, texts, raw=bool(kind or style.decode))
+        self._engine = RecordReader(span, self._wishes.limit, texts, raw=bool(kind or style.decode))
         self._engine_ends = stop
 
 

@@ -22,11 +22,11 @@ from typing import NamedTuple
 from kafkarec import codecs
 from kafkarec.errors import REASONS
 
-from .batch_lines import Batch, message_crc
-from .batch_reader import LEAST_SIZE, LOG_OVERHEAD, Source, refuse
+from .batch_lines import DumpedBatch, message_crc
+from .batch_reader import LEAST_SIZE, LOG_OVERHEAD, DumpedFile, refuse
 from .java_text import wrapped
 from .mismatches import Consecutive
-from .record_lines import Style, as_text, content
+from .record_lines import LineOptions, as_text, content
 
 _ZSTD = 4
 _BOOL = ("false", "true")
@@ -41,7 +41,7 @@ class _Message(NamedTuple):
 
 
 def message_lines(
-    source: Source, batch: Batch, style: Style, consecutive: Consecutive, limit: int
+    source: DumpedFile, batch: DumpedBatch, style: LineOptions, consecutive: Consecutive, limit: int
 ) -> Iterator[str]:
     """The lines of a plain message, or of the messages inside a compressed one."""
     for message in messages(source, batch, limit):
@@ -49,7 +49,7 @@ def message_lines(
         yield from _line(source, batch, message, style)
 
 
-def messages(source: Source, batch: Batch, limit: int) -> Iterator[_Message]:
+def messages(source: DumpedFile, batch: DumpedBatch, limit: int) -> Iterator[_Message]:
     """`limit`: of decompressed bytes."""
     outer = batch.raw[LOG_OVERHEAD:]
     if batch.codec == 0:
@@ -79,7 +79,7 @@ def messages(source: Source, batch: Batch, limit: int) -> Iterator[_Message]:
         yield message._replace(offset=wrapped(message.offset + shift, 64))
 
 
-def _inside(source: Source, batch: Batch, value: memoryview, limit: int) -> list[_Message]:
+def _inside(source: DumpedFile, batch: DumpedBatch, value: memoryview, limit: int) -> list[_Message]:
     try:
         data = memoryview(bytes(codecs.decompress(batch.codec, value, limit, magic=batch.magic)))
     except codecs.CodecError as failure:
@@ -106,14 +106,14 @@ def _inside(source: Source, batch: Batch, value: memoryview, limit: int) -> list
     return found
 
 
-def timestamp_of(source: Source, batch: Batch, message: _Message) -> int:
+def timestamp_of(source: DumpedFile, batch: DumpedBatch, message: _Message) -> int:
     """-1 in magic 0."""
     if message.raw[4] == 0:
         return -1
     return message.timestamp if message.timestamp is not None else _integer(source, batch, message.raw, 6, 8)
 
 
-def _line(source: Source, batch: Batch, message: _Message, style: Style) -> Iterator[str]:
+def _line(source: DumpedFile, batch: DumpedBatch, message: _Message, style: LineOptions) -> Iterator[str]:
     raw = message.raw
     if style.metadata:
         timestamp = timestamp_of(source, batch, message)
@@ -155,12 +155,12 @@ def _key_at(raw: memoryview) -> int:
     return 6 if raw[4] == 0 else 14
 
 
-def _value_at(source: Source, batch: Batch, raw: memoryview) -> int:
+def _value_at(source: DumpedFile, batch: DumpedBatch, raw: memoryview) -> int:
     at = _key_at(raw)
     return at + 4 + max(0, _integer(source, batch, raw, at, 4))
 
 
-def _integer(source: Source, batch: Batch, raw: memoryview, at: int, size: int) -> int:
+def _integer(source: DumpedFile, batch: DumpedBatch, raw: memoryview, at: int, size: int) -> int:
     if at + size > len(raw):
         refuse(
             "message_truncated", source, batch.position,
@@ -169,7 +169,7 @@ def _integer(source: Source, batch: Batch, raw: memoryview, at: int, size: int) 
     return int.from_bytes(raw[at : at + size], "big", signed=True)
 
 
-def _blob(source: Source, batch: Batch, raw: memoryview, at: int) -> memoryview | None:
+def _blob(source: DumpedFile, batch: DumpedBatch, raw: memoryview, at: int) -> memoryview | None:
     size = _integer(source, batch, raw, at, 4)
     if size < 0:
         return None

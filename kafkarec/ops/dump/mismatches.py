@@ -55,7 +55,7 @@ _SECTIONS = {
 }
 
 
-class Complaints:
+class Mismatches:
     """All findings of one run."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class Consecutive:
     """Watches that a file's record offsets count up by one. Kafka 4.3 begins to count at -1, so the first record of
     every segment but the first of a log is reported, too."""
 
-    def __init__(self, complaints: Complaints, path: str) -> None:
+    def __init__(self, complaints: Mismatches, path: str) -> None:
         self._complaints = complaints
         self._path = path
         self._last = -1

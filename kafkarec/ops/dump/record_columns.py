@@ -22,16 +22,16 @@ from kafkarec.format.control import java_text
 from kafkarec.read import reader
 from kafkarec.tables.records import RecordColumns
 
-from .batch_lines import OVERHEAD, Batch
-from .batch_reader import Source, refuse
+from .batch_lines import OVERHEAD, DumpedBatch
+from .batch_reader import DumpedFile, refuse
 from .java_text import wrapped
-from .record_lines import Numbers, Rows
+from .record_lines import Numbers, RecordTexts
 
 _COLUMNS = ("offset", "timestamp", "key", "value", "headers")
 _NUMBERS = Numbers()
 
 
-class Engine:
+class RecordReader:
     """The records of batches that lie behind each other, some at a time.
 
     data    bytes and no view: a view that a refusal keeps alive cannot be let go of
@@ -45,10 +45,10 @@ class Engine:
             max_decompressed_bytes=limit,
         )  # fmt: skip
         self._texts, self._raw = texts, raw
-        self._held = Rows((), (), (), (), None, (), (), None)
+        self._held = RecordTexts((), (), (), (), None, (), (), None)
         self._at = 0
 
-    def take(self, count: int) -> Iterator[Rows]:
+    def take(self, count: int) -> Iterator[RecordTexts]:
         """The next `count` records. What is wrong with them is raised in front of the first one."""
         while count:
             if self._at == len(self._held.offsets):
@@ -59,12 +59,12 @@ class Engine:
             self._at += some
             count -= some
 
-    def _rows(self, records: RecordColumns) -> Rows:
+    def _rows(self, records: RecordColumns) -> RecordTexts:
         timestamps = records.column("timestamp")
         if None in timestamps:
             timestamps = [-1 if value is None else value for value in timestamps]
         keys, values = _Blobs(records, "key"), _Blobs(records, "value")
-        return Rows(
+        return RecordTexts(
             records.column("offset"),
             timestamps,
             keys.sizes(),
@@ -76,10 +76,10 @@ class Engine:
         )
 
 
-def _cut(rows: Rows, start: int, stop: int) -> Rows:
+def _cut(rows: RecordTexts, start: int, stop: int) -> RecordTexts:
     if start == 0 and stop == len(rows.offsets):
         return rows
-    return Rows(
+    return RecordTexts(
         rows.offsets[start:stop],
         rows.timestamps[start:stop],
         rows.key_sizes[start:stop],
@@ -167,7 +167,7 @@ class _Blobs:
 class _Cursor:
     """A place in the payload of an uncompressed batch."""
 
-    def __init__(self, source: Source, batch: Batch) -> None:
+    def __init__(self, source: DumpedFile, batch: DumpedBatch) -> None:
         self.source, self.batch = source, batch
         self.data = batch.raw
         self.at = OVERHEAD
@@ -204,7 +204,7 @@ class _Cursor:
         return bytes(self.data[start : self.at])
 
 
-def one_by_one(source: Source, batch: Batch) -> Iterator[Rows]:
+def one_by_one(source: DumpedFile, batch: DumpedBatch) -> Iterator[RecordTexts]:
     """The records of an uncompressed batch as Kafka's iterator gives them, up to the one that it refuses.
 
     The last one that the batch declares is not given when bytes are left behind it.
@@ -221,7 +221,7 @@ def one_by_one(source: Source, batch: Batch) -> Iterator[Rows]:
         yield row
 
 
-def _one(cursor: _Cursor) -> Rows:
+def _one(cursor: _Cursor) -> RecordTexts:
     batch, data = cursor.batch, cursor.data
     length = cursor.varint(5, len(data))
     start = cursor.at
@@ -245,14 +245,14 @@ def _one(cursor: _Cursor) -> Rows:
     if cursor.at - start != length:
         cursor.refuse("record_structure_invalid", expected=length, found=cursor.at - start)
     sizes = (str(-1 if blob is None else len(blob)) for blob in (key, value))
-    return Rows(
+    return RecordTexts(
         (offset,), (timestamp,), (next(sizes),), (next(sizes),), (",".join(names),),
         (None if key is None else java_text(key),), (None if value is None else java_text(value),),
         ((key,), (value,)),
     )  # fmt: skip
 
 
-def records_of(source: Source, batch: Batch, limit: int) -> Iterator[Rows]:
+def records_of(source: DumpedFile, batch: DumpedBatch, limit: int) -> Iterator[RecordTexts]:
     """The records of one batch that the engine refused, or that Kafka's tool takes in a way of its own."""
     if batch.record_count < 0:
         refuse(
@@ -264,16 +264,16 @@ def records_of(source: Source, batch: Batch, limit: int) -> Iterator[Rows]:
     # A file's batches of a later magic are read as 2; the checksum does not cover the magic.
     raw = bytes(batch.raw) if batch.magic == 2 else bytes(batch.raw[:16]) + b"\2" + bytes(batch.raw[17:])
     try:
-        yield from Engine(raw, limit, texts=True, raw=True).take(batch.record_count)
+        yield from RecordReader(raw, limit, texts=True, raw=True).take(batch.record_count)
     except KafkaRecordError as fault:
         raise _moved(fault, source, batch) from None
 
 
-def whole_batch(source: Source, batch: Batch, limit: int) -> Iterator[Rows]:
+def whole_batch(source: DumpedFile, batch: DumpedBatch, limit: int) -> Iterator[RecordTexts]:
     """The records of one batch without keys and values."""
     if batch.magic == 2 and batch.record_count > 0:
         try:
-            yield from Engine(bytes(batch.raw), limit, texts=False, raw=False).take(batch.record_count)
+            yield from RecordReader(bytes(batch.raw), limit, texts=False, raw=False).take(batch.record_count)
         except KafkaRecordError:
             pass
         else:
@@ -281,7 +281,7 @@ def whole_batch(source: Source, batch: Batch, limit: int) -> Iterator[Rows]:
     yield from records_of(source, batch, limit)
 
 
-def _moved(fault: KafkaRecordError, source: Source, batch: Batch) -> KafkaRecordError:
+def _moved(fault: KafkaRecordError, source: DumpedFile, batch: DumpedBatch) -> KafkaRecordError:
     """What the engine said of a batch that it was given alone, with the batch's place in the file."""
     text = str(fault).replace("at byte 0", f"in {source.name} at byte {batch.position}", 1)
     fields = {name: getattr(fault, name) for name in ("base_offset", "reason", "expected", "found")}

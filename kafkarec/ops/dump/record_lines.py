@@ -14,14 +14,14 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.control import java_text
 
 from . import control_text
-from .batch_lines import Batch
+from .batch_lines import DumpedBatch
 from .java_text import INT_MAX, increment_sequence, wrapped
 
 Decode = Callable[[bytes | None, bytes | None, int], tuple[str | None, str | None]]
 Texts = Sequence[str | None]
 
 
-class Rows(NamedTuple):
+class RecordTexts(NamedTuple):
     """Some records of one batch in columns. Sizes are texts; what is null has size -1.
 
     headers     each record's header keys, joined by commas; None: no record has any
@@ -57,7 +57,7 @@ class Cut(NamedTuple):
     with_key: bool
 
 
-class Style(NamedTuple):
+class LineOptions(NamedTuple):
     """What the options ask of a record's line: its numbers, its content, who decodes that, and what of cut ones."""
 
     metadata: bool
@@ -66,7 +66,7 @@ class Style(NamedTuple):
     cut: Cut | None = None
 
 
-def record_lines(batch: Batch, rows: Rows, style: Style) -> Iterator[str]:
+def record_lines(batch: DumpedBatch, rows: RecordTexts, style: LineOptions) -> Iterator[str]:
     """The lines of some records of a magic 2 batch, joined.
 
     Where Kafka's tool dies within a line, the part in front of it is given and InvalidRecordError raised.
@@ -94,7 +94,7 @@ def _words(label: str, texts: Texts) -> list[str]:
     return ["" if text is None else label + text for text in texts]
 
 
-def _common(batch: Batch, rows: Rows) -> str:
+def _common(batch: DumpedBatch, rows: RecordTexts) -> str:
     """Keys and values everywhere: what most logs are made of."""
     kind = batch.timestamp_type
     sequences = _sequences(batch, rows.offsets)
@@ -111,7 +111,7 @@ def _common(batch: Batch, rows: Rows) -> str:
     )  # fmt: skip
 
 
-def _heads(batch: Batch, rows: Rows) -> list[str]:
+def _heads(batch: DumpedBatch, rows: RecordTexts) -> list[str]:
     kind = batch.timestamp_type
     headers = rows.headers or [""] * len(rows.offsets)
     return [
@@ -133,7 +133,7 @@ def content(key: str | None, value: str | None, metadata: bool) -> str:
     return bar + " ".join(words) if words else ""
 
 
-def _decoded_lines(batch: Batch, rows: Rows, style: Style) -> Iterator[str]:
+def _decoded_lines(batch: DumpedBatch, rows: RecordTexts, style: LineOptions) -> Iterator[str]:
     assert rows.raw is not None
     assert style.decode is not None
     heads = _heads(batch, rows) if style.metadata else [""] * len(rows.offsets)
@@ -146,7 +146,7 @@ def _decoded_lines(batch: Batch, rows: Rows, style: Style) -> Iterator[str]:
         yield f"{head}{content(*texts, style.metadata)}\n"
 
 
-def _control_lines(batch: Batch, rows: Rows, style: Style) -> Iterator[str]:
+def _control_lines(batch: DumpedBatch, rows: RecordTexts, style: LineOptions) -> Iterator[str]:
     if not style.metadata:
         yield "\n" * len(rows.offsets)
         return
@@ -160,7 +160,7 @@ def _control_lines(batch: Batch, rows: Rows, style: Style) -> Iterator[str]:
         yield f"{head}{said}\n"
 
 
-def _sequences(batch: Batch, offsets: Sequence[int]) -> Iterable[object]:
+def _sequences(batch: DumpedBatch, offsets: Sequence[int]) -> Iterable[object]:
     """A record's sequence follows its offset delta, an int, and wraps behind 2^31-1."""
     if batch.base_sequence < 0:
         return ["-1"] * len(offsets)

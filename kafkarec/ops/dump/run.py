@@ -16,19 +16,19 @@ from kafkarec.errors import InvalidRecordError
 from kafkarec.storage.names import WRAPPERS
 
 from . import state_file_text
-from .batch_reader import Source
+from .batch_reader import DumpedFile
 from .index_text import Checked, offset_index_text, time_index_text
 from .java_text import INT_MAX, absolute_path, parse_long, shown_path
-from .log_text import Wishes, log_text
-from .mismatches import Complaints, Consecutive
-from .record_lines import Cut, Decode, Style
+from .log_text import LogTextOptions, log_text
+from .mismatches import Consecutive, Mismatches
+from .record_lines import Cut, Decode, LineOptions
 
 _CHECKPOINT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
 STANDARD_INPUT = "-"
 _BOOTSTRAP = "bootstrap.checkpoint"
 
 
-class ClosableSource(Source, Protocol):
+class ClosableSource(DumpedFile, Protocol):
     """What opening a path gives."""
 
     def close(self) -> None: ...
@@ -38,7 +38,7 @@ Open = Callable[[str], ClosableSource]
 Say = Callable[[str], None]
 
 
-class Options(NamedTuple):
+class DumpOptions(NamedTuple):
     """kafka-dump-log's flags, and one of our own.
 
     decode      prints keys and values in place of UTF-8 text; given, print_data holds
@@ -58,13 +58,13 @@ class Options(NamedTuple):
     limit: int = 128 << 20
 
     @property
-    def style(self) -> Style | None:
+    def style(self) -> LineOptions | None:
         """How records are told; None: not at all."""
         content = self.print_data or self.decode is not None
-        return Style(not self.skip_metadata, content, self.decode, self.cut) if content or self.deep else None
+        return LineOptions(not self.skip_metadata, content, self.decode, self.cut) if content or self.deep else None
 
 
-def dump(paths: list[str], options: Options, opened: Open, say: Say) -> Iterator[str]:
+def dump(paths: list[str], options: DumpOptions, opened: Open, say: Say) -> Iterator[str]:
     """The text of files as Kafka 4.3's DumpLogSegments prints it, in pieces of no certain size.
 
     opened   gives a source for a path, OSError
@@ -72,7 +72,7 @@ def dump(paths: list[str], options: Options, opened: Open, say: Say) -> Iterator
 
     KafkaRecordError and OSError where Kafka's tool ends with an exception, behind all that it prints in front of it.
     """
-    complaints = Complaints()
+    complaints = Mismatches()
     for path in paths:
         shown = path if "://" in path else shown_path(path)
         yield f"Dumping {shown}\n"
@@ -98,7 +98,7 @@ class _File(NamedTuple):
 
     shown: str
     name: str
-    options: Options
+    options: DumpOptions
     opened: Open
     say: Say
 
@@ -115,14 +115,14 @@ class _File(NamedTuple):
         return os.path.join(os.path.dirname(self.shown), self.name.split(".")[0] + suffix)
 
 
-def _log(file: _File, complaints: Complaints) -> Iterator[str]:
+def _log(file: _File, complaints: Mismatches) -> Iterator[str]:
     heading, note = _heading(file)
     yield heading
     options = file.options
     with closing(file.opened(file.shown)) as source:
         if note:
             file.say(f"note: {file.shown}: its name tells no {note}; Kafka's tool would refuse it")
-        wishes = Wishes(options.style, options.max_bytes, options.limit)
+        wishes = LogTextOptions(options.style, options.max_bytes, options.limit)
         yield from log_text(source, file.name, wishes, Consecutive(complaints, file.absolute))
 
 
@@ -143,14 +143,14 @@ def _heading(file: _File) -> tuple[str, str]:
         return "", "offset"
 
 
-def _offset_index(file: _File, complaints: Complaints) -> Iterator[str]:
+def _offset_index(file: _File, complaints: Mismatches) -> Iterator[str]:
     base_offset = file.base_offset
     with closing(file.opened(file.neighbour(".log"))) as log, closing(file.opened(file.shown)) as source:
         checked = _checked(file, source, log, base_offset)
         yield from offset_index_text(checked, file.options.max_message_size, complaints)
 
 
-def _time_index(file: _File, complaints: Complaints) -> Iterator[str]:
+def _time_index(file: _File, complaints: Mismatches) -> Iterator[str]:
     base_offset = file.base_offset
     with (
         closing(file.opened(file.neighbour(".log"))) as log,
@@ -161,14 +161,14 @@ def _time_index(file: _File, complaints: Complaints) -> Iterator[str]:
         yield from time_index_text(checked, index, complaints, file.options.limit)
 
 
-def _checked(file: _File, source: Source, log: Source, base_offset: int) -> Checked:
+def _checked(file: _File, source: DumpedFile, log: DumpedFile, base_offset: int) -> Checked:
     options = file.options
     return Checked(
         source, log, file.shown, file.absolute, base_offset, options.index_sanity, options.verify_index
     )
 
 
-def _snapshot(file: _File, complaints: Complaints) -> Iterator[str]:
+def _snapshot(file: _File, complaints: Mismatches) -> Iterator[str]:
     with closing(file.opened(file.shown)) as source:
         try:
             yield from state_file_text.snapshot_text(source)
@@ -176,13 +176,13 @@ def _snapshot(file: _File, complaints: Complaints) -> Iterator[str]:
             file.say(str(complaint))
 
 
-def _txn_index(file: _File, complaints: Complaints) -> Iterator[str]:
+def _txn_index(file: _File, complaints: Mismatches) -> Iterator[str]:
     parse_long(file.name.split(".")[0])
     with closing(file.opened(file.shown)) as source:
         yield from state_file_text.txn_index_text(source)
 
 
-_KINDS: dict[str, Callable[[_File, Complaints], Iterator[str]]] = {
+_KINDS: dict[str, Callable[[_File, Mismatches], Iterator[str]]] = {
     ".log": _log,
     ".checkpoint": _log,
     ".index": _offset_index,

@@ -13,7 +13,7 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from .batch_reader import Source, refuse
+from .batch_reader import DumpedFile, refuse
 from .java_text import decrement_sequence, optional_long
 
 _ABORTED = Struct(">bxqqqq")
@@ -25,7 +25,7 @@ class Complaint(Exception):
     """What Kafka's tool says of a snapshot on standard error before it goes on to the next file."""
 
 
-def txn_index_text(source: Source) -> Iterator[str]:
+def txn_index_text(source: DumpedFile) -> Iterator[str]:
     """All or nothing: Kafka reads every entry before it prints the first."""
     lines = []
     for number, entry in enumerate(_ABORTED.iter_unpack(_whole(source, _ABORTED.size))):
@@ -40,7 +40,7 @@ def txn_index_text(source: Source) -> Iterator[str]:
     yield "".join(lines)
 
 
-def snapshot_text(source: Source) -> Iterator[str]:
+def snapshot_text(source: DumpedFile) -> Iterator[str]:
     """Complaint where the file is no snapshot."""
     lines = []
     for entry in _entries(_whole(source, 1)):
@@ -59,7 +59,7 @@ def snapshot_text(source: Source) -> Iterator[str]:
     yield "".join(lines)
 
 
-def _whole(source: Source, unit: int) -> bytes:
+def _whole(source: DumpedFile, unit: int) -> bytes:
     if source.size > _LARGEST:
         refuse("limit_exceeded", source, 0, f"{source.size} bytes, more than {_LARGEST} are not read")
     return source.read_at(0, source.size - source.size % unit)

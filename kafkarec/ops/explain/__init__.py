@@ -4,6 +4,6 @@
 """
 
 from .run import explain
-from .spans import Explanation, Fault, Section, Span, tiles
+from .spans import Explanation, Section, Span, SpanFault, tiles
 
-__all__ = ["Explanation", "Fault", "Section", "Span", "explain", "tiles"]
+__all__ = ["Explanation", "Section", "Span", "SpanFault", "explain", "tiles"]

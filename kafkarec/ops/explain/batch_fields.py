@@ -28,13 +28,13 @@ from kafkarec.codecs import CODECS, CodecError, MissingCodec, decompress, probe
 
 from . import compression_frames, value_words
 from .record_fields import Head, records
-from .spans import Broken, Pen, Section
+from .spans import Broken, Section, SpanWriter
 from .value_words import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, moment
 
 HEADER_SIZE, CRC_POSITION, CRC_FROM = 61, 17, 21
 
 
-def walk(pen: Pen, whole: bool, cap: int, most_records: int | None) -> list[Section]:
+def walk(pen: SpanWriter, whole: bool, cap: int, most_records: int | None) -> list[Section]:
     """The batch from its partition leader epoch on; `whole`: all the bytes that it claims are there.
 
     Returns the section of the decompressed payload, where there is one; its faults are the pen's as well.
@@ -55,7 +55,7 @@ def walk(pen: Pen, whole: bool, cap: int, most_records: int | None) -> list[Sect
     return compressed(pen, codec, head, cap, most_records)
 
 
-def _header(pen: Pen, whole: bool) -> Head | None:
+def _header(pen: SpanWriter, whole: bool) -> Head | None:
     """The fields up to the record count; None where the header is cut."""
     data = pen.data
     base_offset = int.from_bytes(data[:8], "big", signed=True)
@@ -87,7 +87,7 @@ def _header(pen: Pen, whole: bool) -> Head | None:
     )  # fmt: skip
 
 
-def _empty(pen: Pen) -> bool:
+def _empty(pen: SpanWriter) -> bool:
     return pen.left == 4 and not any(pen.data[pen.at : pen.at + 4])
 
 
@@ -96,7 +96,7 @@ def _last_offset(base_offset: int, delta: int) -> str:
     return f"last offset {last}, the next batch begins at {value_words.wrapped(last + 1)} or later"
 
 
-def _checksum(pen: Pen, whole: bool) -> None:
+def _checksum(pen: SpanWriter, whole: bool) -> None:
     stored = pen.number("crc", 4, signed=False, show=lambda v: f"0x{v:08x}")
     if not whole:
         pen.spans[-1] = pen.spans[-1]._replace(note="CRC-32C; cannot be checked, as bytes of the batch are missing")
@@ -110,7 +110,7 @@ def _checksum(pen: Pen, whole: bool) -> None:
     pen.blame("crc_mismatch", stored, computed)
 
 
-def compressed(pen: Pen, codec: int, head: Head, cap: int, most_records: int | None) -> list[Section]:
+def compressed(pen: SpanWriter, codec: int, head: Head, cap: int, most_records: int | None) -> list[Section]:
     """The compressed payload: its frame in this section, its records in one of their own."""
     start, end = pen.at, pen.stop
     payload = pen.data[start:end]
@@ -130,13 +130,13 @@ def compressed(pen: Pen, codec: int, head: Head, cap: int, most_records: int | N
         blame_codec(pen, start, refusal)
     if inside is None:
         return []
-    inner = Pen(inside, section=1)
+    inner = SpanWriter(inside, section=1)
     records(inner, head, most_records)
     pen.faults += inner.faults
     return [Section("decompressed records", inside, tuple(inner.spans))]
 
 
-def blame_codec(pen: Pen, start: int, error: CodecError) -> None:
+def blame_codec(pen: SpanWriter, start: int, error: CodecError) -> None:
     """Puts a codec's refusal where the walk over the frame stopped, else at the payload's first span."""
     reason = error.reason if error.reason in ("limit_exceeded", "missing_codec") else "payload_corrupt"
     at = next((i for i, span in enumerate(pen.spans) if span.start >= start and span.kind == "unread"), None)

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from . import value_words
-from .spans import SKIPPED, Broken, Pen
+from .spans import SKIPPED, Broken, SpanWriter
 
 _OS = {0: "FAT", 3: "Unix", 11: "NTFS", 255: "unknown"}
 _MOST_BLOCKS = 64  # shown one by one; a 100 MB payload has thousands
 
 
-def walk(pen: Pen, codec: int, inside: int | None) -> None:
+def walk(pen: SpanWriter, codec: int, inside: int | None) -> None:
     """The payload from the pen to its stop. `inside`: how many bytes it holds, None where that is not known."""
     size, first = pen.left, len(pen.spans)
     try:
@@ -41,7 +41,7 @@ def _ratio(size: int, inside: int) -> str:
     return f" ({inside / size:.2f} to 1)" if size else ""
 
 
-def _magic(pen: Pen, magic: bytes, name: str) -> None:
+def _magic(pen: SpanWriter, magic: bytes, name: str) -> None:
     if pen.left < len(magic) or bytes(pen.data[pen.at : pen.at + len(magic)]) != magic:
         raise Broken("payload_corrupt")
     pen.lay(len(magic), f"{name}.magic", magic.hex(" "))
@@ -51,15 +51,15 @@ def _hex(width: int) -> Callable[[int], str]:
     return lambda value: f"0x{value:0{width}x}"
 
 
-def _little(pen: Pen, path: str, size: int, note: str = "") -> int:
+def _little(pen: SpanWriter, path: str, size: int, note: str = "") -> int:
     return pen.number(path, size, note, signed=False, order="little")
 
 
-def _blocks_hidden(pen: Pen, name: str, end: int, count: int) -> None:
+def _blocks_hidden(pen: SpanWriter, name: str, end: int, count: int) -> None:
     pen.lay(end - pen.at, f"{name}.blocks", None, value_words.plural(count, "more block", "more blocks"), SKIPPED)
 
 
-def _gzip(pen: Pen, inside: int | None) -> None:
+def _gzip(pen: SpanWriter, inside: int | None) -> None:
     _magic(pen, b"\x1f\x8b", "gzip")
     pen.number("gzip.method", 1, lambda v: "deflate" if v == 8 else "unknown", signed=False)
     flags = pen.number("gzip.flags", 1, signed=False, show=_hex(2))
@@ -76,7 +76,7 @@ def _gzip(pen: Pen, inside: int | None) -> None:
         _little(pen, "gzip.size", 4, "of the decompressed bytes")
 
 
-def _snappy(pen: Pen, inside: int | None) -> None:
+def _snappy(pen: SpanWriter, inside: int | None) -> None:
     if pen.left < 16 or bytes(pen.data[pen.at : pen.at + 8]) != b"\x82SNAPPY\x00":
         if pen.left:
             pen.payload("snappy.block", pen.left, "one raw block without the xerial framing")
@@ -105,7 +105,7 @@ def _snappy(pen: Pen, inside: int | None) -> None:
             index += 1
 
 
-def _lz4(pen: Pen, inside: int | None) -> None:
+def _lz4(pen: SpanWriter, inside: int | None) -> None:
     _magic(pen, b"\x04\x22\x4d\x18", "lz4")
     flags = pen.number("lz4.flags", 1, _lz4_flags, signed=False, show=_hex(2))
     pen.number("lz4.block_descriptor", 1, _lz4_block_size, signed=False, show=_hex(2))
@@ -154,7 +154,7 @@ def _lz4_block_size(value: int) -> str:
     return f"blocks of {1 << 2 * code - 2} KiB at most" if 4 <= code <= 7 and not value & 0x8F else "no such block size"
 
 
-def _zstd(pen: Pen, inside: int | None) -> None:
+def _zstd(pen: SpanWriter, inside: int | None) -> None:
     if not pen.left:
         return
     _magic(pen, b"\x28\xb5\x2f\xfd", "zstd")
@@ -200,4 +200,4 @@ def _zstd_window(value: int) -> str:
     return f"window of {window + (window >> 3) * (value & 7)} bytes"
 
 
-_WALKS: dict[int, Callable[[Pen, int | None], None]] = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
+_WALKS: dict[int, Callable[[SpanWriter, int | None], None]] = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}

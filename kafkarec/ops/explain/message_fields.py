@@ -24,14 +24,14 @@ from kafkarec.codecs import CodecError, decompress
 
 from . import compression_frames, value_words
 from .batch_fields import blame_codec
-from .spans import SKIPPED, Blamed, Broken, Pen, Section, joined
+from .spans import SKIPPED, Broken, Section, SpanWriter, UnreadableSpan, joined
 from .value_words import CODEC_MASK, LOG_APPEND_TIME, moment
 
 CRC_FROM, OVERHEAD, PREFIX = 16, 14, 12
 LATEST_CODEC = 3
 
 
-def walk(pen: Pen, whole: bool, cap: int, most: int | None) -> list[Section]:
+def walk(pen: SpanWriter, whole: bool, cap: int, most: int | None) -> list[Section]:
     """The outer message from its crc on. Returns the section of its inner messages, where it is a wrapper."""
     data = pen.data
     offset = int.from_bytes(data[:8], "big", signed=True)
@@ -50,7 +50,7 @@ def walk(pen: Pen, whole: bool, cap: int, most: int | None) -> list[Section]:
             pen.number("value_length", 4, value_words.sized)
             raise Broken("unsupported_codec", LATEST_CODEC, codec)
         return _wrapper(pen, codec, offset, magic, attributes, timestamp, cap, most)
-    except Blamed:
+    except UnreadableSpan:
         pen.unread(pen.stop, "message")
     except Broken as broken:
         pen.unread(pen.stop, "message", "", broken)
@@ -60,7 +60,7 @@ def walk(pen: Pen, whole: bool, cap: int, most: int | None) -> list[Section]:
     return []
 
 
-def _header(pen: Pen, path: str, start: int, stop: int | None) -> tuple[int, int, int]:
+def _header(pen: SpanWriter, path: str, start: int, stop: int | None) -> tuple[int, int, int]:
     """(magic, attributes, timestamp) of the message whose offset field is at `start`; `stop`: check the crc."""
     stored = pen.number(f"{path}crc", 4, "CRC-32", signed=False, show=lambda v: f"0x{v:08x}")
     if stop is None:
@@ -75,7 +75,7 @@ def _header(pen: Pen, path: str, start: int, stop: int | None) -> tuple[int, int
     return magic, attributes, timestamp
 
 
-def _compare(pen: Pen, path: str, stored: int, start: int, stop: int) -> None:
+def _compare(pen: SpanWriter, path: str, stored: int, start: int, stop: int) -> None:
     computed = checksums_of(pen.data[start:stop])[2]
     note = f"CRC-32 of bytes {start} to {stop - 1}"
     span = pen.spans[-1]
@@ -90,23 +90,23 @@ def _compare(pen: Pen, path: str, stored: int, start: int, stop: int) -> None:
         pen.blame("crc_mismatch", stored, computed)
 
 
-def _sized(pen: Pen, path: str) -> None:
+def _sized(pen: SpanWriter, path: str) -> None:
     """A key or a value with its int32 length."""
     length = pen.number(f"{path}_length", 4, value_words.sized)
     if length > pen.left:
         pen.blame("message_truncated", length, pen.left)
-        raise Blamed
+        raise UnreadableSpan
     if length > 0:
         pen.payload(path, length)
 
 
 def _wrapper(
-    pen: Pen, codec: int, offset: int, magic: int, attributes: int, timestamp: int, cap: int, most: int | None
+    pen: SpanWriter, codec: int, offset: int, magic: int, attributes: int, timestamp: int, cap: int, most: int | None
 ) -> list[Section]:
     length = pen.number("value_length", 4, value_words.sized)
     if length > pen.left:
         pen.blame("message_truncated", length, pen.left)
-        raise Blamed
+        raise UnreadableSpan
     if length < 0:
         pen.blame("wrapper_value_null", 0, length)
         return []
@@ -125,7 +125,7 @@ def _wrapper(
         blame_codec(pen, start, refusal)
     if inside is None:
         return []
-    inner = Pen(inside, section=1)
+    inner = SpanWriter(inside, section=1)
     _Inner(inner, offset, magic, attributes, timestamp, cap).walk(most)
     pen.faults += inner.faults
     return [Section("decompressed messages", inside, tuple(inner.spans))]
@@ -134,7 +134,7 @@ def _wrapper(
 class _Inner:
     """The messages inside of a wrapper."""
 
-    def __init__(self, pen: Pen, offset: int, magic: int, attributes: int, timestamp: int, cap: int) -> None:
+    def __init__(self, pen: SpanWriter, offset: int, magic: int, attributes: int, timestamp: int, cap: int) -> None:
         self._pen, self._cap = pen, cap
         self._offset, self._magic = offset, magic
         self._append_time = timestamp if magic and attributes & LOG_APPEND_TIME else None
@@ -200,7 +200,7 @@ class _Inner:
             _sized(pen, f"{path}value")
             if pen.left:
                 pen.unread(pen.stop, f"{path}spare", "spare bytes: readers ignore them")
-        except Blamed:
+        except UnreadableSpan:
             pen.unread(pen.stop, path.rstrip("."))
         except Broken as broken:
             pen.unread(pen.stop, path.rstrip("."), "", broken)

@@ -27,7 +27,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
 
 from . import value_words
-from .spans import PAYLOAD, SKIPPED, VARLONG_BYTES, Blamed, Broken, Pen
+from .spans import PAYLOAD, SKIPPED, VARLONG_BYTES, Broken, SpanWriter, UnreadableSpan
 from .value_words import moment
 
 LEAST_RECORD = 7
@@ -47,7 +47,7 @@ class Head(NamedTuple):
     trusted: bool  # the checksum holds
 
 
-def records(pen: Pen, head: Head, most: int | None) -> None:
+def records(pen: SpanWriter, head: Head, most: int | None) -> None:
     """All records up to the pen's stop. The first `most` and those with a fault are laid down field by field, the
     others as runs."""
     hidden = _Run(pen)
@@ -78,7 +78,7 @@ def records(pen: Pen, head: Head, most: int | None) -> None:
 class _Run:
     """Good records in a row that are not shown, as one span."""
 
-    def __init__(self, pen: Pen) -> None:
+    def __init__(self, pen: SpanWriter) -> None:
         self._pen = pen
         self._first = self._last = -1
         self._start = self._end = 0
@@ -106,7 +106,7 @@ class _Run:
         self._first = -1
 
 
-def _one(pen: Pen, head: Head, index: int) -> bool:
+def _one(pen: SpanWriter, head: Head, index: int) -> bool:
     """One record; False where what follows cannot be found."""
     path, whole = f"records[{index}]", pen.stop
     try:
@@ -124,7 +124,7 @@ def _one(pen: Pen, head: Head, index: int) -> bool:
         _fields(pen, head, path, index)
         if pen.left:
             pen.unread(pen.stop, path, "", Broken("record_structure_invalid", length, pen.at - start))
-    except Blamed:
+    except UnreadableSpan:
         pen.unread(pen.stop, path)
     except Broken as broken:
         pen.unread(pen.stop, path, "", broken)
@@ -133,7 +133,7 @@ def _one(pen: Pen, head: Head, index: int) -> bool:
     return True
 
 
-def _fields(pen: Pen, head: Head, path: str, index: int) -> None:
+def _fields(pen: SpanWriter, head: Head, path: str, index: int) -> None:
     unused = lambda v: "unused" if not v else "unused, and yet set: ignored"  # noqa: E731
     pen.number(f"{path}.attributes", 1, unused, show=lambda v: f"0x{v & 0xFF:02x}")
     pen.varint(f"{path}.timestamp_delta", lambda v: _timestamp(head, v), VARLONG_BYTES)
@@ -146,7 +146,7 @@ def _fields(pen: Pen, head: Head, path: str, index: int) -> None:
     count = pen.varint(f"{path}.header_count")
     if not 0 <= count <= pen.left // 2:
         pen.blame("header_count_invalid", pen.left // 2, count)
-        raise Blamed
+        raise UnreadableSpan
     for i in range(count):
         _header(pen, f"{path}.headers[{i}]")
 
@@ -165,12 +165,12 @@ def _offset(head: Head, delta: int) -> str:
     return text
 
 
-def _sized(pen: Pen, path: str, too_long: str, typed: bool) -> bytes | None:
+def _sized(pen: SpanWriter, path: str, too_long: str, typed: bool) -> bytes | None:
     """A key or a value with its length in front; the bytes of a control record have spans of their own."""
     length = pen.varint(f"{path}_length", value_words.sized)
     if length > pen.left:
         pen.blame(too_long, pen.left, length)
-        raise Blamed
+        raise UnreadableSpan
     if length < 0:
         return None
     data = bytes(pen.data[pen.at : pen.at + length])
@@ -181,7 +181,7 @@ def _sized(pen: Pen, path: str, too_long: str, typed: bool) -> bytes | None:
     return data
 
 
-def _control_key(pen: Pen, path: str, length: int) -> None:
+def _control_key(pen: SpanWriter, path: str, length: int) -> None:
     end = pen.at + length
     if length >= 4:
         pen.number(f"{path}.version", 2)
@@ -195,7 +195,7 @@ def _control_type(type_id: int) -> str:
     return known.get(type_id, "a type that Kafka 4.3 does not know: passed over")
 
 
-def _control_value(pen: Pen, path: str, length: int) -> None:
+def _control_value(pen: SpanWriter, path: str, length: int) -> None:
     end = pen.at + length
     kind = pen.spans[-2].value if len(pen.spans) > 1 and pen.spans[-2].path.endswith(".key.type") else None
     if length >= 2:
@@ -206,7 +206,7 @@ def _control_value(pen: Pen, path: str, length: int) -> None:
         pen.payload(f"{path}.message", end - pen.at)
 
 
-def _name_control(pen: Pen, path: str, key: bytes | None, value: bytes | None) -> None:
+def _name_control(pen: SpanWriter, path: str, key: bytes | None, value: bytes | None) -> None:
     """What the control record says, at its last span; an unreadable one is no fault of the batch."""
     try:
         record = control.parse(key, value)
@@ -217,16 +217,16 @@ def _name_control(pen: Pen, path: str, key: bytes | None, value: bytes | None) -
     pen.spans[-1] = span._replace(note="\n".join(filter(None, (span.note, text))))
 
 
-def _header(pen: Pen, path: str) -> None:
+def _header(pen: SpanWriter, path: str) -> None:
     length = pen.varint(f"{path}.key_length")
     if not 0 <= length <= pen.left:
         pen.blame("header_key_invalid", pen.left, length)
-        raise Blamed
+        raise UnreadableSpan
     if length:
         pen.payload(f"{path}.key", length)
     length = pen.varint(f"{path}.value_length", value_words.sized)
     if length > pen.left:
         pen.blame("header_value_invalid", pen.left, length)
-        raise Blamed
+        raise UnreadableSpan
     if length > 0:
         pen.payload(f"{path}.value", length)

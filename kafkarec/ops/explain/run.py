@@ -7,7 +7,7 @@ from typing import Any
 from kafkarec._core import checksums_of
 
 from . import batch_fields, damage_hints, message_fields, value_words
-from .spans import Broken, Explanation, Pen, Section
+from .spans import Broken, Explanation, Section, SpanWriter
 
 _PREFIX, _UP_TO_MAGIC, _LEAST_SIZE, _MOST_SIZE = 12, 17, 14, 2**31 - 1 - 12
 
@@ -32,7 +32,7 @@ def explain(
     view = view[position:]
     size, fault = _extent(view)
     view = view[:size]
-    pen = Pen(view)
+    pen = SpanWriter(view)
     zeros = _leading_zeros(view)
     # Offset, size, checksum and magic of 0: no writer makes that, though it reads like a message of magic 0.
     if not size or zeros >= min(size, _UP_TO_MAGIC) >= _PREFIX:
@@ -67,7 +67,7 @@ def _leading_zeros(view: memoryview) -> int:
     return len(view)
 
 
-def _zeros(pen: Pen, position: int, zeros: int) -> Explanation:
+def _zeros(pen: SpanWriter, position: int, zeros: int) -> Explanation:
     size = pen.left
     if not size:
         return Explanation(position, 0, "nothing: the bytes end here", (Section("batch", pen.data, ()),))
@@ -85,7 +85,7 @@ def _zeros(pen: Pen, position: int, zeros: int) -> Explanation:
     return Explanation(position, size, headline, (section,), tuple(pen.faults))
 
 
-def _walk(pen: Pen, fault: Broken | None, cap: int, records: int | None) -> list[Section]:
+def _walk(pen: SpanWriter, fault: Broken | None, cap: int, records: int | None) -> list[Section]:
     magic = pen.data[16] if len(pen.data) >= _UP_TO_MAGIC else None
     try:
         base = "offset" if magic in (0, 1) else "base_offset"
@@ -104,7 +104,7 @@ def _walk(pen: Pen, fault: Broken | None, cap: int, records: int | None) -> list
     return _unknown_magic(pen, magic)
 
 
-def _unknown_magic(pen: Pen, magic: int | None) -> list[Section]:
+def _unknown_magic(pen: SpanWriter, magic: int | None) -> list[Section]:
     if magic is None:
         pen.unread(pen.stop, "batch", "too few bytes to tell its magic")
         return []

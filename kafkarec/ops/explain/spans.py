@@ -38,7 +38,7 @@ class Span(NamedTuple):
     fault: str | None = None
 
 
-class Fault(NamedTuple):
+class SpanFault(NamedTuple):
     """Something wrong.
 
     section    an index of `Explanation.sections`
@@ -80,7 +80,7 @@ class Explanation:
     size: int
     headline: str
     sections: tuple[Section, ...]
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[SpanFault, ...] = ()
     hints: tuple[str, ...] = ()
 
     @property
@@ -100,14 +100,14 @@ class Broken(Exception):
         self.reason, self.expected, self.found, self.detail = reason, expected, found, detail
 
 
-class Blamed(Exception):
+class UnreadableSpan(Exception):
     """The fault stands on the last span; what follows it cannot be read."""
 
 
 Note = str | Callable[[Any], str]
 
 
-class Pen:
+class SpanWriter:
     """A place in one section. Each method reads the field at `at`, lays down its span and goes on behind it.
 
     A field that does not fit in front of `stop` raises Broken and leaves the pen where it was.
@@ -119,7 +119,7 @@ class Pen:
         self.at = 0
         self.stop = len(data) if stop is None else stop
         self.spans: list[Span] = []
-        self.faults: list[Fault] = []
+        self.faults: list[SpanFault] = []
 
     @property
     def left(self) -> int:
@@ -172,7 +172,7 @@ class Pen:
         """The last span is wrong."""
         span = self.spans[-1]
         text = _sentence(reason, expected, found, detail)
-        self.faults.append(Fault(self.section, span.start, span.path, reason, text))
+        self.faults.append(SpanFault(self.section, span.start, span.path, reason, text))
         self.spans[-1] = span._replace(note=joined(span.note, f"WRONG: {text}"), fault=reason)
 
     def unread(self, stop: int, path: str, note: str = "", broken: Broken | None = None) -> None:

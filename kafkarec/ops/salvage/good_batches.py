@@ -17,7 +17,7 @@ from kafkarec.errors import REASONS
 from kafkarec.storage import Segment
 from kafkarec.tables.records import BatchTable
 
-from .partition_sources import MEDIUM, Source
+from .partition_sources import MEDIUM, SalvageSource
 
 _COLUMNS = ("base_offset", "last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "record_count", "position")
 # Behind a good checksum: the bytes are what was written, and yet no reader can use them. They are set aside.
@@ -28,7 +28,7 @@ _LOOK = 64  # bytes of a tail that tell what it is
 _WHOLE_BATCH = frozenset(list(REASONS)[_FIRST_PAYLOAD_REASON:]) - {"unreadable", "control_record_invalid"}
 
 
-class Row(NamedTuple):
+class GoodBatch(NamedTuple):
     """A good batch. base: of a wrapper message the offset behind the batch in front of it, at most its own.
 
     damaged   damage lies between it and the batch in front of it, in its source
@@ -75,7 +75,7 @@ class Notes(NamedTuple):
     ended_in_damage: dict[int, int | None]
 
 
-def read(segment: Segment, number: int, next_offset: int | None, cap: int, notes: Notes) -> Iterator[Row]:
+def read(segment: Segment, number: int, next_offset: int | None, cap: int, notes: Notes) -> Iterator[GoodBatch]:
     """The good batches of one file, as they lie there."""
     damaged, end = number in notes.ended_in_damage, 0
     for piece in _pieces(segment, cap, next_offset):
@@ -94,7 +94,7 @@ def read(segment: Segment, number: int, next_offset: int | None, cap: int, notes
                 base = min(last, segment.base_offset or 0 if next_offset is None else max(next_offset, 0))
             next_offset = last + 1
             end = max(end, position + size)
-            yield Row(
+            yield GoodBatch(
                 base, last, -1 if epoch is None else epoch, crc, size, records, segment, position, damaged, number
             )
             damaged = False
@@ -138,13 +138,13 @@ def _tail(segment: Segment, position: int) -> str:
 
 def ordered(
     segments: list[Segment], number: int, next_offset: int, cap: int, notes: Notes, only: int | None = None
-) -> Iterator[Row]:
+) -> Iterator[GoodBatch]:
     """The batches of segments in order (of one of them: `only`) whose offsets go up; those that do not are set aside.
 
     A batch is out of place where its offsets lie outside of its segment's, by the names of this and the next one, or
     more than 2^31 above its base; and where more of the batches around it go up without it than with it.
     """
-    window: list[Row] = []
+    window: list[GoodBatch] = []
     for row in _within(segments, number, next_offset, cap, notes, only):
         window.append(row)
         if len(window) == 2 * _WINDOW:
@@ -158,7 +158,7 @@ def ordered(
     yield from _rising(window, next_offset, notes)
 
 
-def _rising(window: list[Row], next_offset: int, notes: Notes) -> list[Row]:
+def _rising(window: list[GoodBatch], next_offset: int, notes: Notes) -> list[GoodBatch]:
     """The largest part of the batches whose offsets go up from `next_offset` on; the others are set aside.
 
     A longest increasing subsequence: `ends[n]` is the batch with the lowest last offset that n others can precede.
@@ -183,7 +183,7 @@ def _rising(window: list[Row], next_offset: int, notes: Notes) -> list[Row]:
     while at >= 0:
         chosen.add(at)
         at = before[at]
-    kept: list[Row] = []
+    kept: list[GoodBatch] = []
     lost = False
     for number, row in enumerate(window):
         if number in chosen:
@@ -195,13 +195,13 @@ def _rising(window: list[Row], next_offset: int, notes: Notes) -> list[Row]:
     return kept
 
 
-def _aside(row: Row, reason: str) -> Aside:
+def _aside(row: GoodBatch, reason: str) -> Aside:
     return Aside(row.segment, row.position, row.size, row.base, row.last, reason, row.source)
 
 
 def _within(
     segments: list[Segment], number: int, next_offset: int, cap: int, notes: Notes, only: int | None
-) -> Iterator[Row]:
+) -> Iterator[GoodBatch]:
     """Batches whose offsets are those of their segment."""
     borders: list[int | None] = [segment.base_offset for segment in segments]
     for at, segment in enumerate(segments):
@@ -220,9 +220,9 @@ def _within(
                 lost = True
 
 
-def loose(segment: Segment, number: int, cap: int, notes: Notes) -> list[list[Row]]:
+def loose(segment: Segment, number: int, cap: int, notes: Notes) -> list[list[GoodBatch]]:
     """The batches of a file in any order, as runs of rising offsets. One that jumps ahead alone is set aside."""
-    runs: list[list[Row]] = []
+    runs: list[list[GoodBatch]] = []
     for row in read(segment, number, None, cap, notes):
         run = runs[-1] if runs else []
         if len(run) > 1 and run[-2].last < row.base <= run[-1].last:
@@ -234,9 +234,9 @@ def loose(segment: Segment, number: int, cap: int, notes: Notes) -> list[list[Ro
     return runs
 
 
-def streams(sources: list[Source], cap: int, notes: Notes) -> list[Iterator[Row]]:
+def streams(sources: list[SalvageSource], cap: int, notes: Notes) -> list[Iterator[GoodBatch]]:
     """One stream per source, and one per run of a loose one."""
-    found: list[Iterator[Row]] = []
+    found: list[Iterator[GoodBatch]] = []
     for number, source in enumerate(sources):
         if source.loose:
             found += [iter(run) for segment in source.segments for run in loose(segment, number, cap, notes)]

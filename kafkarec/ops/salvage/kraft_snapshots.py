@@ -24,15 +24,15 @@ from kafkarec.support.durable import make_folder, sync_folder
 
 from . import good_batches
 from .copying import Output, Unreadable, digest
-from .good_batches import Notes, Row
+from .good_batches import GoodBatch, Notes
 from .output import SET_ASIDE
-from .partition_sources import Partition
-from .report import OutputFile, PartitionReport, SetAside
+from .partition_sources import SalvagePartition
+from .report import OutputFile, SalvagedPartition, SetAside
 
 INCOMPLETE = "snapshot_incomplete"
 
 
-def of(work: Partition) -> dict[str, list[tuple[int, Segment]]]:
+def of(work: SalvagePartition) -> dict[str, list[tuple[int, Segment]]]:
     """File name -> (number of the source, file)."""
     found: dict[str, list[tuple[int, Segment]]] = {}
     for number, source in enumerate(work.sources):
@@ -41,9 +41,9 @@ def of(work: Partition) -> dict[str, list[tuple[int, Segment]]]:
     return found
 
 
-def salvage(out: str | None, copies: list[tuple[int, Segment]], cap: int, part: PartitionReport) -> None:
+def salvage(out: str | None, copies: list[tuple[int, Segment]], cap: int, part: SalvagedPartition) -> None:
     """One snapshot: the first whole copy of it, else what is good in each. `out`: None for a dry run."""
-    broken: list[tuple[int, Segment, list[Row]]] = []
+    broken: list[tuple[int, Segment, list[GoodBatch]]] = []
     for number, segment in copies:
         with segment:
             damage: list[Damage] = []
@@ -64,7 +64,7 @@ def salvage(out: str | None, copies: list[tuple[int, Segment]], cap: int, part: 
             _set_aside(out, segment, number, good, part)
 
 
-def _read(segment: Segment, number: int, cap: int, damage: list[Damage]) -> tuple[list[Row], int]:
+def _read(segment: Segment, number: int, cap: int, damage: list[Damage]) -> tuple[list[GoodBatch], int]:
     """(good batches, where the last of them ends). Bytes behind it are damage here."""
     notes = Notes(damage, lambda aside: None, [], {})
     good = list(good_batches.read(segment, number, 0, cap, notes))
@@ -75,7 +75,7 @@ def _read(segment: Segment, number: int, cap: int, damage: list[Damage]) -> tupl
     return good, good[-1].position + good[-1].size if good else 0
 
 
-def _has_footer(good: list[Row]) -> bool:
+def _has_footer(good: list[GoodBatch]) -> bool:
     if not good:
         return False
     last = good[-1]
@@ -90,7 +90,7 @@ def _has_footer(good: list[Row]) -> bool:
         return False
 
 
-def _copy(out: str | None, segment: Segment, good: list[Row], part: PartitionReport) -> bool:
+def _copy(out: str | None, segment: Segment, good: list[GoodBatch], part: SalvagedPartition) -> bool:
     file = OutputFile(
         segment.name, segment.size, "", len(good), sum(row.records or 0 for row in good), good[0].base, good[-1].last
     )
@@ -111,7 +111,7 @@ def _copy(out: str | None, segment: Segment, good: list[Row], part: PartitionRep
     return True
 
 
-def _set_aside(out: str | None, segment: Segment, number: int, good: list[Row], part: PartitionReport) -> None:
+def _set_aside(out: str | None, segment: Segment, number: int, good: list[GoodBatch], part: SalvagedPartition) -> None:
     """The good batches of a snapshot that is not whole, in a file of its own."""
     name = f"{INCOMPLETE}-{number}-{segment.name}"
     saved_as = f"{SET_ASIDE}/{part.folder}/{name}"
@@ -139,9 +139,9 @@ def _set_aside(out: str | None, segment: Segment, number: int, good: list[Row], 
             output.drop()
 
 
-def _runs(good: list[Row]) -> Iterator[list[Row]]:
+def _runs(good: list[GoodBatch]) -> Iterator[list[GoodBatch]]:
     """Batches that lie one behind the other."""
-    run: list[Row] = []
+    run: list[GoodBatch] = []
     for row in good:
         if run and run[-1].position + run[-1].size != row.position:
             yield run

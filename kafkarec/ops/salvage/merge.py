@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from .good_batches import Aside, Row
+from .good_batches import Aside, GoodBatch
 
 KEEP, DUPLICATE = "keep", "duplicate"
 
@@ -24,7 +24,7 @@ KEEP, DUPLICATE = "keep", "duplicate"
 class Choice(NamedTuple):
     """A batch and what becomes of it; gap: offsets (first, last) between it and the batch kept in front of it."""
 
-    row: Row
+    row: GoodBatch
     verdict: str
     gap: tuple[int, int] | None = None
 
@@ -32,18 +32,18 @@ class Choice(NamedTuple):
 class _Stream:
     """One source with its next two batches."""
 
-    def __init__(self, rows: Iterator[Row]) -> None:
+    def __init__(self, rows: Iterator[GoodBatch]) -> None:
         self._rows = rows
         self.head = next(rows, None)
         self.later = next(rows, None)
 
-    def pop(self) -> Row:
+    def pop(self) -> GoodBatch:
         assert self.head is not None
         row, self.head, self.later = self.head, self.later, next(self._rows, None)
         return row
 
 
-def merge(streams: Sequence[Iterator[Row]], start: int | None, *, stale: bool = False) -> Iterator[Choice | Aside]:
+def merge(streams: Sequence[Iterator[GoodBatch]], start: int | None, *, stale: bool = False) -> Iterator[Choice | Aside]:
     """The batches of all streams as one log. start: the offset where it begins, None: where the first batch does."""
     open_ = [_Stream(rows) for rows in streams]
     next_offset, epoch = start, -1
@@ -98,11 +98,11 @@ def _place(stream: _Stream) -> tuple[int, int, int]:
     return row.base, row.source, row.position
 
 
-def _overlap(one: Row | None, other: Row | None) -> bool:
+def _overlap(one: GoodBatch | None, other: GoodBatch | None) -> bool:
     return one is not None and other is not None and one.base <= other.last and other.base <= one.last
 
 
-def _twins(one: Row | None, other: Row) -> bool:
+def _twins(one: GoodBatch | None, other: GoodBatch) -> bool:
     return one is not None and one._replace(epoch=other.epoch).content == other.content
 
 
@@ -128,9 +128,9 @@ def _preference(stream: _Stream) -> tuple[int, int, int]:
     return -row.epoch, -(row.records or 0), row.source
 
 
-def _kind(loser: Row, winner: Row | None) -> str:
+def _kind(loser: GoodBatch, winner: GoodBatch | None) -> str:
     return "conflict_epoch" if winner is not None and loser.epoch != winner.epoch else "conflict_content"
 
 
-def _aside(row: Row, reason: str) -> Aside:
+def _aside(row: GoodBatch, reason: str) -> Aside:
     return Aside(row.segment, row.position, row.size, row.base, row.last, reason, row.source)

@@ -28,7 +28,7 @@ from kafkarec.support.durable import make_folder, sync_folder
 
 from .copying import Output, Unreadable, digest
 from .output import SET_ASIDE
-from .report import OutputFile, PartitionReport, SetAside
+from .report import OutputFile, SalvagedPartition, SetAside
 
 _COUNT_AT = 57  # the record count in a batch of magic 2; older messages have no producer
 REASON = "transaction_open"
@@ -119,7 +119,7 @@ def keep(out: str, folder: str, found: list[Plain]) -> None:
     sync_folder(beside)
 
 
-def take_out(out: str, report: PartitionReport, found: list[Plain]) -> None:
+def take_out(out: str, report: SalvagedPartition, found: list[Plain]) -> None:
     """Writes the segments anew, without them, and corrects the report. A segment that is done stays as it is."""
     folder = os.path.join(out, report.folder)
     files = {file.name: file for file in report.files}

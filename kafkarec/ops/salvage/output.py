@@ -16,9 +16,9 @@ from kafkarec.storage import Segment
 from kafkarec.support.durable import make_folder, sync_folder
 
 from .copying import Output, Unreadable, digest
-from .good_batches import Aside, Row
+from .good_batches import Aside, GoodBatch
 from .merge import DUPLICATE, Choice
-from .report import OutputFile, PartitionReport, SetAside
+from .report import OutputFile, SalvagedPartition, SetAside
 
 SET_ASIDE = "set-aside"
 _LARGEST = 2**31 - 1  # bytes of a segment, and offsets from its base: what an index can point at
@@ -31,7 +31,7 @@ def segment_name(base: int) -> str:
     return f"{base:020d}.log"
 
 
-class Writer:
+class PartitionWriter:
     """Takes the choices of one step.
 
     out       the output folder, None for a dry run
@@ -40,7 +40,7 @@ class Writer:
     """
 
     def __init__(
-        self, out: str | None, folder: str, step: str, borders: list[int], roll: int, report: PartitionReport,
+        self, out: str | None, folder: str, step: str, borders: list[int], roll: int, report: SalvagedPartition,
         progress: Progress,
     ) -> None:  # fmt: skip
         self.report = report
@@ -50,7 +50,7 @@ class Writer:
         self._file: OutputFile | None = None
         self._base = 0
         self._output: Output | None = None
-        self._pending: list[Row] = []
+        self._pending: list[GoodBatch] = []
         self._pending_size = 0
         self._aside: dict[str, Output] = {}
 
@@ -81,7 +81,7 @@ class Writer:
             report.start_offset = row.base
         report.next_offset = row.last + 1
 
-    def _keep(self, row: Row) -> None:
+    def _keep(self, row: GoodBatch) -> None:
         at = bisect_right(self._borders, row.base)
         border = self._borders[at - 1] if at else -1
         size = self._pending_size + (self._file.size if self._file else 0)
@@ -141,7 +141,7 @@ class Writer:
         if self._output is not None:
             self._output.copy(segment, position, size)
 
-    def _count(self, row: Row) -> None:
+    def _count(self, row: GoodBatch) -> None:
         assert self._file is not None
         file, report = self._file, self.report
         for counts in (file, report):
@@ -151,7 +151,7 @@ class Writer:
         file.first_offset = row.base if file.first_offset is None else file.first_offset
         file.last_offset = row.last
 
-    def _lose(self, row: Row) -> None:
+    def _lose(self, row: GoodBatch) -> None:
         """It was read and checked a moment ago, and cannot be read again: a medium that is dying."""
         fault = {"position": row.position, "base_offset": row.base, "file": row.segment.path}
         text = sentence("unreadable", fault)

@@ -27,7 +27,7 @@ MEDIUM = {errno.EIO, errno.EUCLEAN, errno.EBADMSG, errno.ENXIO, errno.ENODATA}
 
 
 @dataclass
-class Source:
+class SalvageSource:
     """Segments of one replica, in order; loose: one file whose order nobody vouches for. snapshots: a KRaft log's."""
 
     path: str
@@ -38,13 +38,13 @@ class Source:
 
 
 @dataclass
-class Partition:
+class SalvagePartition:
     """What becomes one folder of the output."""
 
     folder: str
     topic: str | None
     partition: int | None
-    sources: list[Source] = field(default_factory=list)
+    sources: list[SalvageSource] = field(default_factory=list)
 
     @property
     def size(self) -> int:
@@ -60,13 +60,13 @@ class Partition:
 class Found:
     """All that the sources hold. left_out: (path, why) of what is not read."""
 
-    partitions: list[Partition]
+    partitions: list[SalvagePartition]
     left_out: list[tuple[str, str]]
 
 
 def find(given: Iterable[Any], topic: str | None = None, partition: int | None = None) -> Found:
     """Opens the sources: paths, or opened Segments, Logs and LogDirs."""
-    by_key: dict[Any, Partition] = {}
+    by_key: dict[Any, SalvagePartition] = {}
     left_out: list[tuple[str, str]] = []
     for one in given:
         for opened in _open(one, left_out):
@@ -151,7 +151,7 @@ def _open(one: Any, left_out: list[tuple[str, str]]) -> list[Segment | Log | Log
         return below
 
 
-def _add(by_key: dict[Any, Partition], log: Log, alone: bool, topic: str | None, partition: int | None) -> None:
+def _add(by_key: dict[Any, SalvagePartition], log: Log, alone: bool, topic: str | None, partition: int | None) -> None:
     named_topic = log.topic if topic is None else topic
     named_partition = log.partition if partition is None else partition
     known = named_topic is not None and named_partition is not None
@@ -159,7 +159,7 @@ def _add(by_key: dict[Any, Partition], log: Log, alone: bool, topic: str | None,
     # A .checkpoint begins at offset 0 and ends at the offset in its name.
     loose = alone and (log.segments[0].base_offset is None or log.segments[0].name.endswith(".checkpoint"))
     own = os.path.abspath(log.path) if loose else folder
-    into = by_key.setdefault((named_topic, named_partition) if known else own, Partition("", None, None))
+    into = by_key.setdefault((named_topic, named_partition) if known else own, SalvagePartition("", None, None))
     if known:
         into.topic, into.partition = named_topic, named_partition
     for source in into.sources:
@@ -173,10 +173,10 @@ def _add(by_key: dict[Any, Partition], log: Log, alone: bool, topic: str | None,
             source.segments += new
             source.segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
             return
-    into.sources.append(Source(own, list(log.segments), loose, None if alone else log, list(log.checkpoints)))
+    into.sources.append(SalvageSource(own, list(log.segments), loose, None if alone else log, list(log.checkpoints)))
 
 
-def _name(partitions: list[Partition]) -> None:
+def _name(partitions: list[SalvagePartition]) -> None:
     """Folder names: topic-partition, and for what has no name unnamed-0, unnamed-1..."""
     taken = {f"{one.topic}-{one.partition}" for one in partitions if one.topic is not None}
     number = 0

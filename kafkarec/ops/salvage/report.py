@@ -57,7 +57,7 @@ class SetAside:
 
 
 @dataclass
-class PartitionReport:
+class SalvagedPartition:
     """One folder of the output.
 
     sources        the files that it was made of
@@ -97,7 +97,7 @@ class PartitionReport:
     problems: list[str] = field(default_factory=list)
     ends_in_damage: bool = False
 
-    def add(self, step: PartitionReport) -> None:
+    def add(self, step: SalvagedPartition) -> None:
         """What a later step found."""
         for name in ("sources", "files", "snapshots", "damage", "lost", "missing", "set_aside", "tails", "problems"):
             getattr(self, name).extend(getattr(step, name))
@@ -111,7 +111,7 @@ class PartitionReport:
         return asdict(self)
 
     @classmethod
-    def of(cls, data: dict[str, Any]) -> PartitionReport:
+    def of(cls, data: dict[str, Any]) -> SalvagedPartition:
         """The other way round: from what JSON gives."""
         known = {name.name for name in fields(cls)}
         report = cls(**{name: value for name, value in data.items() if name in known})
@@ -132,7 +132,7 @@ class SalvageReport:
     sources: list[str]
     as_partition: bool
     dry_run: bool
-    partitions: list[PartitionReport] = field(default_factory=list)
+    partitions: list[SalvagedPartition] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
     version: str = __version__
 
@@ -221,7 +221,7 @@ class SalvageReport:
         else:
             yield f"      kafkarec cat {folder} -o records.jsonl    (a folder that a broker starts on: --as-partition)"
 
-    def _whose(self, one: PartitionReport) -> Iterator[str]:
+    def _whose(self, one: SalvagedPartition) -> Iterator[str]:
         """A file whose name tells nothing: where its offsets are missing it may belong."""
         if one.start_offset is None or one.next_offset is None:
             return
@@ -237,14 +237,14 @@ class SalvageReport:
         yield "  its name does not tell whose it is: --topic and --partition do, and join it with their folder"
 
 
-def _rank(one: PartitionReport) -> tuple[int, int, int, str]:
+def _rank(one: SalvagedPartition) -> tuple[int, int, int, str]:
     """The worst first: by offsets that are gone, then bytes, then batches set aside."""
     offsets = sum(last - (first or 0) + 1 for first, last in one.lost if last is not None)
     offsets += sum(last - first + 1 for first, last in one.missing) if _tells_missing(one) else 0
     return -offsets, -sum(int(damage["length"]) for damage in one.damage), -len(one.set_aside), one.folder
 
 
-def _tells_missing(one: PartitionReport) -> bool:
+def _tells_missing(one: SalvagedPartition) -> bool:
     """Whether what is missing between segments is worth a line: with gaps inside of segments, too, it is compaction."""
     return one.gaps <= sum(last - first + 1 for first, last in one.missing)
 
@@ -260,7 +260,7 @@ def _kind(path: str) -> str:
     return names.explain(os.path.basename(path)).kind
 
 
-def _partition(one: PartitionReport, verb: str) -> Iterator[str]:
+def _partition(one: SalvagedPartition, verb: str) -> Iterator[str]:
     offsets = "no offset" if one.next_offset is None else f"offsets {one.start_offset} to {one.next_offset - 1}"
     files, sources = _number(len(one.files), "segment", "segments"), _number(len(one.sources), "file", "files")
     if one.snapshots:

@@ -22,10 +22,10 @@ from . import (
 from .good_batches import Notes
 from .journal import REPORT, Journal
 from .merge import merge
-from .output import Progress, Writer
+from .output import PartitionWriter, Progress
 from .output_folder import check_space
-from .partition_sources import Partition, find
-from .report import PartitionReport, SalvageReport
+from .partition_sources import SalvagePartition, find
+from .report import SalvagedPartition, SalvageReport
 
 _ROLL_LOOSE, _NO_ROLL = 1 << 30, 2**31 - 1
 _INDEXED, _STARTABLE = "indexes", "startable"
@@ -114,7 +114,7 @@ def _have(out: str) -> int:
     return sum(os.lstat(os.path.join(root, name)).st_size for root, _, files in os.walk(out) for name in files)
 
 
-def _identity(partitions: list[Partition], *options: Any) -> dict[str, Any]:
+def _identity(partitions: list[SalvagePartition], *options: Any) -> dict[str, Any]:
     """What a run must have in common with the unfinished one that it goes on with."""
     files = []
     for work in partitions:
@@ -129,11 +129,11 @@ def _identity(partitions: list[Partition], *options: Any) -> dict[str, Any]:
 
 
 class _Run:
-    def __init__(self, report: SalvageReport, works: list[Partition], cap: int, progress: Progress) -> None:
+    def __init__(self, report: SalvageReport, works: list[SalvagePartition], cap: int, progress: Progress) -> None:
         self._report, self._cap, self._progress = report, cap, progress
         self._folders = {work.folder for work in works}
 
-    def partition(self, work: Partition, journal: Journal | None) -> None:
+    def partition(self, work: SalvagePartition, journal: Journal | None) -> None:
         """One partition, from its sources to its last index."""
         if work.topic is None and work.sources[0].loose:
             self._loose(work, journal)
@@ -149,23 +149,23 @@ class _Run:
         self._finish(work, whole, journal)
 
     def _snapshot(
-        self, whole: PartitionReport, name: str, copies: list[tuple[int, Segment]], journal: Journal | None
+        self, whole: SalvagedPartition, name: str, copies: list[tuple[int, Segment]], journal: Journal | None
     ) -> None:
         done = journal.done.get((whole.folder, name)) if journal else None
         if done is None:
-            part = PartitionReport(whole.folder, ends_in_damage=whole.ends_in_damage)
+            part = SalvagedPartition(whole.folder, ends_in_damage=whole.ends_in_damage)
             kraft_snapshots.salvage(None if journal is None else self._report.out, copies, self._cap, part)
             done = part.to_dict()
             if journal is not None:
                 journal.add(whole.folder, name, done)
-        whole.add(PartitionReport.of(done))
+        whole.add(SalvagedPartition.of(done))
 
-    def _new(self, work: Partition, folder: str | None = None) -> PartitionReport:
-        whole = PartitionReport(folder or work.folder, work.topic, work.partition)
+    def _new(self, work: SalvagePartition, folder: str | None = None) -> SalvagedPartition:
+        whole = SalvagedPartition(folder or work.folder, work.topic, work.partition)
         self._report.partitions.append(whole)
         return whole
 
-    def _finish(self, work: Partition, whole: PartitionReport, journal: Journal | None) -> None:
+    def _finish(self, work: SalvagePartition, whole: SalvagedPartition, journal: Journal | None) -> None:
         if whole.ends_in_damage:
             whole.lost.append((whole.next_offset, None))
         if journal is None or not whole.files:
@@ -179,7 +179,7 @@ class _Run:
             journal.add(whole.folder, _INDEXED, done)
         whole.problems += done["problems"]
 
-    def _make_startable(self, work: Partition, whole: PartitionReport, journal: Journal) -> None:
+    def _make_startable(self, work: SalvagePartition, whole: SalvagedPartition, journal: Journal) -> None:
         """What a broker needs and the batches do not tell; what it would fail on is taken out."""
         out = self._report.out
         done = journal.done.get((whole.folder, _STARTABLE))
@@ -194,14 +194,14 @@ class _Run:
         open_transactions.take_out(out, whole, [open_transactions.Plain(*one) for one in done["batches"]])
 
     def _step(
-        self, work: Partition, whole: PartitionReport, step: str, journal: Journal | None, only: int | None = None
+        self, work: SalvagePartition, whole: SalvagedPartition, step: str, journal: Journal | None, only: int | None = None
     ) -> None:
         """A segment, or all sources of a partition together: its files are written, synced, and noted as done."""
         done = journal.done.get((whole.folder, step)) if journal else None
         if done is not None:
-            whole.add(PartitionReport.of(done))
+            whole.add(SalvagedPartition.of(done))
             return
-        part = PartitionReport(whole.folder, start_offset=whole.start_offset, next_offset=whole.next_offset)
+        part = SalvagedPartition(whole.folder, start_offset=whole.start_offset, next_offset=whole.next_offset)
         damage: list[Damage] = []
         ended: dict[int, int | None] = {0: whole.next_offset} if whole.ends_in_damage else {}
         writer = self._writer(work, step, part, journal)
@@ -232,12 +232,12 @@ class _Run:
             journal.add(whole.folder, step, part.to_dict())
         whole.add(part)
 
-    def _writer(self, work: Partition, step: str, part: PartitionReport, journal: Journal | None) -> Writer:
+    def _writer(self, work: SalvagePartition, step: str, part: SalvagedPartition, journal: Journal | None) -> PartitionWriter:
         loose = all(source.loose for source in work.sources)
         out = None if journal is None else self._report.out
-        return Writer(out, part.folder, step, _borders(work), _ROLL_LOOSE if loose else _NO_ROLL, part, self._progress)
+        return PartitionWriter(out, part.folder, step, _borders(work), _ROLL_LOOSE if loose else _NO_ROLL, part, self._progress)
 
-    def _loose(self, work: Partition, journal: Journal | None) -> None:
+    def _loose(self, work: SalvagePartition, journal: Journal | None) -> None:
         """A file without a name that tells: a log of its own, or several where its offsets fall back: then it holds
         pieces of several partitions, or of one in the wrong order, and which it is only the user knows."""
         segment = work.sources[0].segments[0]
@@ -246,11 +246,11 @@ class _Run:
             for folder in done["folders"]:
                 whole = self._new(work, folder)
                 assert journal is not None
-                whole.add(PartitionReport.of(journal.done[folder, "all"]))
+                whole.add(SalvagedPartition.of(journal.done[folder, "all"]))
                 self._finish(work, whole, journal)
             return
         whole = self._new(work)
-        part = PartitionReport(whole.folder, sources=[segment.path])
+        part = SalvagedPartition(whole.folder, sources=[segment.path])
         damage: list[Damage] = []
         ended: dict[int, int | None] = {}
         writer = self._writer(work, "all", part, journal)
@@ -260,7 +260,7 @@ class _Run:
             part.damage = [one._asdict() for one in damage]
             for number, run in enumerate(runs):
                 if number:
-                    part = PartitionReport(self._free_folder(), sources=[segment.path])
+                    part = SalvagedPartition(self._free_folder(), sources=[segment.path])
                     writer = self._writer(work, "all", part, journal)
                     writers.append(writer)
                 for choice in merge([iter(run)], None):
@@ -291,21 +291,21 @@ class _Run:
         return f"unnamed-{number}"
 
 
-def _explain_runs(part: PartitionReport, count: int) -> None:
+def _explain_runs(part: SalvagedPartition, count: int) -> None:
     part.problems.append(
         f"the offsets fall back {count - 1} times: pieces of several partitions, or of one in the wrong order; each "
         "run is a folder of its own. Where they are one partition, --topic and --partition put them in order"
     )
 
 
-def _start(work: Partition) -> int | None:
+def _start(work: SalvagePartition) -> int | None:
     """Where the log begins, by the names of its first segments."""
     bases = [source.segments[0].base_offset for source in work.sources if source.segments and not source.loose]
     known = [base for base in bases if base is not None]
     return min(known) if known and len(known) == len(work.sources) else None
 
 
-def _borders(work: Partition) -> list[int]:
+def _borders(work: SalvagePartition) -> list[int]:
     """Base offsets of the first source's segments, and of the others' in front of and behind those."""
     borders: list[int] = []
     for source in work.sources:
@@ -315,7 +315,7 @@ def _borders(work: Partition) -> list[int]:
     return borders
 
 
-def _empty_end(segment: Segment, writer: Writer, part: PartitionReport) -> None:
+def _empty_end(segment: Segment, writer: PartitionWriter, part: SalvagedPartition) -> None:
     base = segment.base_offset
     if base is not None and base >= (part.next_offset or 0):
         writer.empty_segment(base)

@@ -22,7 +22,7 @@ from kafkarec.storage import Log
 from kafkarec.storage.folders import LocalFolder
 from kafkarec.support.durable import sync_folder, write_file
 
-from .partition_sources import Partition, Source
+from .partition_sources import SalvagePartition, SalvageSource
 
 _QUORUM_STATE = "quorum-state"  # of the metadata log: for whom this node voted (KIP-595)
 _INDEXES = (".index", ".timeindex", ".txnindex")
@@ -57,7 +57,7 @@ def _read_quorum_state(data: bytes) -> None:
         raise CorruptRecordError(f"{_QUORUM_STATE} is no JSON", reason="checkpoint_invalid") from None
 
 
-def _beside(source: Source, name: str) -> bytes | None:
+def _beside(source: SalvageSource, name: str) -> bytes | None:
     """A file of the folder that single segments were taken from."""
     return LocalFolder(source.path).read(name) if os.path.isdir(source.path) else None
 
@@ -75,7 +75,7 @@ def _agrees(folder: str, data: bytes) -> None:
         raise CorruptRecordError(wrong, reason="checkpoint_invalid")
 
 
-def from_source(folder: str, work: Partition) -> list[str]:
+def from_source(folder: str, work: SalvagePartition) -> list[str]:
     """Writes what the batches do not tell: topic id, epochs without records, producers in front of the log's start."""
     problems: list[str] = []
     readers: dict[str, Callable[[bytes], object]] = {

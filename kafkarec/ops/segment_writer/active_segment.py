@@ -18,8 +18,8 @@ from kafkarec.state.index_builders import SegmentRebuild
 from kafkarec.state.rebuild_folder import stem
 from kafkarec.support.durable import write_file
 
-from .append_checks import Batches
-from .roll_params import INT_MAX, Settings
+from .append_checks import CheckedBatches
+from .roll_params import INT_MAX, WriterSettings
 
 INDEXES = (offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX)
 _LOG = ".log"
@@ -54,7 +54,7 @@ class ActiveSegment:
     """
 
     def __init__(
-        self, folder: str, base: int, maker: SegmentRebuild, settings: Settings, now: int, *,
+        self, folder: str, base: int, maker: SegmentRebuild, settings: WriterSettings, now: int, *,
         size: int = 0, first_timestamp: int | None = None,
     ) -> None:  # fmt: skip
         self.base, self.maker, self.size = base, maker, size
@@ -90,7 +90,7 @@ class ActiveSegment:
             and row["last_offset"] - self.base <= INT_MAX
         )
 
-    def run(self, batches: Batches, start: int, now: int) -> int:
+    def run(self, batches: CheckedBatches, start: int, now: int) -> int:
         """Behind the last batch, from `start` on, that goes in together with the one at `start`, which `takes` took."""
         size, first = self.size, self._first_timestamp
         left = self._settings.entries_left(self.maker.entries)
@@ -103,7 +103,7 @@ class ActiveSegment:
             first = _number(row["max_timestamp"]) if first is None else first
         return len(batches)
 
-    def put(self, batches: Batches) -> None:
+    def put(self, batches: CheckedBatches) -> None:
         """Writes batches that `Batches.part` cut out for here. OSError: the file was cut back, if that worked."""
         view, at = batches.data, self.size
         try:

@@ -23,7 +23,7 @@ from kafkarec.state.recovery_walk import CHECKED_FROM
 from kafkarec.state.recovery_walk import COLUMNS as WALKED
 from kafkarec.write.stamping import stamp
 
-from .roll_params import Settings
+from .roll_params import WriterSettings
 
 COLUMNS = (*WALKED, "compression", "record_count")
 _STAMPED = ("position", "magic", "base_offset", "last_offset", "partition_leader_epoch")
@@ -46,7 +46,7 @@ class AppendRefused(ValueError):
         return type(self), (str(self), self.position, self.base_offset)
 
 
-class Batches(NamedTuple):
+class CheckedBatches(NamedTuple):
     """Whole batches: their bytes, a list per name of COLUMNS, and the markers of control batches by their position."""
 
     data: memoryview
@@ -59,19 +59,19 @@ class Batches(NamedTuple):
     def row(self, number: int) -> dict[str, Any]:
         return {name: values[number] for name, values in self.columns.items()}
 
-    def part(self, start: int, stop: int, at: int) -> Batches:
+    def part(self, start: int, stop: int, at: int) -> CheckedBatches:
         """Those from `start` to `stop`, exclusive, with their positions as in a file where they begin at byte `at`."""
         columns = {name: values[start:stop] for name, values in self.columns.items()}
         positions = columns["position"]
         begin, end = positions[0], positions[-1] + columns["size_in_bytes"][-1]
         markers = {position - begin + at: self.markers[position] for position in positions if position in self.markers}
         columns["position"] = [position - begin + at for position in positions]
-        return Batches(self.data[begin:end], columns, markers)
+        return CheckedBatches(self.data[begin:end], columns, markers)
 
 
 def checked(
-    data: Any, settings: Settings, states: ProducerStates, next_offset: int, epoch: int, blank_epoch: int | None = None
-) -> Batches:
+    data: Any, settings: WriterSettings, states: ProducerStates, next_offset: int, epoch: int, blank_epoch: int | None = None
+) -> CheckedBatches:
     """The batches of a buffer, ready to be written behind `next_offset` in a log whose newest leader epoch is `epoch`.
     blank_epoch: what batches without a leader epoch get.
 
@@ -83,7 +83,7 @@ def checked(
     if settings.assign_offsets or settings.leader_epoch is not None or blank_epoch is not None:
         view = memoryview(_stamped(view, found, settings, next_offset, blank_epoch))
         found = _framed(view)
-    made = Batches(view, found, {})
+    made = CheckedBatches(view, found, {})
     open_now: dict[int, bool] = {}
     for number in range(len(made)):
         row = made.row(number)
@@ -110,7 +110,7 @@ def _framed(view: memoryview) -> dict[str, list[Any]]:
 
 
 def _stamped(
-    view: memoryview, columns: dict[str, list[Any]], settings: Settings, next_offset: int, blank_epoch: int | None
+    view: memoryview, columns: dict[str, list[Any]], settings: WriterSettings, next_offset: int, blank_epoch: int | None
 ) -> bytearray:
     """A copy with the offsets and the leader epoch that a leader gives; both lie outside of the checksum."""
     copy = bytearray(view)
@@ -138,7 +138,7 @@ def _check_bytes(view: memoryview, row: dict[str, Any]) -> None:
         raise damage.error("unsupported_codec", fault)
 
 
-def _check_place(row: dict[str, Any], settings: Settings, next_offset: int, epoch: int) -> None:
+def _check_place(row: dict[str, Any], settings: WriterSettings, next_offset: int, epoch: int) -> None:
     base, last = row["base_offset"], row["last_offset"]
     first = last if base is None else base
     if first < next_offset or last < first or last >= _LONG_MAX:

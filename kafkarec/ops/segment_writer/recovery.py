@@ -34,12 +34,12 @@ from kafkarec.sidecars import (
 from kafkarec.state.index_builders import SegmentIndexes, SegmentRebuild
 from kafkarec.state.producers import ProducerStates
 from kafkarec.state.rebuild_folder import first_states, old_epochs, stem
-from kafkarec.state.recovery_walk import Stretch, walk
+from kafkarec.state.recovery_walk import GoodBatches, walk
 from kafkarec.storage import Log, LogDir, Segment, names
 from kafkarec.support.durable import PART, sync_folder, write_file
 
 from .active_segment import SegmentFile, log_name
-from .roll_params import Settings
+from .roll_params import WriterSettings
 
 _ADVICE = "nothing was changed; kafkarec salvage copies what is good to a new folder"
 
@@ -75,7 +75,7 @@ def demand_partition(folder: str) -> None:
         raise ValueError(f"{folder} is a folder of partitions: name one of them, or a new one")
 
 
-def recover(folder: str, settings: Settings, check_all: bool) -> Recovered:
+def recover(folder: str, settings: WriterSettings, check_all: bool) -> Recovered:
     """Reads the folder, then mends its small files. CorruptRecordError where it is damaged in front of its end;
     ValueError for one that is not named as a broker's, or that a broker must finish; nothing was changed then."""
     opened = storage.open(folder)
@@ -106,7 +106,7 @@ def _check_names(folder: str, log: Log) -> None:
         raise ValueError(f"{folder} holds {swaps[0]}, which a broker must put into service first; {_ADVICE}")
 
 
-def _recovered(folder: str, log: Log, settings: Settings, check_all: bool) -> Recovered:
+def _recovered(folder: str, log: Log, settings: WriterSettings, check_all: bool) -> Recovered:
     last = len(log.segments) - 1
     first = 0 if check_all else _enough(log)
     start = log.segments[first].base_offset or 0
@@ -165,7 +165,7 @@ def _sync(path: str, drop_cache: bool) -> None:
         os.close(descriptor)
 
 
-def _walk(log: Log, segment: Segment, is_last: bool, found: Recovered, settings: Settings) -> None:
+def _walk(log: Log, segment: Segment, is_last: bool, found: Recovered, settings: WriterSettings) -> None:
     """Moves on over one segment."""
     base = segment.base_offset or 0
     if base < found.next_offset:
@@ -196,7 +196,7 @@ def _walk(log: Log, segment: Segment, is_last: bool, found: Recovered, settings:
         found.mended |= _mended(segment, made)
 
 
-def _check_stretch(segment: Segment, stretch: Stretch, found: Recovered, damage: list[Damage]) -> None:
+def _check_stretch(segment: Segment, stretch: GoodBatches, found: Recovered, damage: list[Damage]) -> None:
     columns = stretch.columns
     rows = zip(*(columns[name] for name in ("position", "size_in_bytes", "base_offset", "last_offset")), strict=True)
     for position, size, base, last in rows:

@@ -33,7 +33,7 @@ _NONE_ALLOWED = {"flush_messages", "leader_epoch", "start_offset"}
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class WriterSettings:
     """What a SegmentWriter is told; its docstring says what each means. ValueError for what is out of range."""
 
     segment_bytes: int = 1 << 30

@@ -32,10 +32,10 @@ from kafkarec.support.durable import make_folder, sync_folder, write_file
 from kafkarec.tables.records import RecordColumns
 
 from .active_segment import ActiveSegment, SegmentFile
-from .append_checks import Batches, checked
+from .append_checks import CheckedBatches, checked
 from .folder_lock import FolderLock
 from .recovery import demand_partition, drop_parts, drop_snapshots, recover
-from .roll_params import INT_MAX, WEEK_MS, Settings
+from .roll_params import INT_MAX, WEEK_MS, WriterSettings
 
 _log = logging.getLogger("kafkarec")
 
@@ -92,7 +92,7 @@ class SegmentWriter:
         self._lock: FolderLock | None = None
         self._active: ActiveSegment | None = None
         self._failure: BaseException | None = None
-        self._settings = Settings(
+        self._settings = WriterSettings(
             segment_bytes, segment_ms, index_interval_bytes, max_index_size, flush_messages, leader_epoch, start_offset,
             assign_offsets, preallocate,
         )  # fmt: skip
@@ -167,7 +167,7 @@ class SegmentWriter:
             self.flush()
         return range(begin, self._next)
 
-    def _put(self, batches: Batches) -> None:
+    def _put(self, batches: CheckedBatches) -> None:
         start = 0
         while start < len(batches):
             row, now = batches.row(start), _now()

@@ -8,9 +8,17 @@ running      study()
 """
 
 from .candidates import BATCH_SIZES, CODECS, Candidate, codec_and_level
-from .outcomes import Makeup, Outcome, Study
+from .outcomes import ByteShares, Outcome, Study
 from .run import NothingToTry, study
 
 __all__ = [
-    "BATCH_SIZES", "CODECS", "Candidate", "Makeup", "NothingToTry", "Outcome", "Study", "codec_and_level", "study",
+    "BATCH_SIZES",
+    "CODECS",
+    "ByteShares",
+    "Candidate",
+    "NothingToTry",
+    "Outcome",
+    "Study",
+    "codec_and_level",
+    "study",
 ]  # fmt: skip

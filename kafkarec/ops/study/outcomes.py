@@ -18,7 +18,7 @@ _MB = 1e6
 
 
 @dataclass
-class Makeup:
+class ByteShares:
     """Where the bytes of the pieces are, decompressed; all in bytes but the first two.
 
     records, batches      how many; of magic 0 and 1 a wrapper with its messages, or a plain message, counts as a batch
@@ -100,7 +100,7 @@ class Study:
     segments: int
     pieces: int
     sampled: int
-    makeup: Makeup
+    makeup: ByteShares
     read_rate: float | None
     damage: int
     outcomes: list[Outcome]
@@ -118,7 +118,7 @@ class Study:
         return found if found is not None and found.share < 1 else None
 
 
-class Tally:
+class CandidateTotals:
     """Adds up the trials of one candidate."""
 
     def __init__(self, candidate: Candidate) -> None:

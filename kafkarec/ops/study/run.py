@@ -11,7 +11,7 @@ from kafkarec.read.reader import decode
 from kafkarec.storage import Log, Segment
 
 from .candidates import BATCH_SIZES, CODECS, candidates
-from .outcomes import Makeup, Study, Tally, mark_best, rate
+from .outcomes import ByteShares, CandidateTotals, Study, mark_best, rate
 from .sampling import PIECE_BYTES, PIECES, pieces
 from .trial import read_seconds, tried
 
@@ -45,11 +45,11 @@ def study(
     good batch in the pieces.
     """
     wanted = candidates(codecs, batch_sizes)
-    tallies = [Tally(candidate) for candidate in wanted]
+    tallies = [CandidateTotals(candidate) for candidate in wanted]
     segments = _segments(log)
     size = sum(segment.size for segment in segments)
     whole = sample is None or size <= sample
-    makeup, seconds, looked, damage, count = Makeup(), 0.0, 0, 0, 0
+    makeup, seconds, looked, damage, count = ByteShares(), 0.0, 0, 0, 0
     limits: dict[str, Any] = {"errors": "skip", "max_decompressed_bytes": max_decompressed_bytes}
     for piece in pieces(segments, sample):
         columns = decode(piece.data, control=True, header_keys="binary", **limits)

@@ -14,13 +14,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kafkarec.storage import Segment
-from kafkarec.storage.segment_summary import survey
+from kafkarec.storage.segment_summary import summarize
 
 PIECES = 8
 PIECE_BYTES = 2 << 20
 
 
-class Piece(NamedTuple):
+class Sample(NamedTuple):
     """Bytes [begin, begin + len(data)) of a segment: whole batches, and what lies between them."""
 
     segment: Segment
@@ -28,7 +28,7 @@ class Piece(NamedTuple):
     data: bytes
 
 
-def pieces(segments: Sequence[Segment], sample: int | None) -> Iterator[Piece]:
+def pieces(segments: Sequence[Segment], sample: int | None) -> Iterator[Sample]:
     """Pieces of about `sample` bytes together; None: everything, in pieces. One is in memory at a time."""
     total = sum(segment.size for segment in segments)
     if sample is None or total <= sample:
@@ -45,16 +45,16 @@ def pieces(segments: Sequence[Segment], sample: int | None) -> Iterator[Piece]:
             yield piece
 
 
-def _all_of(segment: Segment) -> Iterator[Piece]:
+def _all_of(segment: Segment) -> Iterator[Sample]:
     """Cut where a batch begins: what is tried on a piece has to hold it in memory several times."""
     begin = 0
     for table in segment.scan_pieces(errors="skip"):
         for position in table.column("position"):
             if position - begin >= PIECE_BYTES:
-                yield Piece(segment, begin, segment.raw(begin, position - begin))
+                yield Sample(segment, begin, segment.raw(begin, position - begin))
                 begin = position
     if segment.size > begin:
-        yield Piece(segment, begin, segment.raw(begin, segment.size - begin))
+        yield Sample(segment, begin, segment.raw(begin, segment.size - begin))
 
 
 def _at(segments: Sequence[Segment], place: int) -> tuple[Segment, int]:
@@ -66,9 +66,9 @@ def _at(segments: Sequence[Segment], place: int) -> tuple[Segment, int]:
     return segments[-1], segments[-1].size
 
 
-def _near(segment: Segment, place: int, length: int, least: int) -> Piece | None:
+def _near(segment: Segment, place: int, length: int, least: int) -> Sample | None:
     """Batches from about the byte `place` on, none below the byte `least`; None: there is none."""
-    seen = survey(segment)
+    seen = summarize(segment)
     start = None
     if seen.first_offset is not None and seen.next_offset is not None:
         share = place / max(1, segment.size)
@@ -82,7 +82,7 @@ def _near(segment: Segment, place: int, length: int, least: int) -> Piece | None
                 begin = position
             end = position + size
             if end - begin >= length:
-                return Piece(segment, begin, segment.raw(begin, end - begin))
+                return Sample(segment, begin, segment.raw(begin, end - begin))
     if begin is None or end is None:
         return None
-    return Piece(segment, begin, segment.raw(begin, end - begin))
+    return Sample(segment, begin, segment.raw(begin, end - begin))

@@ -46,7 +46,7 @@ class RecordStats(NamedTuple):
     unfit: bool
 
 
-class Request(NamedTuple):
+class ProduceRequest(NamedTuple):
     """What is to be taken. `payload`: the records of a batch of magic 2, decompressed; None below it."""
 
     view: memoryview
@@ -78,7 +78,7 @@ class Request(NamedTuple):
         )
 
 
-def stamped_plain(request: Request) -> ValidatedRecords:
+def stamped_plain(request: ProduceRequest) -> ValidatedRecords:
     """Uncompressed batches of the wanted magic (LogValidator.assignOffsetsNonCompressed)."""
     rules, magic = request.rules, request.first.magic
     max_timestamp = request.stats.greatest
@@ -92,7 +92,7 @@ def stamped_plain(request: Request) -> ValidatedRecords:
     return taken
 
 
-def stamped(request: Request) -> ValidatedRecords:
+def stamped(request: ProduceRequest) -> ValidatedRecords:
     """A compressed batch that keeps its codec, or a control batch that comes uncompressed and stays so."""
     rules = request.rules
     memory = wrapped(request.stats.size + request.header_bytes, 32)
@@ -103,7 +103,7 @@ def stamped(request: Request) -> ValidatedRecords:
     return taken
 
 
-def _stamp_batch(taken: ValidatedRecords, request: Request, *, leader_epoch: bool, times: bool) -> None:
+def _stamp_batch(taken: ValidatedRecords, request: ProduceRequest, *, leader_epoch: bool, times: bool) -> None:
     rules = request.rules
     stamp(
         unsealed(taken),
@@ -114,7 +114,7 @@ def _stamp_batch(taken: ValidatedRecords, request: Request, *, leader_epoch: boo
     )
 
 
-def written_anew(request: Request) -> ValidatedRecords:
+def written_anew(request: ProduceRequest) -> ValidatedRecords:
     """The records in the wanted magic and codec."""
     start = time.perf_counter_ns()
     rules, first, stats = request.rules, request.first, request.stats
@@ -132,7 +132,7 @@ def written_anew(request: Request) -> ValidatedRecords:
     return request.taken(data, max_timestamp, validation_stats, anew=True)
 
 
-def rows(request: Request) -> RecordColumns:
+def rows(request: ProduceRequest) -> RecordColumns:
     """What of the records goes into the new batch; whoever asks for it has them read whole, errors and all."""
     return decode(
         request.view if request.payload is None else _plain(request),
@@ -145,7 +145,7 @@ def rows(request: Request) -> RecordColumns:
     )
 
 
-def _write(request: Request) -> bytes:
+def _write(request: ProduceRequest) -> bytes:
     rules, first = request.rules, request.first
     header = BatchHeader(
         magic=rules.magic,
@@ -163,7 +163,7 @@ def _write(request: Request) -> bytes:
     return record_input_of(rows(request)).write(header)
 
 
-def _plain(request: Request) -> Any:
+def _plain(request: ProduceRequest) -> Any:
     """The batch of magic 2 as if it had come uncompressed: what is decompressed already is not decompressed again."""
     if not request.first.codec:
         return request.view

@@ -6,7 +6,7 @@ from typing import Any
 
 from kafkarec import _validator, codecs
 from kafkarec.format.enums import Compression, TimestampType
-from kafkarec.ops.validate.accept import Request, RecordStats, rows, stamped, stamped_plain, written_anew
+from kafkarec.ops.validate.accept import ProduceRequest, RecordStats, rows, stamped, stamped_plain, written_anew
 from kafkarec.ops.validate.batch_rules import First, check, check_magic, first_of
 from kafkarec.ops.validate.result import ValidatedRecords, validated
 from kafkarec.ops.validate.topic_rules import NO_LIMIT, Rules, checked_origin, wanted
@@ -115,7 +115,7 @@ def _weighed(view: memoryview, batches: _validator.Request, first: First, rules:
     place = batches.scan_records(payload, rules, stays and first.codec > 0, rules.limit)
     stats = RecordStats(*batches.stats)
     kept = payload if first.magic == 2 else None
-    request = Request(view[: batches.end], first, batches.batches, kept, stats, rules)
+    request = ProduceRequest(view[: batches.end], first, batches.batches, kept, stats, rules)
     converts = plain and not stays
     wrong = batches.refused()
     if wrong[0] and converts:

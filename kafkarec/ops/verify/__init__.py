@@ -11,7 +11,7 @@
 from .finding_kinds import KINDS
 from .findings import Finding
 from .report import Report
-from .report_data import FileReport, PartitionReport, Range
+from .report_data import ByteRange, FileReport, PartitionReport
 from .run import verify
 
-__all__ = ["KINDS", "FileReport", "Finding", "PartitionReport", "Range", "Report", "verify"]
+__all__ = ["KINDS", "ByteRange", "FileReport", "Finding", "PartitionReport", "Report", "verify"]

@@ -7,12 +7,12 @@ from typing import Any
 
 from kafkarec.tables.records import BatchTable
 
-from .findings import Place
+from .findings import FindingPlace
 
 Column = Sequence[Any]
 
 
-class Rows:
+class BatchColumns:
     """`rows[name]` is a batch column as a list of Python values, made once."""
 
     def __init__(self, table: BatchTable) -> None:
@@ -27,10 +27,10 @@ class Rows:
             self._columns[name] = self._table.column(name)
         return self._columns[name]
 
-    def place(self, row: int) -> Place:
+    def place(self, row: int) -> FindingPlace:
         """Where a row lies. A wrapper's first offset is not known: its last one."""
         base = self["base_offset"][row]
-        return Place(self["position"][row], self["last_offset"][row] if base is None else base)
+        return FindingPlace(self["position"][row], self["last_offset"][row] if base is None else base)
 
     def codec_ids(self) -> list[int]:
         return [attributes & 7 for attributes in self["attributes"]]

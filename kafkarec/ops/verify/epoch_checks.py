@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .batch_columns import Rows
-from .findings import NOWHERE, Notebook, Place
+from .batch_columns import BatchColumns
+from .findings import NOWHERE, FindingNotes, FindingPlace
 
 
 @dataclass(slots=True)
@@ -19,11 +19,11 @@ class EpochTrack:
 
     file: str
     first: int | None = None
-    first_place: Place = NOWHERE
+    first_place: FindingPlace = NOWHERE
     highest: int | None = None
     last: int | None = None
 
-    def follow(self, rows: Rows, notes: Notebook) -> None:
+    def follow(self, rows: BatchColumns, notes: FindingNotes) -> None:
         """The good batches of one piece, in order."""
         epochs = rows["partition_leader_epoch"]
         if epochs[0] == self.last and len(set(epochs)) == 1:
@@ -39,7 +39,7 @@ class EpochTrack:
             self.last = epoch
 
 
-def across(tracks: Iterable[EpochTrack], notes: Notebook) -> None:
+def across(tracks: Iterable[EpochTrack], notes: FindingNotes) -> None:
     """Epochs that go down from one file of a log to the next."""
     highest: int | None = None
     for track in tracks:

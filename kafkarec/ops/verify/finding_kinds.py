@@ -19,7 +19,7 @@ ERROR, ANOMALY, NOTE = "error", "anomaly", "note"
 SEVERITIES = (ERROR, ANOMALY, NOTE)
 
 
-class Kind(NamedTuple):
+class FindingKind(NamedTuple):
     """What a kind of finding means: its severity unless the place says otherwise, a sentence, what to do."""
 
     severity: str
@@ -27,8 +27,8 @@ class Kind(NamedTuple):
     advice: str
 
 
-def _kinds(severity: str, **rows: tuple[str, str]) -> dict[str, Kind]:
-    return {name: Kind(severity, *row) for name, row in rows.items()}
+def _kinds(severity: str, **rows: tuple[str, str]) -> dict[str, FindingKind]:
+    return {name: FindingKind(severity, *row) for name, row in rows.items()}
 
 
 _REINDEX = "a broker that finds no index rebuilds it; `kafkarec reindex` does the same into another folder"
@@ -38,7 +38,7 @@ _READ = "nothing is lost; find out which program wrote the batch"
 # Words of indexes.CHECKS that say too little among the others.
 _BESIDE = {"unreadable": "small_file_unreadable", "preallocated": "small_file_preallocated"}
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, FindingKind] = {
     **_kinds(
         ERROR,
         # offsets: UnifiedLog.append keeps them rising; whoever reads by offset relies on it
@@ -115,7 +115,7 @@ KINDS: dict[str, Kind] = {
         records_not_walked=("records were not searched for what Kafka reads in silence", "kafkarec verify --deep"),
     ),
     # indexes, snapshots and checkpoints: each may be an error, an anomaly or a note
-    **{_BESIDE.get(check, check): Kind(ERROR, f"does not hold: {holds}", _REINDEX) for check, holds in CHECKS.items()},
+    **{_BESIDE.get(check, check): FindingKind(ERROR, f"does not hold: {holds}", _REINDEX) for check, holds in CHECKS.items()},
 }  # fmt: skip
 
 

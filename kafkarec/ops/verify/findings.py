@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 from .finding_kinds import KINDS, NOTE
 
 
-class Place(NamedTuple):
+class FindingPlace(NamedTuple):
     """Where: byte in the file, offset in the log; None where there is none to tell."""
 
     position: int | None = None
     offset: int | None = None
 
 
-NOWHERE = Place()
+NOWHERE = FindingPlace()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Finding:
         return f"{self.severity}: {self.detail} [{self.kind}]{times}"
 
 
-class Notebook:
+class FindingNotes:
     """Collects findings of one file or log: places of one kind are counted, the first is told, a few are kept."""
 
     _KEPT = 5
@@ -64,7 +64,7 @@ class Notebook:
         self,
         kind: str,
         detail: str,
-        at: Place = NOWHERE,
+        at: FindingPlace = NOWHERE,
         *,
         severity: str | None = None,
         count: int = 1,
@@ -91,7 +91,7 @@ class Notebook:
     def __contains__(self, kind: str) -> bool:
         return any(known == kind for known, _, _ in self._found)
 
-    def take(self, other: Notebook, as_notes: Collection[str] = ()) -> None:
+    def take(self, other: FindingNotes, as_notes: Collection[str] = ()) -> None:
         """All that another one holds; the kinds `as_notes` with no more weight than that of a note."""
         for (kind, severity, file), one in other._found.items():
             if kind in as_notes:

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .batch_columns import Rows
-from .findings import Notebook
+from .batch_columns import BatchColumns
+from .findings import FindingNotes
 
 _USED_BITS = {0: 0x07, 1: 0x0F, 2: 0x7F}
 HEADER_BYTES = 61
 
 
-def check(rows: Rows, notes: Notebook) -> None:
+def check(rows: BatchColumns, notes: FindingNotes) -> None:
     """All tests of this module on the batches of one piece."""
     if not len(rows):
         return
@@ -39,7 +39,7 @@ _NEVER_NEGATIVE = (
 )
 
 
-def _not_negative(rows: Rows, notes: Notebook, kind: str, name: str, what: str) -> None:
+def _not_negative(rows: BatchColumns, notes: FindingNotes, kind: str, name: str, what: str) -> None:
     column = rows[name]
     known = [value for value in column if value is not None] if None in column else column
     if not known or min(known) >= 0:
@@ -49,7 +49,7 @@ def _not_negative(rows: Rows, notes: Notebook, kind: str, name: str, what: str) 
             notes.add(kind, f"{what} {value}", rows.place(row))
 
 
-def _attributes(rows: Rows, notes: Notebook) -> None:
+def _attributes(rows: BatchColumns, notes: FindingNotes) -> None:
     def odd(magic: int, attributes: int) -> int:
         width = 0xFFFF if magic == 2 else 0xFF
         return attributes & width & ~_USED_BITS[magic]
@@ -59,7 +59,7 @@ def _attributes(rows: Rows, notes: Notebook) -> None:
     _tell(rows, notes, "attributes_unknown", pairs, strange.__contains__, lambda p: f"attribute bits {odd(*p):#06x}")
 
 
-def _counts(rows: Rows, notes: Notebook) -> None:
+def _counts(rows: BatchColumns, notes: FindingNotes) -> None:
     """More records than offsets. Fewer are what compaction leaves; none at all with a payload: see payloads.py."""
     triples = zip(rows["record_count"], rows["base_offset"], rows["last_offset"], strict=True)
     above = [count is not None and count > last - base + 1 for count, base, last in triples]
@@ -71,7 +71,7 @@ def _counts(rows: Rows, notes: Notebook) -> None:
                 notes.add("count_above_offsets", detail, rows.place(row))
 
 
-def _producers(rows: Rows, notes: Notebook) -> None:
+def _producers(rows: BatchColumns, notes: FindingNotes) -> None:
     """A producer's data batch has a sequence (KIP-98); its markers have none."""
     names = ("producer_id", "base_sequence", "is_control")
     triples = list(zip(*(rows[name] for name in names), strict=True))
@@ -83,8 +83,8 @@ def _producers(rows: Rows, notes: Notebook) -> None:
 
 
 def _tell(
-    rows: Rows,
-    notes: Notebook,
+    rows: BatchColumns,
+    notes: FindingNotes,
     kind: str,
     values: Sequence[Any],
     wrong: Callable[[Any], bool],

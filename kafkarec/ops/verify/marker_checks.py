@@ -18,7 +18,7 @@ from kafkarec.format.control import ControlRecordType
 from kafkarec.read.reader import decode
 
 from . import record_checks
-from .findings import Notebook, Place
+from .findings import FindingNotes, FindingPlace
 
 CHECKPOINT = ".checkpoint"
 _MOST_KEPT = 4096
@@ -26,7 +26,7 @@ _MOST_KEPT = 4096
 Told = tuple[str, str] | None
 
 
-def check(batches: Sequence[tuple[Any, Place]], notes: Notebook) -> None:
+def check(batches: Sequence[tuple[Any, FindingPlace]], notes: FindingNotes) -> None:
     """The control batches of one piece, each with its place."""
     if not batches:
         return

@@ -12,7 +12,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from .findings import Notebook, Place
+from .findings import FindingNotes, FindingPlace
 
 _OFFSET_AND_SIZE = Struct(">qi")
 _INT32 = Struct(">i")
@@ -29,7 +29,7 @@ def value_of(message: Any, magic: int) -> Any:
     return message[at + 4 : at + 4 + length]
 
 
-def check_message(message: Any, magic: int, notes: Notebook, place: Place, inner: bool = False) -> None:
+def check_message(message: Any, magic: int, notes: FindingNotes, place: FindingPlace, inner: bool = False) -> None:
     """One whole message: its lengths, what is behind its value, an inner one's attribute bits."""
     at = _KEY_AT.get(magic)
     if at is None or len(message) < at + 4:
@@ -47,7 +47,7 @@ def check_message(message: Any, magic: int, notes: Notebook, place: Place, inner
         notes.add("message_bytes_behind", f"{len(message) - at} bytes behind a message's value", place)
 
 
-def check_inner(content: Any, magic: int, notes: Notebook, place: Place) -> None:
+def check_inner(content: Any, magic: int, notes: FindingNotes, place: FindingPlace) -> None:
     """The messages in a wrapper of `magic`, decompressed."""
     at, size, number = 0, len(content), 0
     while size - at >= _PREFIX:

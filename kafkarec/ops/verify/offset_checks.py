@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .batch_columns import Rows
-from .findings import Notebook
+from .batch_columns import BatchColumns
+from .findings import FindingNotes
 
 _MOST_GAPS = 1000
 
@@ -52,7 +52,7 @@ class OffsetTrack:
     holes: int = 0
     signs_of_cleaning: int = 0
 
-    def follow(self, rows: Rows, damaged_ends: set[int], notes: Notebook) -> None:
+    def follow(self, rows: BatchColumns, damaged_ends: set[int], notes: FindingNotes) -> None:
         """`damaged_ends`: positions where damage ends; a hole in front of such a batch is the damage's."""
         if not len(rows):
             return
@@ -66,7 +66,7 @@ class OffsetTrack:
         self.next = nexts[-1] if self.next is None else max(self.next, nexts[-1])
 
     def _look(
-        self, bases: Sequence[int | None], nexts: Sequence[int], rows: Rows, damaged: set[int], notes: Notebook
+        self, bases: Sequence[int | None], nexts: Sequence[int], rows: BatchColumns, damaged: set[int], notes: FindingNotes
     ) -> None:
         positions = rows["position"]
         expected = self.next
@@ -105,7 +105,7 @@ class OffsetTrack:
         if len(self.gaps) < _MOST_GAPS:
             self.gaps.append(gap)
 
-    def _signs(self, rows: Rows) -> None:
+    def _signs(self, rows: BatchColumns) -> None:
         """What only the cleaner leaves: batches with fewer records than offsets, empty ones, delete horizons."""
         spans = zip(rows["record_count"], rows["base_offset"], rows["last_offset"], strict=True)
         missing = [last - base + 1 - count for count, base, last in spans if count is not None]

@@ -17,9 +17,9 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from .findings import Notebook
+from .findings import FindingNotes
 from .partition_files import check_log
-from .payload_checks import Wishes
+from .payload_checks import PayloadCheckOptions
 from .segment_check import FileFacts, examine
 from .sequence_checks import Sequences
 
@@ -42,7 +42,7 @@ class Workers(NamedTuple):
         return max(self.threads, self.processes)
 
 
-class Unit(NamedTuple):
+class WorkUnit(NamedTuple):
     """One piece of work of the log `owner`: files in order, the first of which is number `first` of all. None of them:
     its small files. follow: producers are followed through them."""
 
@@ -58,18 +58,18 @@ class LogFacts:
 
     files: list[FileFacts] = field(default_factory=list)
     follower: Sequences | None = None
-    beside: Notebook = field(default_factory=Notebook)
+    beside: FindingNotes = field(default_factory=FindingNotes)
 
 
-class Plan(NamedTuple):
+class WorkPlan(NamedTuple):
     """What the workers need; forked ones inherit it.
 
     done: bytes read of each segment, and behind the last one whether to stop. Shared memory: only numbers cross.
     """
 
     logs: Sequence[Any]
-    units: Sequence[Unit]
-    wishes: Wishes
+    units: Sequence[WorkUnit]
+    wishes: PayloadCheckOptions
     done: Any
 
     @property
@@ -77,25 +77,25 @@ class Plan(NamedTuple):
         return [segment for unit in self.units for segment in unit.segments]
 
 
-Result = tuple[list[FileFacts], Sequences | None] | Notebook
-_inherited: Plan | None = None
+Result = tuple[list[FileFacts], Sequences | None] | FindingNotes
+_inherited: WorkPlan | None = None
 
 
 def examine_all(
-    logs: Sequence[Any], wishes: Wishes, sequences: bool, workers: Workers, progress: Tick | None
+    logs: Sequence[Any], wishes: PayloadCheckOptions, sequences: bool, workers: Workers, progress: Tick | None
 ) -> list[LogFacts]:
     """The facts of each log. ChildProcessError where a worker process was killed."""
     units, first = [], 0
     for owner, log in enumerate(logs):
         alone = [[segment] for segment in (*(() if sequences else log.segments), *log.checkpoints)]
         for some in ([log.segments] if sequences and log.segments else []) + alone:
-            units.append(Unit(owner, first, some, sequences and some is log.segments))
+            units.append(WorkUnit(owner, first, some, sequences and some is log.segments))
             first += len(some)
-    units += [Unit(owner, 0, ()) for owner in range(len(logs))]
-    plan = Plan(logs, units, wishes, multiprocessing.RawArray("q", first + 1))
+    units += [WorkUnit(owner, 0, ()) for owner in range(len(logs))]
+    plan = WorkPlan(logs, units, wishes, multiprocessing.RawArray("q", first + 1))
     found = [LogFacts() for _ in logs]
     for unit, result in zip(units, _run(plan, workers, progress), strict=True):
-        if isinstance(result, Notebook):
+        if isinstance(result, FindingNotes):
             found[unit.owner].beside = result
         else:
             found[unit.owner].files += result[0]
@@ -103,7 +103,7 @@ def examine_all(
     return found
 
 
-def _run(plan: Plan, workers: Workers, progress: Tick | None) -> list[Result]:
+def _run(plan: WorkPlan, workers: Workers, progress: Tick | None) -> list[Result]:
     """The result of each unit, in order."""
     numbers = range(len(plan.units))
     if workers.number == 1:
@@ -139,7 +139,7 @@ def _run(plan: Plan, workers: Workers, progress: Tick | None) -> list[Result]:
             _inherited = None
 
 
-def _largest_first(units: Sequence[Unit]) -> list[int]:
+def _largest_first(units: Sequence[WorkUnit]) -> list[int]:
     """So that no large one is left over for a worker alone at the end."""
 
     def size(number: int) -> int:
@@ -151,7 +151,7 @@ def _largest_first(units: Sequence[Unit]) -> list[int]:
     return sorted(range(len(units)), key=size, reverse=True)
 
 
-def _follow(waiting: set[Future[Result]], plan: Plan, progress: Tick | None) -> None:
+def _follow(waiting: set[Future[Result]], plan: WorkPlan, progress: Tick | None) -> None:
     """Waits for all, or for the first that fails, and tells the progress meanwhile."""
     segments = plan.segments
     while waiting:
@@ -164,7 +164,7 @@ def _follow(waiting: set[Future[Result]], plan: Plan, progress: Tick | None) -> 
                     progress(segment.path, done, segment.size)
 
 
-def _work(plan: Plan, number: int, progress: Tick | None = None) -> Result:
+def _work(plan: WorkPlan, number: int, progress: Tick | None = None) -> Result:
     """One unit. `progress`: only where it may be called from here."""
     unit = plan.units[number]
     if plan.done[len(plan.done) - 1]:

@@ -15,7 +15,7 @@ from kafkarec.errors import KafkaRecordError
 
 from . import epoch_checks, offset_gaps, partition_files
 from .finding_kinds import COMPARED
-from .findings import Notebook, Place, counted
+from .findings import FindingNotes, FindingPlace, counted
 from .offset_checks import Gap
 from .parallel import LogFacts
 from .report_data import PartitionReport
@@ -27,7 +27,7 @@ _ALWAYS_COMPACTED = ("__consumer_offsets", "__transaction_state", "__share_group
 def put_together(log: Any, facts: LogFacts, cleaned: bool | None, known_end: int = 0) -> PartitionReport:
     """`facts`: of all segments, in order. `cleaned`: what the data folder knows of the cleaner, None: nothing.
     `known_end`: the log went up to here once, by the data folder's checkpoints."""
-    notes, files = Notebook(), facts.files
+    notes, files = FindingNotes(), facts.files
     in_order = [one for one in files if one.is_log]
     _name_the_ends(in_order)
     between = _between(in_order, notes)
@@ -94,7 +94,7 @@ def _name_the_ends(files: Sequence[FileFacts]) -> None:
         file.damage = [one._replace(lost_from=file.begin) if one.lost_from is None else one for one in file.damage]
 
 
-def _between(files: Sequence[FileFacts], notes: Notebook) -> list[Gap]:
+def _between(files: Sequence[FileFacts], notes: FindingNotes) -> list[Gap]:
     """Overlaps are told; gaps are returned."""
     found: list[Gap] = []
     for before, after in pairwise(files):
@@ -103,10 +103,10 @@ def _between(files: Sequence[FileFacts], notes: Notebook) -> list[Gap]:
             end = before.begin  # empty, or nothing but zeros
         if begin == before.begin:
             detail = f"{before.name} and {after.name} hold the same base offset"
-            notes.add("duplicate_segment", detail, Place(offset=begin), file=after.path)
+            notes.add("duplicate_segment", detail, FindingPlace(offset=begin), file=after.path)
         elif end is not None and end > begin:
             detail = f"{before.name} goes on to offset {end - 1}, and {after.name} begins at {begin}"
-            notes.add("segment_overlap", detail, Place(offset=begin), file=before.path)
+            notes.add("segment_overlap", detail, FindingPlace(offset=begin), file=before.path)
         elif end is not None and end < begin and not _ends_in_damage(before):
             found.append(Gap(before.path, None, end, begin - 1))
     for one in files:
@@ -131,7 +131,7 @@ def _is_compacted(log: Any, files: Sequence[FileFacts], cleaned: bool | None) ->
     return cleaned
 
 
-def _tell_compacted(files: Sequence[FileFacts], between: Sequence[Gap], notes: Notebook) -> None:
+def _tell_compacted(files: Sequence[FileFacts], between: Sequence[Gap], notes: FindingNotes) -> None:
     """In a compacted log holes are no news: one line for all."""
     count = len(between) + sum(one.offsets.gap_count for one in files)
     offsets = sum(gap.length for gap in between) + sum(one.offsets.gap_offsets for one in files)
@@ -141,13 +141,13 @@ def _tell_compacted(files: Sequence[FileFacts], between: Sequence[Gap], notes: N
 
 
 def _tell_gaps(
-    found: Sequence[Gap], count: int, offsets: int, compacted: bool | None, notes: Notebook, kind: str = "offset_gap"
+    found: Sequence[Gap], count: int, offsets: int, compacted: bool | None, notes: FindingNotes, kind: str = "offset_gap"
 ) -> None:
     """In a log that was never cleaned each is a loss; where that is not known it may be."""
     if not found:
         return
     first = found[0]
-    place = Place(first.position, first.first)
+    place = FindingPlace(first.position, first.first)
     span = f"offset {first.first} is" if first.length == 1 else f"offsets {first.first} to {first.last} are"
     more = f"; {count} gaps, {offsets} offsets in all" if count > 1 else ""
     where = "between two segments" if first.position is None else "in front of the batch"

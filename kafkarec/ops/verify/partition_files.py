@@ -14,7 +14,7 @@ from kafkarec.support.text_table import lasting
 from . import side_file_checks as index_check
 from . import unnamed_files
 from .finding_kinds import ANOMALY, ERROR, NOTE, kind_of
-from .findings import Notebook, Place
+from .findings import FindingNotes, FindingPlace
 from .report_data import PartitionReport
 
 _SEVERITIES = {index_check.ERROR: ERROR, index_check.WARNING: ANOMALY, index_check.NOTE: NOTE}
@@ -27,9 +27,9 @@ _TELL_THE_END = (
 )  # fmt: skip
 
 
-def check_log(log: Any) -> Notebook:
+def check_log(log: Any) -> FindingNotes:
     """The small files of a partition against its batches. Reads headers and markers once more."""
-    notes = Notebook()
+    notes = FindingNotes()
     _left_out(log, notes)
     try:
         beside = any(segment.sidecar(suffix) for segment in log.segments for suffix in (".index", ".txnindex"))
@@ -40,7 +40,7 @@ def check_log(log: Any) -> Notebook:
     return notes
 
 
-def _left_out(folder: Any, notes: Notebook) -> None:
+def _left_out(folder: Any, notes: FindingNotes) -> None:
     """What was no part of it; a folder that rights or the disk keep from us is worse than that. Batches in what Kafka
     gave no name, such as fsck's lost+found, may be the segment that is missing elsewhere."""
     for one in folder.left_out:
@@ -48,7 +48,7 @@ def _left_out(folder: Any, notes: Notebook) -> None:
         told = False
         for path, base in found:
             detail = f"holds record batches, from offset {base} on, and was left out"
-            notes.add("batches_left_out", detail, Place(offset=base), file=path)
+            notes.add("batches_left_out", detail, FindingPlace(offset=base), file=path)
             told = True
         if not told:
             kind = "unreadable_folder" if one.why.startswith("cannot be listed") else "file_left_out"
@@ -75,7 +75,7 @@ class _Folder:
         return iter(self._logs)
 
 
-def check_folder(folder: Any, partitions: Iterable[PartitionReport], notes: Notebook) -> None:
+def check_folder(folder: Any, partitions: Iterable[PartitionReport], notes: FindingNotes) -> None:
     """meta.properties and the *-checkpoint files of a data folder."""
     _left_out(folder, notes)
     reach = []
@@ -109,7 +109,7 @@ def is_local(segment: Any) -> bool:
     return isinstance(segment._folder, LocalFolder)
 
 
-def _take(findings: Iterable[index_check.Finding], folder: str, notes: Notebook) -> None:
+def _take(findings: Iterable[index_check.SideFileFinding], folder: str, notes: FindingNotes) -> None:
     for one in findings:
         notes.add(
             kind_of(one.check),
@@ -120,7 +120,7 @@ def _take(findings: Iterable[index_check.Finding], folder: str, notes: Notebook)
         )
 
 
-def check_transactions(log: Any, notes: Notebook) -> None:
+def check_transactions(log: Any, notes: FindingNotes) -> None:
     """Those that hang. The log may be a copy of a moment: an open one alone is nothing to tell."""
     try:
         hanging = log.transactions().hanging
@@ -130,7 +130,7 @@ def check_transactions(log: Any, notes: Notebook) -> None:
     for txn in hanging[:_LISTED]:
         age = "" if txn.duration_ms is None else f", open for {lasting(txn.duration_ms)} of the log's time"
         detail = f"producer {txn.producer_id} epoch {txn.producer_epoch} since offset {txn.first_offset}{age}"
-        notes.add("transaction_hanging", detail, Place(offset=txn.first_offset))
+        notes.add("transaction_hanging", detail, FindingPlace(offset=txn.first_offset))
     if len(hanging) > _LISTED:
         notes.add("transaction_hanging", "", count=len(hanging) - _LISTED)
 

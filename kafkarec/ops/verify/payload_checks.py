@@ -13,22 +13,22 @@ from kafkarec.codecs import CodecError, decompress
 from kafkarec.codecs.anomalies import oddities
 
 from . import marker_checks, message_checks, record_checks
-from .batch_columns import Rows
-from .findings import Notebook, Place
+from .batch_columns import BatchColumns
+from .findings import FindingNotes, FindingPlace
 from .header_checks import HEADER_BYTES
 
 Raw = Callable[[int, int], Any]
 _AHEAD = 1 << 20
 
 
-class Wishes(NamedTuple):
+class PayloadCheckOptions(NamedTuple):
     """deep: walk every record of magic 2; limit: bytes one payload may decompress to."""
 
     deep: bool
     limit: int
 
 
-class Ahead:
+class ReadAhead:
     """Bytes of a file, read about 1 MiB at a time: batches lie one behind the other. `until`: no further than that."""
 
     def __init__(self, read: Raw) -> None:
@@ -50,7 +50,7 @@ class Ahead:
         return self._block[at : at + length]
 
 
-def check(rows: Rows, raw: Raw, wishes: Wishes, notes: Notebook) -> None:
+def check(rows: BatchColumns, raw: Raw, wishes: PayloadCheckOptions, notes: FindingNotes) -> None:
     """All good batches of one piece. Where bytes cannot be read a second time, the batch is left as it is."""
     if not len(rows):
         return
@@ -58,7 +58,7 @@ def check(rows: Rows, raw: Raw, wishes: Wishes, notes: Notebook) -> None:
     counts, controls = rows["record_count"], rows["is_control"]
     if not (wishes.deep or any(codecs) or any(controls) or 0 in counts or min(magics) < 2):
         return
-    controls_here: list[tuple[memoryview, Place]] = []
+    controls_here: list[tuple[memoryview, FindingPlace]] = []
     columns = zip(rows["position"], rows["size_in_bytes"], codecs, magics, counts, controls, strict=True)
     for row, (position, size, codec, magic, count, is_control) in enumerate(columns):
         empty = magic == 2 and size == HEADER_BYTES
@@ -81,7 +81,7 @@ def check(rows: Rows, raw: Raw, wishes: Wishes, notes: Notebook) -> None:
 
 
 def _modern(
-    batch: memoryview, codec: int, count: int, wishes: Wishes, notes: Notebook, place: Place
+    batch: memoryview, codec: int, count: int, wishes: PayloadCheckOptions, notes: FindingNotes, place: FindingPlace
 ) -> None:
     payload: Any = bytes(batch[HEADER_BYTES:]) if codec else batch[HEADER_BYTES:]
     if count == 0:
@@ -100,7 +100,7 @@ def _modern(
         notes.add(kind, f"in a record of the batch at offset {place.offset}", place)
 
 
-def _hidden(payload: Any, codec: int, wishes: Wishes, notes: Notebook, place: Place) -> None:
+def _hidden(payload: Any, codec: int, wishes: PayloadCheckOptions, notes: FindingNotes, place: FindingPlace) -> None:
     """A batch of no records with a payload: the readers take it for empty, whatever is in there."""
     try:
         size = len(decompress(codec, payload, wishes.limit))
@@ -112,7 +112,7 @@ def _hidden(payload: Any, codec: int, wishes: Wishes, notes: Notebook, place: Pl
 
 
 def _legacy(
-    batch: memoryview, magic: int, codec: int, wishes: Wishes, notes: Notebook, place: Place
+    batch: memoryview, magic: int, codec: int, wishes: PayloadCheckOptions, notes: FindingNotes, place: FindingPlace
 ) -> None:
     message_checks.check_message(batch, magic, notes, place)
     if not codec:

@@ -16,8 +16,8 @@ from typing import Any
 from kafkarec.read.reader import decode
 from kafkarec.tables.records import RecordColumns
 
-from .batch_columns import Rows
-from .findings import Notebook, Place
+from .batch_columns import BatchColumns
+from .findings import FindingNotes, FindingPlace
 
 COLUMNS = ("offset", "headers")
 _REPLACED = "\ufffd".encode()
@@ -34,7 +34,7 @@ def runs(piece: RecordColumns) -> Iterator[tuple[int, int, int]]:
         before += len(chunk.rows)
 
 
-def check_offsets(piece: RecordColumns, rows: Rows, notes: Notebook) -> None:
+def check_offsets(piece: RecordColumns, rows: BatchColumns, notes: FindingNotes) -> None:
     """The offsets of each batch's records against the batch's own."""
     offsets = piece.column("offset")
     bases, lasts = rows["base_offset"], rows["last_offset"]
@@ -61,7 +61,7 @@ def check_offsets(piece: RecordColumns, rows: Rows, notes: Notebook) -> None:
             notes.add("inner_offset_above_wrapper", detail, rows.place(row))
 
 
-def _is_dense(rows: Rows) -> bool:
+def _is_dense(rows: BatchColumns) -> bool:
     """Whether each batch has as many records as offsets and begins where the one in front ends: the usual case."""
     bases, lasts = rows["base_offset"], rows["last_offset"]
     if None in bases or list(bases[1:]) != list(rows["next_offset"][:-1]):
@@ -69,7 +69,7 @@ def _is_dense(rows: Rows) -> bool:
     return list(rows["record_count"]) == [last - base + 1 for base, last in zip(bases, lasts, strict=True)]
 
 
-def check_header_keys(piece: RecordColumns, rows: Rows, raw: Any, notes: Notebook) -> None:
+def check_header_keys(piece: RecordColumns, rows: BatchColumns, raw: Any, notes: FindingNotes) -> None:
     """Where a key holds U+FFFD, the bytes themselves say whether it was written or made by decoding."""
     if not any(_REPLACED in bytes(chunk.headers()[1]) for chunk, _, _ in piece._pieces if len(chunk)):
         return
@@ -82,7 +82,7 @@ def check_header_keys(piece: RecordColumns, rows: Rows, raw: Any, notes: Noteboo
         for record in exact:
             bad = sum(not _is_utf8(key) for key, _ in record.headers)
             if bad:
-                place = Place(rows["position"][row], record.offset)
+                place = FindingPlace(rows["position"][row], record.offset)
                 notes.add("header_key_not_utf8", f"a header key of offset {record.offset}", place, count=bad)
 
 

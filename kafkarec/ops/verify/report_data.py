@@ -25,7 +25,7 @@ STATES = ("damaged", "error", "anomaly", "ok")
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class ByteRange:
     """Bytes [position, position + length) of a file: good, damaged, unreadable, preallocated or tail."""
 
     state: str
@@ -55,7 +55,7 @@ class FileReport:
     base_offset: int | None = None
     first_offset: int | None = None
     next_offset: int | None = None
-    ranges: tuple[Range, ...] = ()
+    ranges: tuple[ByteRange, ...] = ()
     damage: tuple[Damage, ...] = ()
     damage_left_out: int = 0
     zeros: tuple[tuple[int, int], ...] = ()

@@ -18,7 +18,7 @@ from .finding_kinds import ERROR, KINDS, SEVERITIES
 from .findings import Finding, counted
 from .html_style import STYLE
 from .report import Report
-from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, FileReport, PartitionReport, Range
+from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, ByteRange, FileReport, PartitionReport
 from .report_text import amount, lost_in_short, name_of, offsets, sides, verdict, zeros_of
 
 _WIDTH = 1000
@@ -101,12 +101,12 @@ def _overview(partitions: Sequence[PartitionReport]) -> Iterator[str]:
     yield "</section>\n"
 
 
-def _joined(files: Iterable[FileReport]) -> Iterator[Range]:
+def _joined(files: Iterable[FileReport]) -> Iterator[ByteRange]:
     """The ranges of all files of a partition, one file behind the other."""
     before = 0
     for file in files:
         for one in file.ranges:
-            yield Range(one.state, before + one.position, one.length)
+            yield ByteRange(one.state, before + one.position, one.length)
         before += file.size
 
 
@@ -136,7 +136,7 @@ def _sums(file: FileReport) -> str:
     return f"{amount(file.size)}, {counted(file.batches, 'good batch')}, {counted(file.records, 'record')}, {span}"
 
 
-def _strip(ranges: Sequence[Range], size: int) -> str:
+def _strip(ranges: Sequence[ByteRange], size: int) -> str:
     """A file as a line of rectangles. What is not good is drawn last and at least some pixels wide."""
     if not size:
         return "<span class=none>empty</span>"
@@ -152,15 +152,15 @@ def _strip(ranges: Sequence[Range], size: int) -> str:
     return f'<svg viewBox="0 0 {_WIDTH} 20" preserveAspectRatio="none" role="img">{"".join(rects)}</svg>'
 
 
-def _coarse(ranges: Sequence[Range], size: int) -> list[Range]:
+def _coarse(ranges: Sequence[ByteRange], size: int) -> list[ByteRange]:
     """Ranges that are not good, those within one cell of the map as one."""
-    found: list[Range] = []
+    found: list[ByteRange] = []
     for one in ranges:
         if one.state == GOOD:
             continue
         last = found[-1] if found else None
         if last and last.state == one.state and (one.position - last.position) * _MOST_RANGES < size:
-            found[-1] = Range(last.state, last.position, one.position + one.length - last.position)
+            found[-1] = ByteRange(last.state, last.position, one.position + one.length - last.position)
         else:
             found.append(one)
     return found

@@ -23,7 +23,7 @@ SIGNS = {GOOD: "=", DAMAGED: "X", UNREADABLE: "?", PREALLOCATED: "0", TAIL: "~"}
 _WORST_FIRST = (UNREADABLE, DAMAGED, TAIL, PREALLOCATED, GOOD)
 
 
-class Room(NamedTuple):
+class LineLimits(NamedTuple):
     """How much is shown: lines of the partition table, partitions in detail, lines of each."""
 
     partitions: int
@@ -31,8 +31,8 @@ class Room(NamedTuple):
     lines: int
 
 
-_SCREEN = Room(10, 3, 14)
-_ALL = Room(1 << 30, 1 << 30, 1 << 30)
+_SCREEN = LineLimits(10, 3, 14)
+_ALL = LineLimits(1 << 30, 1 << 30, 1 << 30)
 
 
 def render(report: ReportData, everything: bool = False) -> str:

@@ -12,9 +12,9 @@ from kafkarec import storage
 from kafkarec.storage import LogDir
 
 from . import partition_check, partition_files
-from .findings import Finding, Notebook
+from .findings import Finding, FindingNotes
 from .parallel import LogFacts, Tick, Workers, examine_all
-from .payload_checks import Wishes
+from .payload_checks import PayloadCheckOptions
 from .report import Report
 from .report_data import STATES, PartitionReport
 
@@ -63,7 +63,7 @@ def verify(
             x = opened.enter_context(storage.open(x, topic=topic, partition=partition_check))
         logs = storage.logs(x)
         sizes = sum(_size(segment) for log in logs for segment in log.segments)
-        wishes = Wishes(sizes <= WALKED_ANYWAY if deep is None else deep, max_decompressed_bytes)
+        wishes = PayloadCheckOptions(sizes <= WALKED_ANYWAY if deep is None else deep, max_decompressed_bytes)
         local = all(partition_files.is_local(segment) for log in logs for segment in log.segments)
         workers = Workers(
             threads or (1 if local else REMOTE_THREADS), processes if local and sizes >= WORTH_A_FORK else 1
@@ -96,9 +96,9 @@ def _put_together(x: Any, log: Any, facts: LogFacts, ends: Mapping[tuple[str, in
     return partition_check.put_together(log, facts, cleaned, ends.get((log.topic, log.partition), 0))
 
 
-def _around(x: Any, wishes: Wishes, partitions: Sequence[PartitionReport]) -> tuple[Finding, ...]:
+def _around(x: Any, wishes: PayloadCheckOptions, partitions: Sequence[PartitionReport]) -> tuple[Finding, ...]:
     """What holds for the whole."""
-    notes = Notebook()
+    notes = FindingNotes()
     if not wishes.deep and partitions:
         notes.add(
             "records_not_walked",

@@ -16,12 +16,12 @@ from kafkarec.damage import Damage
 from kafkarec.tables.records import RecordColumns
 
 from . import header_checks, marker_checks, payload_checks, record_checks
-from .batch_columns import Rows
+from .batch_columns import BatchColumns
 from .epoch_checks import EpochTrack
-from .findings import Notebook, Place
+from .findings import FindingNotes, FindingPlace
 from .offset_checks import OffsetTrack
 from .recent_windows import remembered
-from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, FileReport, Range
+from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, ByteRange, FileReport
 
 MOST_DAMAGE = 50_000
 _BLOCK = 1 << 20
@@ -35,7 +35,7 @@ Progress = Callable[[int], None]
 class Follower(Protocol):
     """Something that wants to see all good batches of a log in order."""
 
-    def follow(self, file: str, rows: Rows) -> None: ...
+    def follow(self, file: str, rows: BatchColumns) -> None: ...
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class FileFacts:
     path: str
     name: str
     base_offset: int | None
-    notes: Notebook
+    notes: FindingNotes
     offsets: OffsetTrack
     epochs: EpochTrack
     size: int = 0
@@ -107,33 +107,33 @@ class FileFacts:
             findings=tuple(self.notes),
         )
 
-    def _ranges(self) -> tuple[Range, ...]:
+    def _ranges(self) -> tuple[ByteRange, ...]:
         """The file from its first byte to its last: what is neither damage nor tail is good."""
-        found: list[Range] = []
+        found: list[ByteRange] = []
         at = 0
         end = self.size - self.remaining - self.unread
         for one in self.damage:
             if one.position > at:
-                found.append(Range(GOOD, at, one.position - at))
-            found.append(Range(UNREADABLE if one.reason == "unreadable" else DAMAGED, one.position, one.length))
+                found.append(ByteRange(GOOD, at, one.position - at))
+            found.append(ByteRange(UNREADABLE if one.reason == "unreadable" else DAMAGED, one.position, one.length))
             at = one.position + one.length
         if self.damage_left_out:
-            found.append(Range(DAMAGED, at, end - at))
+            found.append(ByteRange(DAMAGED, at, end - at))
         elif end > at:
-            found.append(Range(GOOD, at, end - at))
+            found.append(ByteRange(GOOD, at, end - at))
         if self.unread:
-            found.append(Range(UNREADABLE, end, self.unread))
+            found.append(ByteRange(UNREADABLE, end, self.unread))
         if self.remaining:
-            found.append(Range(PREALLOCATED if self.preallocated else TAIL, end, self.remaining))
+            found.append(ByteRange(PREALLOCATED if self.preallocated else TAIL, end, self.remaining))
         return tuple(found)
 
 
 def examine(
-    segment: Any, wishes: payload_checks.Wishes, followers: Iterable[Follower] = (), progress: Progress | None = None
+    segment: Any, wishes: payload_checks.PayloadCheckOptions, followers: Iterable[Follower] = (), progress: Progress | None = None
 ) -> FileFacts:
     """Reads a whole segment. A file that cannot be read at all is a finding, and its bytes count as unreadable."""
     path, base = segment.path, segment.base_offset
-    facts = FileFacts(path, segment.name, base, Notebook(path), OffsetTrack(path), EpochTrack(path))
+    facts = FileFacts(path, segment.name, base, FindingNotes(path), OffsetTrack(path), EpochTrack(path))
     facts.offsets.rising = facts.is_log
     try:
         facts.size = segment.size
@@ -147,16 +147,16 @@ def examine(
 
 
 def _read(
-    segment: Any, facts: FileFacts, wishes: payload_checks.Wishes, followers: list[Follower], progress: Progress
+    segment: Any, facts: FileFacts, wishes: payload_checks.PayloadCheckOptions, followers: list[Follower], progress: Progress
 ) -> None:
-    raw = payload_checks.Ahead(segment.raw)
+    raw = payload_checks.ReadAhead(segment.raw)
     end = 0
     pieces = segment.stream(
         columns=list(record_checks.COLUMNS), control=True, errors="skip", check_crcs="all",
         max_decompressed_bytes=wishes.limit,
     )  # fmt: skip
     for piece in pieces:
-        rows = Rows(piece.batches)
+        rows = BatchColumns(piece.batches)
         end = raw.until = _tile(facts, rows, piece, end)
         if len(rows):
             facts.offsets.follow(rows, {one.position + one.length for one in piece.damage}, facts.notes)
@@ -173,7 +173,7 @@ def _read(
     progress(facts.size)
 
 
-def _tile(facts: FileFacts, rows: Rows, piece: RecordColumns, end: int) -> int:
+def _tile(facts: FileFacts, rows: BatchColumns, piece: RecordColumns, end: int) -> int:
     """Takes a piece's bytes into account; returns where they end. Overlap and holes are this program's bugs."""
     facts.add_damage(piece.damage)
     positions, sizes = rows["position"], rows["size_in_bytes"]
@@ -184,11 +184,11 @@ def _tile(facts: FileFacts, rows: Rows, piece: RecordColumns, end: int) -> int:
     tiles = sorted([*zip(positions, ends, strict=True), *((d.position, d.position + d.length) for d in piece.damage)])
     for (_, before), (begin, _) in pairwise([(0, end), *tiles]):
         if begin != before:
-            facts.notes.add("tiling_broken", f"bytes {before} to {begin} are told twice or not at all", Place(begin))
+            facts.notes.add("tiling_broken", f"bytes {before} to {begin} are told twice or not at all", FindingPlace(begin))
     return int(tiles[-1][1])
 
 
-def _sum_up(facts: FileFacts, rows: Rows) -> None:
+def _sum_up(facts: FileFacts, rows: BatchColumns) -> None:
     facts.batches += len(rows)
     facts.records += sum(1 if count is None else count for count in rows["record_count"])
     facts.transactional = facts.transactional or any(rows["is_transactional"])
@@ -216,15 +216,15 @@ def _judge(facts: FileFacts, segment: Any) -> None:
         what = "zeros behind the last batch" if facts.preallocated else "bytes of a batch that was cut"
         detail = f"{facts.remaining} {what}"
         if marker_checks.is_snapshot(facts.name):
-            notes.add("snapshot_incomplete", f"{detail}, and nothing is ever appended to such a file", Place(at))
+            notes.add("snapshot_incomplete", f"{detail}, and nothing is ever appended to such a file", FindingPlace(at))
         else:
-            notes.add(kind, detail, Place(at, facts.offsets.next))
+            notes.add(kind, detail, FindingPlace(at, facts.offsets.next))
     elif marker_checks.is_snapshot(facts.name) and facts.last_batch and not _has_footer(segment, *facts.last_batch):
-        place = Place(facts.last_batch[0])
+        place = FindingPlace(facts.last_batch[0])
         notes.add("snapshot_incomplete", "the last record is no SNAPSHOT_FOOTER: the end is missing", place)
     first, base = facts.offsets.first, facts.begin
     if facts.is_log and first is not None and first < base:
-        notes.add("offset_below_file_name", f"offset {first} in a file of base offset {base}", Place(offset=first))
+        notes.add("offset_below_file_name", f"offset {first} in a file of base offset {base}", FindingPlace(offset=first))
 
 
 # How files begin that people hand over for a log.

@@ -11,8 +11,8 @@ from typing import Any
 
 from kafkarec.state.producers import NONE, Marker, ProducerStates
 
-from .batch_columns import Rows
-from .findings import Notebook, Place
+from .batch_columns import BatchColumns
+from .findings import FindingNotes, FindingPlace
 
 _MOST_PRODUCERS = 200_000
 # verdict -> kind of finding
@@ -38,13 +38,13 @@ class Sequences:
     """Follows all producers of one log; `notes` has what was found, file by file."""
 
     def __init__(self) -> None:
-        self.notes = Notebook()
+        self.notes = FindingNotes()
         self._states = ProducerStates()
         self._seen: dict[int, int] = {}  # producer -> where its last batch ended
         self._next: int | None = None
         self._gap_ends = NONE
 
-    def follow(self, file: str, rows: Rows) -> None:
+    def follow(self, file: str, rows: BatchColumns) -> None:
         """The good batches of one piece, in order."""
         bases, nexts = rows["base_offset"], rows["next_offset"]
         if not any(producer is not None for producer in rows["producer_id"]):
@@ -61,7 +61,7 @@ class Sequences:
             if batch["producer_id"] is not None and batch["producer_id"] >= 0:
                 self._one(batch, file, rows.place(row))
 
-    def _one(self, batch: dict[str, Any], file: str, place: Place) -> None:
+    def _one(self, batch: dict[str, Any], file: str, place: FindingPlace) -> None:
         producer, epoch = batch["producer_id"], batch["producer_epoch"]
         epoch = NONE if epoch is None else epoch
         if batch["is_control"]:
@@ -86,7 +86,7 @@ class Sequences:
             del self._seen[oldest]
             self._states.producers.pop(oldest, None)
 
-    def _tell(self, verdict: str, batch: dict[str, Any], file: str, place: Place) -> None:
+    def _tell(self, verdict: str, batch: dict[str, Any], file: str, place: FindingPlace) -> None:
         known = self._states.producers[batch["producer_id"]]
         who = f"producer {batch['producer_id']} epoch {batch['producer_epoch']}"
         span = f"sequences {batch['base_sequence']} to {batch['last_sequence']}"

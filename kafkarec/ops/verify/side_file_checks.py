@@ -24,14 +24,14 @@ from kafkarec.sidecars import (
 from kafkarec.state.index_builders import follow
 from kafkarec.state.producers import ProducerStates
 from kafkarec.state.rebuild_folder import LogLike, SidecarSegment, stem
-from kafkarec.state.recovery_walk import Stretch, walk
+from kafkarec.state.recovery_walk import GoodBatches, walk
 
 from .epoch_file_checks import EpochCheck
 from .index_checks import OffsetCheck, TimeCheck
 from .producer_file_checks import TransactionCheck, check_snapshot
-from .side_file_finding import CHECKS, ERROR, NOTE, SEVERITIES, WARNING, Finding, Findings
+from .side_file_finding import CHECKS, ERROR, NOTE, SEVERITIES, WARNING, Findings, SideFileFinding
 
-__all__ = ["CHECKS", "ERROR", "NOTE", "SEVERITIES", "WARNING", "Finding", "check_folder", "check_log"]
+__all__ = ["CHECKS", "ERROR", "NOTE", "SEVERITIES", "WARNING", "SideFileFinding", "check_folder", "check_log"]
 
 T = TypeVar("T")
 _LOST = "kafkarec reindex makes a new one"
@@ -46,7 +46,7 @@ _MISSING = (
 )
 
 
-def check_log(log: LogLike) -> Iterator[Finding]:
+def check_log(log: LogLike) -> Iterator[SideFileFinding]:
     """Findings about the small files of a partition, per segment worst first, then those of the whole log.
 
     log: a storage.Log; a lone segment through storage.logs. Files that are not there are not missed: a broker makes
@@ -167,7 +167,7 @@ class _Segment:
                         expected=0, found=one.preallocated,
                     )  # fmt: skip
 
-    def see(self, stretch: Stretch, progress: _Progress) -> None:
+    def see(self, stretch: GoodBatches, progress: _Progress) -> None:
         columns = stretch.columns
         self._damage += stretch.damage
         for position, size, base, last, timestamp in zip(
@@ -225,7 +225,7 @@ _BEYOND = {
 }
 
 
-def check_folder(folder: DataFolder) -> Iterator[Finding]:
+def check_folder(folder: DataFolder) -> Iterator[SideFileFinding]:
     """Findings about the files of a broker's data folder itself: meta.properties and the four *-checkpoint files.
 
     folder: a storage.LogDir. Reads the headers of each log's last segment.

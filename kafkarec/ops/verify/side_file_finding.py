@@ -11,7 +11,7 @@ _LISTED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SideFileFinding:
     """One thing that a check found in one file.
 
     severity   "error": a reader or a broker that trusts the file goes wrong; "warning": it costs time, or a broker
@@ -68,7 +68,7 @@ class Findings:
     """Collects findings; of one check in one file the first few are kept and the rest is counted."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, str, str], list[Finding]] = {}
+        self._kept: dict[tuple[str, str, str], list[SideFileFinding]] = {}
 
     def add(
         self,
@@ -84,11 +84,11 @@ class Findings:
         sides = [None if side is None else str(side) for side in (expected, found)]
         kept = self._kept.setdefault((file, check, severity), [])
         if len(kept) < _LISTED:
-            kept.append(Finding(severity, check, file, entry, sides[0], sides[1], f"{file}: {sentence}"))
+            kept.append(SideFileFinding(severity, check, file, entry, sides[0], sides[1], f"{file}: {sentence}"))
         else:
             kept[-1] = replace(kept[-1], more=kept[-1].more + 1)
 
-    def __iter__(self) -> Iterator[Finding]:
+    def __iter__(self) -> Iterator[SideFileFinding]:
         """Worst first; within one severity in the order they were found."""
         for severity in SEVERITIES:
             for (_, _, kind), kept in self._kept.items():

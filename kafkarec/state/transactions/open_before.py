@@ -48,7 +48,7 @@ class Transaction(NamedTuple):
     segments: tuple[str, ...]
 
 
-class Before(NamedTuple):
+class OpenBefore(NamedTuple):
     """What a snapshot adds: to the open transactions, producers whose open one has no data here, notes."""
 
     ongoing: list[Transaction]
@@ -56,16 +56,16 @@ class Before(NamedTuple):
     notes: list[Note]
 
 
-def completed(found: Match, ongoing: Iterable[Transaction]) -> Before:
+def completed(found: Match, ongoing: Iterable[Transaction]) -> OpenBefore:
     """Looks into the snapshot of the first segment. What no marker in the log ends is still as it says."""
     by_producer = {txn.producer_id: txn for txn in ongoing}
     if not found.inputs:
-        return Before([], [], [])
+        return OpenBefore([], [], [])
     first = found.inputs[0]
     try:
         entries = first.snapshot() or ()
     except (KafkaRecordError, OSError) as wrong:
-        return Before(list(by_producer.values()), [], [Note("snapshot_unreadable", first.name, None, None, str(wrong))])
+        return OpenBefore(list(by_producer.values()), [], [Note("snapshot_unreadable", first.name, None, None, str(wrong))])
     begun = []
     for entry in _undecided(found, entries):
         since = entry.current_txn_first_offset
@@ -80,7 +80,7 @@ def completed(found: Match, ongoing: Iterable[Transaction]) -> Before:
         Note("begun_before", first.name, entry.current_txn_first_offset, entry.producer_id, _told(entry))
         for entry in begun
     ]
-    return Before(list(by_producer.values()), begun, notes)
+    return OpenBefore(list(by_producer.values()), begun, notes)
 
 
 def _undecided(found: Match, entries: Iterable[SnapshotEntry]) -> list[SnapshotEntry]:
