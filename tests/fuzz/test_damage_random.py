@@ -1,8 +1,9 @@
 """Damage thrown at random into a real broker's segments, on files: through open, stream and verify.
 
 Every batch that was not touched is recovered with its records as they were, no record is made up or doubled, good
-bytes, damage and tail tile the file, and whatever happens ends: no loop, no exception from elsewhere. `test_skip.py` asks
-the same of bytes and made-up logs, `test_windows.py` of windows. KAFKAREC_LONG=1 runs many more seeds.
+bytes, damage and tail tile the file, and whatever happens ends: no loop, no exception from elsewhere. test_skip.py
+asks the same of bytes and made-up logs, tests/unit/read/test_windows.py of windows. KAFKAREC_LONG=1 runs many more
+seeds.
 """
 
 from __future__ import annotations

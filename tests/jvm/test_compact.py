@@ -23,7 +23,7 @@ from kafkarec.ops.compact import Batch, BatchRetention, Compacted, Rows, Verdict
 from kafkarec.read import isolation
 from kafkarec.sidecars import txn_index
 
-# FilterResult, in the order that tests/jvm/Compaction.java prints.
+# FilterResult, in the order that tests/support/jvm/Compaction.java prints.
 _RESULT = (
     "messages_read", "bytes_read", "messages_retained", "bytes_retained", "max_offset", "max_timestamp",
     "offset_of_max_timestamp",

@@ -75,7 +75,7 @@ def test_paths_are_shown_as_java_shows_them(kafka: Oracle, tmp_path: Path) -> No
 
 
 def test_java_text_is_javas(kafka: Oracle) -> None:
-    """The JVM agrees with tests/java_text.py, and kafkarec.format.control.java_text with both."""
+    """The JVM agrees with tests/support/java_text.py, and kafkarec.format.control.java_text with both."""
     random = Maker(1).random
     pool = bytes.fromhex("41c3a9eda080bfe09ff090f48ff5ffe282acc0f1")
     texts = [bytes(random.choice(pool) for _ in range(random.randrange(1, 8))) for _ in range(2000)]

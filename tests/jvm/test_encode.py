@@ -1,6 +1,6 @@
 """Kafka reads what encode writes, and Kafka's builder, given the same records, writes the same and ends batches there.
 
-Compressed payloads are compared as what they decompress to; see tests/jvm/Encoded.java.
+Compressed payloads are compared as what they decompress to; see tests/support/jvm/Encoded.java.
 """
 
 from __future__ import annotations

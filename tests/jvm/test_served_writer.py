@@ -174,7 +174,8 @@ def test_a_consumer_gets_what_was_written(
     for topic, folder in folders.items():
         if topic in ("w-more", "w-keys"):  # see below
             continue
-        wanted = [line.replace(" -1 None ", " -1 -1 ", 1) for line in consumer_lines(folder, isolation)]  # magic 0 has no times
+        # magic 0 has no times
+        wanted = [line.replace(" -1 None ", " -1 -1 ", 1) for line in consumer_lines(folder, isolation)]
         assert _consumed(kafka, broker, topic, isolation) == wanted, topic
 
 

@@ -1,65 +1,18 @@
-"""The rules of the house: who may import what, how long a file may be, what none may hold; linters."""
+"""Rules for source files: which may import what, and what none may hold."""
 
 from __future__ import annotations
 
 import ast
-import os
 import re
-import shutil
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from paths import ROOT
+from source_files import files, imports, is_type_checking
 
-ROOMS = ("kafkarec", "spark_udfs", "pyspark_kafkarec", "tests", "tools")
-CODE = {".py", ".pyx", ".pxd", ".pyi", ".sh"}
-LONGEST_FILE = 600
+FOLDERS = ("kafkarec", "spark_udfs", "pyspark_kafkarec", "tests", "tools")
 CODEC_LIBRARIES = {"lz4", "zstandard", "snappy", "cramjam", "isal", "gzip", "zlib", "bz2", "lzma"}
 TABLE_LIBRARIES = {"pyarrow", "pandas", "polars", "duckdb", "numpy", "fsspec"}
-
-
-def files(*rooms: str, suffixes: set[str] = CODE) -> list[Path]:
-    """What git knows of, and what is new and not ignored; without git, everything."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *rooms],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if listed.returncode == 0 and listed.stdout:
-        found = [ROOT / name for name in listed.stdout.splitlines()]
-    else:
-        found = [path for room in rooms for path in (ROOT / room).rglob("*")]
-    return sorted(path for path in found if path.suffix in suffixes and path.is_file())
-
-
-def imports(path: Path) -> Iterator[tuple[str, bool]]:
-    """(module with its leading dots, whether the import runs when the module is imported)"""
-    if path.suffix in (".pyx", ".pxd"):
-        pattern = re.compile(r"^(\s*)(?:from\s+([\w.]+)\s+c?import|c?import\s+([\w.]+))", re.MULTILINE)
-        for match in pattern.finditer(path.read_text(encoding="utf-8")):
-            yield match[2] or match[3], not match[1]
-        return
-    if path.suffix == ".sh":
-        return
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    inside = {
-        id(node)
-        for outer in ast.walk(tree)
-        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef) or is_type_checking(outer)
-        for node in ast.walk(outer)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for name in node.names:
-                yield name.name, id(node) not in inside
-        elif isinstance(node, ast.ImportFrom):
-            yield "." * node.level + (node.module or ""), id(node) not in inside
-
-
-def is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
 
 
 def package_of(module: str) -> str:
@@ -90,13 +43,13 @@ def test_compression_libraries_only_in_codecs() -> None:
     outside = [path for path in files("kafkarec") if "codecs" not in path.parts]
     found = offenders(outside, CODEC_LIBRARIES)
     found += offenders(files("spark_udfs"), CODEC_LIBRARIES - set(sys.stdlib_module_names))
-    # zlib.crc32 is the checksum of magic 0 and 1; the one room that may take it is the checksum's
+    # zlib.crc32 is the checksum of magic 0 and 1; the one module that may take it is the checksum's
     assert [line for line in found if "checksum" not in line or "zlib" not in line] == []
     assert offenders([p for p in files("kafkarec") if "codecs" in p.parts], CODEC_LIBRARIES) != []
 
 
 def test_table_libraries_only_in_interop_and_cli_inside_functions() -> None:
-    allowed = ("interop.py", "remotelibs.py")
+    allowed = ("interop.py", "remote_libraries.py")
     outside = [p for p in files("kafkarec") if "cli" not in p.parts and p.name not in allowed]
     assert offenders(outside, TABLE_LIBRARIES) == []
     assert offenders(files("kafkarec"), TABLE_LIBRARIES, top_level_only=True) == []
@@ -104,8 +57,8 @@ def test_table_libraries_only_in_interop_and_cli_inside_functions() -> None:
 
 def test_pyspark_only_in_spark_udfs() -> None:
     # the stand-ins of the documentation's blocks bring a Spark session for those that have one
-    rooms = [path for path in files("kafkarec", "tools") if path.name != "doc_standins.py"]
-    assert offenders(rooms, {"pyspark", "py4j"}) == []
+    paths = [path for path in files("kafkarec", "tools") if path.name != "doc_standins.py"]
+    assert offenders(paths, {"pyspark", "py4j"}) == []
     assert offenders(files("kafkarec"), {"spark_udfs", "tests", "tools"}) == []
 
 
@@ -140,7 +93,7 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
 
 
-def test_c_rooms_know_no_python() -> None:
+def test_c_modules_know_no_python() -> None:
     allowed = {"libc", "posix", "cpython", "cython"}
     for path in files("kafkarec/_c"):
         for module, _ in imports(path):
@@ -150,12 +103,12 @@ def test_c_rooms_know_no_python() -> None:
         assert not re.search(r"^\s*def ", path.read_text(encoding="utf-8"), re.MULTILINE), path.name
 
 
-def test_desks_import_only_c_rooms_and_plain_rooms() -> None:
+def test_compiled_modules_import_only_c_modules_and_plain_ones() -> None:
     allowed = {"", "kafkarec", "libc", "cpython", "cython"} | set(sys.stdlib_module_names)
-    desks = sorted((ROOT / "kafkarec").glob("_*.pyx"))
-    assert len(desks) > 1
-    for desk in desks:
-        assert {package_of(module) for module, _ in imports(desk)} <= allowed - CODEC_LIBRARIES, desk.name
+    compiled = sorted((ROOT / "kafkarec").glob("_*.pyx"))
+    assert len(compiled) > 1
+    for source in compiled:
+        assert {package_of(module) for module, _ in imports(source)} <= allowed - CODEC_LIBRARIES, source.name
 
 
 def test_init_has_names_and_no_code() -> None:
@@ -165,12 +118,6 @@ def test_init_has_names_and_no_code() -> None:
     assert [ast.dump(node) for node in code] == []
 
 
-def test_no_file_is_too_long() -> None:
-    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in files(*ROOMS)}
-    assert len(lengths) > 20
-    assert {str(p.relative_to(ROOT)): n for p, n in lengths.items() if n > LONGEST_FILE} == {}
-
-
 FORBIDDEN = ["TO" + "DO", "FIX" + "ME", "X" * 3, "NotImplemented" + "Error", "assert " + "True"]
 
 
@@ -178,7 +125,7 @@ def test_no_leftovers_in_the_code() -> None:
     pattern = re.compile(r"\b(" + "|".join(FORBIDDEN) + r")\b")
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
-        for path in files(*ROOMS, "benchmarks", "examples")
+        for path in files(*FOLDERS, "benchmarks", "examples")
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if pattern.search(line) and "except" not in line
     ]
@@ -188,56 +135,6 @@ def test_no_leftovers_in_the_code() -> None:
 def test_no_test_is_skipped_without_a_reason() -> None:
     bare = re.compile(r"pytest\.skip\(\s*\)|mark\.skip\b(?!\()|mark\.skip\(\s*\)|mark\.xfail")
     found = [
-        p.name for p in files("tests", suffixes={".py"}) if bare.search(p.read_text()) and p.name != "test_house.py"
+        p.name for p in files("tests", suffixes={".py"}) if bare.search(p.read_text()) and p.name != "test_rules.py"
     ]
     assert found == []
-
-
-def tool(*command: str) -> None:
-    """Runs a linter of this interpreter's; only outside of CI may it be missing."""
-    beside = Path(sys.executable).with_name(command[0])
-    program = str(beside) if beside.exists() else shutil.which(command[0])
-    if program is None:
-        assert not os.environ.get("CI"), f"{command[0]} is not installed"
-        pytest.skip(f"{command[0]} is not installed here")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    env = dict(os.environ, PATH=path, PYTHONPATH=str(ROOT))
-    done = subprocess.run([program, *command[1:]], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
-
-
-def test_ruff() -> None:
-    tool(
-        "ruff",
-        "check",
-        "--quiet",
-        *(room for room in (*ROOMS, "benchmarks", "examples", "setup.py") if (ROOT / room).exists()),
-    )
-
-
-def test_cython_lint() -> None:
-    tool("cython-lint", *(str(path) for path in files("kafkarec", suffixes={".pyx", ".pxd"})))
-
-
-def test_mypy_strict() -> None:
-    tool(
-        "mypy",
-        "--strict",
-        "kafkarec",
-        "spark_udfs",
-        "pyspark_kafkarec",
-    )
-
-
-def test_stubs_fit_the_desks() -> None:
-    desks = [f"kafkarec.{source.stem}" for source in sorted((ROOT / "kafkarec").glob("_*.pyx"))]
-    tool("stubtest", *desks, "--ignore-missing-stub", "--concise")
-
-
-def test_every_package_is_shipped() -> None:
-    """A folder of modules that setuptools is not told of is missing from the wheel, and from it alone."""
-    import tomllib
-
-    told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
-    folders = {path.parent for path in files("kafkarec", suffixes={".py", ".pyx", ".pxd"})}
-    assert sorted(told) == sorted(".".join(folder.relative_to(ROOT).parts) for folder in folders)

@@ -1,8 +1,8 @@
 """What the Spark tests run with: the fat wheel, bare executor environments, and spark-submit itself.
 
-The applications in tests/support/spark/apps run as users run them, `spark-submit --py-files <wheel> app.py` on real executors
-(`local-cluster`); driver and executors have a Python with pyspark, pyarrow and pandas only. Each application does
-many things and writes one JSON file; the tests read it.
+The applications in tests/support/spark/apps run as users run them, `spark-submit --py-files <wheel> app.py` on real
+executors (`local-cluster`); driver and executors have a Python with pyspark, pyarrow and pandas only. Each application
+does many things and writes one JSON file; the tests read it.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class Ran:
         return found
 
     def consumed(self, topic: str) -> list[str]:
-        """Without their offsets, in the words of tests/jvm/Reading.java."""
+        """Without their offsets, in the words of tests/support/jvm/Reading.java."""
         answer = self.kafka.ask("consume", self.broker.address, topic, "read_uncommitted")
         assert answer.status == 0, answer.err
         return [line.partition(" ")[2] for line in answer.out.splitlines()[:-1]]

@@ -1,4 +1,4 @@
-"""kafka-clients 3.9 as an oracle for down-conversion, which 4.0 removed: tests/jvm39/Down.java in a JVM of its own.
+"""kafka-clients 3.9 as an oracle for down-conversion, which 4.0 removed: jvm39/Down.java in a JVM of its own.
 
 KAFKAREC_KAFKA39_JARS   folder of the 3.9.2 jars; default: beside those of the server, where tools/kafka_jars puts them
 """

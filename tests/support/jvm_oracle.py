@@ -1,4 +1,4 @@
-"""Apache Kafka's own classes as an oracle: a JVM that is asked over a pipe. The Java side is tests/jvm/.
+"""Apache Kafka's own classes as an oracle: a JVM that is asked over a pipe. The Java side is tests/support/jvm/.
 
 KAFKAREC_KAFKA_JARS   folder of Kafka 4.3's server jars; default: where tools/kafka_jars puts them. Without it, and
                       without a JDK, the tests that ask it are skipped, which fails the run in CI
@@ -76,7 +76,7 @@ class Jvm:
 
 
 class Oracle(Jvm):
-    """One JVM. `ask` is answered by the verb of tests/jvm/Oracle.java that the first word names."""
+    """One JVM. `ask` is answered by the verb of tests/support/jvm/Oracle.java that the first word names."""
 
     def __init__(self, classes: Path) -> None:
         path = f"{JARS}/*{os.pathsep}{classes}"

@@ -1,4 +1,4 @@
-"""Which runs these are. A module of its own: `conftest` names two files here."""
+"""Which runs these are."""
 
 import os
 

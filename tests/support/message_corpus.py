@@ -1,4 +1,4 @@
-"""Random records of internal topics and what Kafka's own decoders print for them (tests/support/jvm/MessageOracle.java).
+"""Random records of internal topics and what Kafka's own decoders print for them (jvm/MessageOracle.java).
 
     tools/kafka_jars                              fetches Kafka's server jars
     python tests/support/message_corpus.py                writes tests/vectors/messages/corpus.jsonl
@@ -19,13 +19,14 @@ import sys
 import tempfile
 from typing import Any
 
-import jvm_oracle
-import message_samples as samples
 from paths import ROOT, VECTORS
 
 sys.path.insert(0, str(ROOT))  # for a run of its own
 
-from kafkarec.internal_topics.dump_text import DECODERS, MissingKey  # noqa: E402
+import jvm_oracle
+import message_samples as samples
+
+from kafkarec.internal_topics.dump_text import DECODERS, MissingKey
 
 CORPUS = VECTORS / "messages" / "corpus.jsonl"
 

@@ -185,7 +185,7 @@ class Kafkas:
 
     @classmethod
     def read(cls, answers: Path) -> Kafkas:
-        """The answers of tests/jvm/TransactionLogs.java."""
+        """The answers of tests/support/jvm/TransactionLogs.java."""
         found = json.loads(answers.read_text())
         found["open"] = sorted(map(tuple, found["open"]))
         found["aborted"] = [tuple(entry[:3]) for entry in found["aborted"]]

@@ -49,7 +49,7 @@ def interceptor(folder: Path) -> Path:
 
 
 class Groups:
-    """Verbs of tests/jvm/Groups.java at one broker."""
+    """Verbs of tests/support/jvm/Groups.java at one broker."""
 
     def __init__(self, kafka: Oracle, broker: Broker) -> None:
         self._kafka, self._address = kafka, broker.address

@@ -3,7 +3,7 @@
     def test_something(spark_session):
         spark_session.read.format("kafkarec").load(path)
 
-The packages of this checkout are what the workers import; tests on executors without them are in apps/.
+The packages of this checkout are what the workers import; tests on executors without them run what is in apps/.
 """
 
 from __future__ import annotations

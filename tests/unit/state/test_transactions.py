@@ -79,7 +79,7 @@ def test_a_first_segment_alone_is_open_from_its_first_transaction_on() -> None:
 
 @pytest.mark.parametrize("folder", KAFKAS, ids=lambda folder: folder.name)
 def test_kafkas_log_class_says_the_same(folder: Path) -> None:
-    """Folders and answers by tests/jvm/TransactionLogs.java: UnifiedLog of Kafka 4.3.0."""
+    """Folders and answers by tests/support/jvm/TransactionLogs.java: UnifiedLog of Kafka 4.3.0."""
     answers = Kafkas.read(folder / "expected.json")
     assert Kafkas.of(folder) == answers
     assert of_folder(folder).notes == ()

@@ -1,4 +1,4 @@
-"""Estimates of sizes and of compression ratios; test_jvm_builder.py compares them with Kafka's."""
+"""Estimates of sizes and of compression ratios; tests/jvm/test_builder.py compares them with Kafka's."""
 
 from __future__ import annotations
 
