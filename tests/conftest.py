@@ -1,4 +1,4 @@
-"""Settings of the suite. Helpers have modules of their own: golden, builders, oracle, reading, subprocesses.
+"""Settings of the suite. Helpers are modules of tests/support: golden, builders, oracle, reading, subprocesses.
 
 KAFKAREC_LONG=1   the long run: many more examples, fresh random seeds (the default run is derandomized)
 KAFKAREC_CORE=1   fewer examples, for `make test-core` and `make mutants`

@@ -45,7 +45,7 @@ def missing() -> str | None:
 
 def _find_tests() -> None:
     """Broker and jars are those of the tests."""
-    for folder in (ROOT / "tests" / "spark", ROOT / "tests"):
+    for folder in (ROOT / "tests" / "support" / "spark", ROOT / "tests" / "support"):
         if str(folder) not in sys.path:
             sys.path.append(str(folder))
 

@@ -185,7 +185,7 @@ def run(wanted: list[int], side_by_side: int) -> list[dict[str, object]]:
     """What became of each mutant: see mutants_run.py."""
     tests = [
         str(path.relative_to(BUILD))
-        for path in sorted((BUILD / "tests").glob("test_*.py"))
+        for path in sorted((BUILD / "tests").rglob("test_*.py"))
         if re.search(r"^(pytestmark = |@)pytest\.mark\.core\b", path.read_text(encoding="utf-8"), re.MULTILINE)
     ]
     results = BUILD / "results.jsonl"

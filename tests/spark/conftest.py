@@ -1,8 +1,8 @@
 """What the Spark tests run with: the fat wheel, bare executor environments, and spark-submit itself.
 
-The applications in apps/ run as users run them, `spark-submit --py-files <wheel> app.py` on real executors
-(`local-cluster`); driver and executors have a Python with pyspark, pyarrow and pandas only. Each application does
-many things and writes one JSON file; the tests read it.
+The applications in tests/support/spark/apps run as users run them, `spark-submit --py-files <wheel> app.py` on real
+executors (`local-cluster`); driver and executors have a Python with pyspark, pyarrow and pandas only. Each application
+does many things and writes one JSON file; the tests read it.
 """
 
 from __future__ import annotations
@@ -15,16 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import wheelhouse_check
+import wheelhouse_pack
+from paths import ROOT
+from source_session import spark_environment, spark_session  # noqa: F401
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT / "tools")]
-
-import wheelhouse_check  # noqa: E402
-import wheelhouse_pack  # noqa: E402
-from source_session import spark_environment, spark_session  # noqa: E402, F401
-
-import wheelhouse  # noqa: E402
+import wheelhouse
 
 if TYPE_CHECKING:
     from stream_broker import Broker

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from paths import SEGMENTS
 from s3server import BUCKET, WITH_INDEXES, Server, running
-from source_rows import SEGMENTS, Read, spoil
+from source_rows import Read, spoil
 from stream_engine import Query
 
 import kafkarec

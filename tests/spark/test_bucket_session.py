@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 from long_run import MINUTES
+from paths import SEGMENTS
 from s3server import BUCKET, Server, running
-from source_rows import SEGMENTS, spoil
-from test_tiered import SEGMENT_ID, TOPIC_ID
+from source_rows import spoil
+from tiered_names import SEGMENT_ID, TOPIC_ID
 
 import kafkarec
 

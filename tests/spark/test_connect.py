@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from connecting import Client, Server
 from long_run import MINUTES
-from source_rows import SEGMENTS, log_folder, spoil
+from paths import SEGMENTS
+from source_rows import log_folder, spoil
 
 import kafkarec
 

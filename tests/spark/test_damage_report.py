@@ -3,52 +3,19 @@
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from source_rows import LOGS, SEGMENTS, log_folder, read, repeated, spoil
+from damage_reports import Frames, nothing_is_shipped, report  # noqa: F401
+from paths import SEGMENTS
+from source_rows import LOGS, log_folder, read, repeated, spoil
 
 import kafkarec
 from spark_udfs import damage, damage_report, schema
 
 TXN = (SEGMENTS / "txn-0" / "00000000000000000000.log").read_bytes()
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(damage.registration, "ship", lambda spark: None)
-
-
-class Frames:
-    """What damage_report asks of a session, done here: the tasks travel as they do to executors."""
-
-    def range(self, start: int, stop: int, step: int, slices: int) -> Frames:
-        assert slices == stop - start
-        self.numbers = list(range(start, stop, step))
-        return self
-
-    def mapInArrow(self, body: Any, ddl: str) -> Frames:
-        body = pickle.loads(pickle.dumps(body))
-        batches = (pa.RecordBatch.from_arrays([pa.array([number])], ["id"]) for number in self.numbers)
-        self.lines = [(line,) for batch in body(batches) for line in batch.column(0).to_pylist()]
-        return self
-
-    def collect(self) -> list[Any]:
-        return self.lines
-
-
-def report(path: Any, **given: Any) -> damage.DamageReport:
-    found = damage_report(Frames(), path if isinstance(path, list) else str(path), **given)
-    for each in found.files:
-        in_file = [row for row in found.rows if row["file"] == each["file"]]
-        assert (each["damaged"], each["damaged_bytes"]) == (len(in_file), sum(row["length"] for row in in_file))
-        if Path(each["file"]).is_file():
-            assert each["bytes"] == Path(each["file"]).stat().st_size, each
-    return found
 
 
 def test_good_files_have_no_damage_and_every_byte_is_counted() -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import ROOT
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from spark_udfs import registration
 
-ROOT = Path(__file__).resolve().parents[2]
 NAME = "spark_udfs-0-12345678.zip"
 
 # Run with the archive on sys.path, as Spark's planner is.

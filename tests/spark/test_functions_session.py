@@ -8,7 +8,8 @@ from typing import Any
 
 import golden
 import pytest
-from source_rows import SEGMENTS, log_folder, spoil
+from paths import ROOT, SEGMENTS
+from source_rows import log_folder, spoil
 
 import kafkarec
 import spark_udfs
@@ -16,7 +17,6 @@ from spark_udfs import functions, schema
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-ROOT = Path(__file__).resolve().parents[2]
 GOOD = golden.vector("v2-none-logappend").bytes
 
 

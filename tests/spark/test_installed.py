@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from long_run import MINUTES
-from source_rows import SEGMENTS
+from paths import ROOT, SEGMENTS
 from submitting import Application
 
 import kafkarec
@@ -19,7 +19,6 @@ from spark_udfs.bootstrap import tags, wheels
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-ROOT = Path(__file__).resolve().parents[2]
 RECORDS = sum(len(kafkarec.open(path).read()) for path in (SEGMENTS / "txn-0").glob("*.log"))
 
 

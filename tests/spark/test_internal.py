@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, cast
 
 import message_samples as samples
 import pyarrow as pa
 import pytest
+from paths import ROOT, SEGMENTS
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -18,8 +18,7 @@ import kafkarec
 from kafkarec import internal_topics
 from spark_udfs import internal, schema
 
-ROOT = Path(__file__).parent.parent.parent
-OFFSETS = kafkarec.decode((ROOT / "tests/vectors/segments/__consumer_offsets-0/00000000000000000000.log").read_bytes())
+OFFSETS = kafkarec.decode((SEGMENTS / "__consumer_offsets-0/00000000000000000000.log").read_bytes())
 TYPES = list(dict.fromkeys((topic.name, kind.name) for topic, kind, _ in samples.kinds()))
 
 

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from broker import Broker
 from jvm_oracle import Oracle
+from jvm_reading import consumer_lines
 from kafka_session import SETTINGS, Groups, connector, interceptor
 from long_run import MINUTES
-from source_rows import SEGMENTS
+from paths import SEGMENTS
 from spark_rows import record_row
 from submitting import Application
-from test_jvm_broker import read
 
 import kafkarec
 from spark_udfs import decoding
@@ -104,7 +104,7 @@ class Ran:
         return found
 
     def consumed(self, topic: str) -> list[str]:
-        """Without their offsets, in the words of tests/jvm/Reading.java."""
+        """Without their offsets, in the words of tests/support/jvm/Reading.java."""
         answer = self.kafka.ask("consume", self.broker.address, topic, "read_uncommitted")
         assert answer.status == 0, answer.err
         return [line.partition(" ")[2] for line in answer.out.splitlines()[:-1]]
@@ -254,7 +254,7 @@ def test_salvaged_records_are_in_the_live_topic_as_they_were(ran: Ran) -> None:
     folder = ran.folder / "good" / "rescued-0"
     with kafkarec.SegmentWriter(folder) as writer:
         writer.write([(at, one.timestamp, one.key, one.value, one.headers) for at, one in enumerate(good)])
-    assert ran.consumed("rescued") == [line.partition(" ")[2] for line in read(folder, "read_uncommitted")]
+    assert ran.consumed("rescued") == [line.partition(" ")[2] for line in consumer_lines(folder, "read_uncommitted")]
 
 
 def test_the_sink_alone_keeps_all_but_the_times(ran: Ran) -> None:

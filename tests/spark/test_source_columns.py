@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import SEGMENTS
 from pyspark.sql import types as T
-from source_rows import LOGS, SEGMENTS, Read, log_folder, read, spoil
+from source_rows import LOGS, Read, log_folder, read, spoil
 
 import kafkarec
 from spark_udfs import schema

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import SEGMENTS
 from pyspark.errors import AnalysisException
 from s3server import BUCKET, WITH_INDEXES, Server, running
-from source_rows import SEGMENTS, Read, log_folder, read
-from test_tiered import SEGMENT_ID, TOPIC_ID
+from source_rows import Read, log_folder, read
+from tiered_names import SEGMENT_ID, TOPIC_ID
 
 pytestmark = pytest.mark.spark
 

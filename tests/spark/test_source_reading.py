@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from source_rows import EVERYTHING, LOGS, SEGMENTS, Read, expected, log_folder, read, repeated, spoil
+from paths import SEGMENTS
+from source_rows import EVERYTHING, LOGS, Read, expected, log_folder, read, repeated, spoil
 
 import kafkarec
 from spark_udfs import schema

@@ -11,8 +11,9 @@ from typing import Any
 
 import builders
 import pytest
+from paths import SEGMENTS
 from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual, In, IsNotNull, LessThan, LessThanOrEqual
-from source_rows import SEGMENTS, Read, log_folder, read, repeated
+from source_rows import Read, log_folder, read, repeated
 
 import kafkarec
 

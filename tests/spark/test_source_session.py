@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from source_rows import EVERYTHING, LOGS, SEGMENTS, expected, log_folder, spoil
+from paths import SEGMENTS
+from source_rows import EVERYTHING, LOGS, expected, log_folder, spoil
 
 import kafkarec
 from spark_udfs import schema

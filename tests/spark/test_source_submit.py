@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from source_rows import LOGS, SEGMENTS, log_folder, repeated, spoil
+from paths import SEGMENTS
+from source_rows import LOGS, log_folder, repeated, spoil
 from spark_rows import record_row
 from submitting import Application, said_by_executors
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from damage_reports import nothing_is_shipped, report  # noqa: F401
 from media import Medium
 from source_rows import Read, log_folder, read
-from test_damage_report import nothing_is_shipped, report  # noqa: F401
 
 import kafkarec
 from kafkarec.storage import folders

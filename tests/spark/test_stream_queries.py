@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 from long_run import MINUTES
+from paths import TESTS
 from stream_broker import Broker
 from stream_engine import Row
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, MINUTES]
 
-CHECKPOINTS = Path(__file__).resolve().parent / "checkpoints"
+CHECKPOINTS = TESTS / "spark" / "checkpoints"
 Rows = dict[tuple[str, int], list[Row]]
 
 

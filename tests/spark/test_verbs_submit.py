@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from long_run import MINUTES
-from source_rows import SEGMENTS, log_folder, spoil
+from paths import SEGMENTS
+from source_rows import log_folder, spoil
 from submitting import Application, lines_of_tasks
 
 import kafkarec

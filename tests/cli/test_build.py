@@ -1,0 +1,307 @@
+"""`cat | build | cat`: every row comes back, whatever carried it; with the columns of batches, every batch."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import builders
+import golden
+import message_samples
+import pyarrow as pa
+import pytest
+from command import ROW, WIDE, Here, own_process
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from paths import SEGMENTS
+from random_logs import Maker
+
+import kafkarec
+from kafkarec.internal_topics import TOPICS
+from kafkarec.write import encode
+
+FOLDERS = ("all-codecs-0", "compacted-0", "logappend-0", "txn-0", "__consumer_offsets-0", "__cluster_metadata-0")
+FORMATS = ("json", "csv", "arrow", "parquet")
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
+    return Here(capfdbinary)
+
+
+def there_and_back(run: Here, source: Path, form: str, out: Path, *words: object) -> tuple[bytes, bytes]:
+    """JSON Lines of a log, and of what was built from its rows in a format."""
+    rows = out.parent / f"rows.{form}"
+    assert run("cat", source, "--raw", "--format", form, "-o", rows, *words).status == 0
+    built = run("build", rows, "-o", out)
+    assert (built.status, built.out) == (0, b""), built.err
+    return tuple(run("cat", log, "--raw", *words).out for log in (source, out))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_rows_of_a_broker_come_back(run: Here, tmp_path: Path, folder: str, form: str) -> None:
+    before, after = there_and_back(run, SEGMENTS / folder, form, tmp_path / folder)
+    assert before and after == before
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_control_records_come_back(run: Here, tmp_path: Path, folder: str, form: str) -> None:
+    before, after = there_and_back(run, SEGMENTS / folder, form, tmp_path / folder, "--control")
+    assert before and after == before
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_batches_of_a_broker_come_back(run: Here, tmp_path: Path, folder: str, form: str) -> None:
+    words = ("--control", "--columns", WIDE)
+    before, after = there_and_back(run, SEGMENTS / folder, form, tmp_path / folder, *words)
+    assert before and after == before
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_uncompressed_batches_come_back_byte_for_byte(run: Here, tmp_path: Path, form: str) -> None:
+    """A log as the builder writes one: shortest varints, no offsets beyond the last record, no empty batches."""
+    first = tmp_path / "first.log"
+    run("cat", SEGMENTS / "txn-0", "--control", "--columns", WIDE, "-o", tmp_path / "rows.jsonl")
+    assert run("build", tmp_path / "rows.jsonl", "--compression", "none", "-o", first).status == 0
+    rows, second = tmp_path / f"rows.{form}", tmp_path / "second.log"
+    run("cat", first, "--control", "--columns", WIDE, "--format", form, "-o", rows)
+    assert run("build", rows, "-o", second).status == 0
+    assert second.read_bytes() == first.read_bytes() and len(kafkarec.scan(first.read_bytes())) == 149
+
+
+def test_what_the_command_line_shows_of_a_legacy_log_comes_back(run: Here, tmp_path: Path) -> None:
+    """Magic 0 has no timestamps and no timestamp type; both are null, and null they come back."""
+    log = tmp_path / "old.log"
+    inner = [builders.message(magic=1, offset=n, key=None, value=b"v%d" % n) for n in range(3)]
+    log.write_bytes(
+        builders.message(magic=0, offset=0) + builders.message(magic=1, offset=1, timestamp=-1)
+        + builders.message(magic=1, offset=2, attributes=8) + builders.wrapper(inner, codec="gzip", offset=5)
+        + builders.good_batch(2, base_offset=6)
+    )  # fmt: skip
+    before, after = there_and_back(run, log, "json", tmp_path / "new.log")
+    assert after == before
+    table = kafkarec.scan((tmp_path / "new.log").read_bytes())
+    assert table.column("magic") == [0, 2, 2, 2]
+
+
+# Inner messages of another magic than their wrapper's: what their readers see (KIP-32) no writer writes.
+MIXED = {"v0-inner-magic-other", "v1-wrapper-with-v0-inner"}
+
+
+@pytest.mark.parametrize("columns", [ROW, WIDE], ids=["rows", "batches"])
+def test_every_vector_that_kafka_reads_comes_back(run: Here, tmp_path: Path, columns: str) -> None:
+    """Also the odd ones: offsets that repeat or descend, negative timestamps."""
+    rows, new, differing = tmp_path / "rows.jsonl", tmp_path / "new.log", set()
+    cases = [*golden.vectors(), *(case for case in golden.invalid() if case.json["exception"] is None)]
+    for case in cases:
+        words = ("--control", "--columns", columns)
+        shown = run("cat", case.bin_path, *words)
+        if shown.status:
+            continue  # accepted in memory and not in a file
+        rows.write_bytes(shown.out)
+        assert run("build", rows, "--odd", "-o", new, "--force").status == 0, case.name
+        if run("cat", new, *words).out != shown.out:
+            differing.add(case.name)
+    assert differing <= MIXED and len(cases) > 180
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_logs_come_back(run: Here, tmp_path: Path, seed: int) -> None:
+    log = tmp_path / "random.log"
+    log.write_bytes(b"".join(Maker(seed * 100 + part).plain_log() for part in range(1)))
+    for form in FORMATS:
+        for words in ((), ("--columns", WIDE)):
+            out = tmp_path / "new.log"
+            out.unlink(missing_ok=True)
+            before, after = there_and_back(run, log, form, out, *words)
+            assert before and after == before
+            (tmp_path / f"rows.{form}").unlink()
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+@pytest.mark.parametrize("folder", ["__consumer_offsets-0", "__cluster_metadata-0"])
+def test_objects_of_internal_topics_become_their_bytes(run: Here, tmp_path: Path, folder: str, form: str) -> None:
+    rows, new = tmp_path / f"rows.{form}", tmp_path / folder
+    run("cat", SEGMENTS / folder, "--format", form, "-o", rows)
+    assert b'"OffsetCommit"' in rows.read_bytes() or b"ConfigRecord" in rows.read_bytes()
+    assert run("build", rows, "-o", new).status == 0
+    for words in ([], ["--raw"]):
+        assert run("cat", new, *words).out == run("cat", SEGMENTS / folder, *words).out
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_random_messages_of_internal_topics_come_back(run: Here, tmp_path: Path, topic: str) -> None:
+    """Every record type and version; what a row shows as an object is an object again, and the same one."""
+    maker = message_samples.Maker(5)
+    rows = []
+    for kind in TOPICS[topic].types.values():
+        for version in range(kind.value.first, kind.value.last + 1):
+            for _ in range(4):
+                sample = maker.record(TOPICS[topic], kind, version)
+                rows.append((len(rows), 0, sample.key, maker.random.choice([sample.value] * 9 + [b"odd"]), []))
+    log, new = tmp_path / f"{topic}-0", tmp_path / "new" / f"{topic}-0"
+    log.mkdir()
+    (log / f"{0:020d}.log").write_bytes(encode(rows))
+    shown = run("cat", log)
+    (tmp_path / "rows.jsonl").write_bytes(shown.out)
+    built = run("build", tmp_path / "rows.jsonl", "-o", new)
+    assert built.status == 0, built.err
+    assert run("cat", new).out == shown.out and shown.out.count(b'"data":') >= len(rows) * 0.8
+
+
+BLOBS = st.none() | st.binary(max_size=12) | st.text(max_size=12).map(str.encode) | st.sampled_from(
+    [b"", b"\0", b"\xff", b'"', b'""', b"\r\n", b",", b"null", "\u2028\x85\ud7ff".encode(), b"\xed\xa0\x80"]
+)  # fmt: skip
+RECORDS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "key": BLOBS,
+            "value": BLOBS,
+            "headers": st.lists(st.tuples(st.text(max_size=5), BLOBS), max_size=3),
+            "timestamp": st.none() | st.integers(0, 2**63 - 1),
+        }
+    ),
+    min_size=1,
+    max_size=9,
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(records=RECORDS, gaps=st.randoms(use_true_random=False), form=st.sampled_from(FORMATS))
+def test_any_records_come_back(
+    run: Here, tmp_path: Path, records: list[dict[str, Any]], gaps: random.Random, form: str
+) -> None:
+    offset, rows = gaps.choice([0, 2**40]), []
+    for one in records:
+        rows.append((offset, one["timestamp"], one["key"], one["value"], one["headers"]))
+        offset += gaps.choice([1, 1, 7])
+    log, out = tmp_path / "any.log", tmp_path / "new.log"
+    log.write_bytes(encode(rows, compression=gaps.choice(["none", "zstd"])))
+    for path in (out, *tmp_path.glob("rows.*")):
+        path.unlink(missing_ok=True)
+    big = any(one["timestamp"] is not None and one["timestamp"] > 2**62 // 1000 for one in records)
+    if form in ("arrow", "parquet") and big:
+        form = "json"  # pyarrow's own limits on timestamps are not ours
+    before, after = there_and_back(run, log, form, out)
+    assert after == before
+
+
+@pytest.mark.parametrize("form", ["utf8", "json", "base64", "hex", "int32", "int64"])
+def test_keys_and_values_in_every_form(run: Here, tmp_path: Path, form: str) -> None:
+    log = tmp_path / "forms.log"
+    values = [b"text", b'{"a": 1.50, "a": [1e400]}', b"\0\0\0\5", b"\xff" * 8, b"", None, b"\xff", b"0", b'"s"']
+    log.write_bytes(encode([(n, n, value, value, []) for n, value in enumerate(values)]))
+    for shown in ("json", "csv"):
+        words = ("--key-as", form, "--value-as", form)
+        rows, out = tmp_path / f"rows.{shown}", tmp_path / f"{shown}.log"
+        assert run("cat", log, "--format", shown, *words, "-o", rows).status == 0
+        built = run("build", rows, *words, "-o", out)
+        assert built.status == 0, built.err
+        assert out.read_bytes() == log.read_bytes()
+
+
+def test_json_bytes_are_those_of_the_line(run: Here, tmp_path: Path) -> None:
+    lines = b'{"value": {"n":1.0, "n": 2 ,"big":123456789012345678901234567890}, "key":[1,  2]}\n'
+    lines += b'{"key":"k","value":null}\n'
+    (tmp_path / "in.jsonl").write_bytes(lines)
+    run("build", tmp_path / "in.jsonl", "--key-as", "json", "--value-as", "json", "-o", tmp_path / "a.log")
+    found = kafkarec.decode((tmp_path / "a.log").read_bytes())
+    assert found.column("value") == [b'{"n":1.0, "n": 2 ,"big":123456789012345678901234567890}', None]
+    assert found.column("key") == [b"[1,  2]", b'"k"']
+
+
+def test_what_a_row_does_not_say_has_a_default() -> None:
+    ran = own_process("build", stdin=b'{"key":"a"}\n\n{"value":"b","offset":5}\n{}\n')
+    assert ran.status == 0 and ran.err == ""
+    found = kafkarec.decode(ran.out)
+    assert found.column("offset") == [0, 5, 6] and found.column("timestamp") == [None, None, None]
+    assert found.column("key") == [b"a", None, None] and found.column("value") == [None, b"b", None]
+    assert found.column("headers") == [(), (), ()] and len(found.batches) == 1
+    assert found.batches[0]["partition_leader_epoch"] is None and found.batches[0]["producer_id"] is None
+
+
+def test_looser_rows_than_cat_writes() -> None:
+    rows = [
+        {"timestamp": "2026-01-31T12:00:00.250Z", "headers": {"a": "1", "b": None}},
+        {"timestamp": "2026-01-31", "headers": [["a", "1"], ["a", None]]},
+        {"timestampType": 0, "key_hex": "00ff", "value_base64": "AP8="},
+    ]
+    ran = own_process("build", "-", stdin="\ufeff".encode() + b"\r\n".join(json.dumps(row).encode() for row in rows))
+    found = kafkarec.decode(ran.out, timestamp_unit="int64")
+    assert found.column("timestamp") == [1769860800250, 1769817600000, None]
+    assert found.column("headers")[:2] == [(("a", b"1"), ("b", None)), (("a", b"1"), ("a", None))]
+    assert found.column("key")[2] == found.column("value")[2] == b"\x00\xff"
+
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+ARROW = {
+    "wide text": {"key": pa.array(["k"], pa.large_string()), "value": pa.array(["v"], pa.string_view())},
+    "fixed bytes": {"key": pa.array([b"k"], pa.binary(1)), "value": pa.array([b"v"], pa.binary_view())},
+    "dictionary": {"key": pa.array(["k"]).dictionary_encode(), "value": pa.array([b"v"]).dictionary_encode()},
+    "timestamps": {"timestamp": pa.array([7_000_000], pa.timestamp("us", "Europe/Berlin"))},
+    "bare timestamps": {"timestamp": pa.array([7_000_999_999], pa.timestamp("ns"))},
+    "milliseconds": {"timestamp": pa.array([7000], pa.uint16())},
+    "small offsets": {"offset": pa.array([9], pa.uint8())},
+    "map": {"headers": pa.array([[("h", "1")]], pa.map_(pa.string(), pa.string()))},
+    "text headers": {"headers": pa.array([[{"key": "h", "value": "1"}]])},
+    "long lists": {"headers": pa.array([[{"key": "h", "value": b"1"}]], pa.large_list(HEADERS.value_type))},
+    "nothing": {"headers": pa.array([None], HEADERS), "timestamp": pa.nulls(1), "key": pa.nulls(1)},
+    "of Spark": {"timestampType": pa.array([0], pa.int32()), "key": [b"k"], "topic": ["t"], "partition": [3]},
+}
+
+
+@pytest.mark.parametrize("name", ARROW)
+def test_arrow_types_of_other_programs(run: Here, tmp_path: Path, name: str) -> None:
+    whole = {"value": pa.array([b"v"]), **ARROW[name]}
+    with pa.OSFile(str(tmp_path / "in"), "wb") as file, pa.ipc.new_file(file, pa.table(whole).schema) as out:
+        out.write_table(pa.table(whole))
+    assert run("build", tmp_path / "in", "-o", tmp_path / "a.log").status == 0
+    (record,) = kafkarec.decode((tmp_path / "a.log").read_bytes())
+    assert record.value == b"v" and record.key == (b"k" if "key" in whole and name != "nothing" else None)
+    assert record.timestamp == (7000 if "timestamp" in whole and name != "nothing" else None)
+    assert list(record.headers) == ([("h", b"1")] if "headers" in whole and name != "nothing" else [])
+    assert record.offset == (9 if "offset" in whole else 0)
+
+
+def test_each_partition_of_the_rows_gets_its_folder(run: Here, tmp_path: Path) -> None:
+    """Also where their rows come by turns."""
+    rows = [{"topic": "ab"[n % 2], "partition": n % 3, "value": str(n)} for n in range(60)]
+    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    ran = run("build", tmp_path / "in.jsonl", "-o", f"{tmp_path}/new/")
+    assert ran.status == 0 and "60 records in 6 batches" in ran.err and "6 folders in" in ran.err
+    for topic, partition in {(row["topic"], row["partition"]) for row in rows}:
+        log = kafkarec.open(tmp_path / "new" / f"{topic}-{partition}").read()
+        mine = [row for row in rows if (row["topic"], row["partition"]) == (topic, partition)]
+        assert log.column("value") == [row["value"].encode() for row in mine]
+        assert log.column("offset") == list(range(len(mine)))
+
+
+def test_options_say_what_all_rows_have(run: Here, tmp_path: Path) -> None:
+    rows = tmp_path / "in.jsonl"
+    rows.write_bytes(b"".join(b'{"offset":%d,"value":"%s"}\n' % (n * 2, b"v" * 100) for n in range(20)))
+    words = "--base-offset 100 --batch-size 500 --compression zstd --level 7 --producer-id 9 --producer-epoch 2 "
+    words += "--base-sequence 2147483640 --transactional --leader-epoch 4 --timestamp 1700000000000"
+    words += " --timestamp-type log-append"
+    assert run("build", rows, "-o", tmp_path / "a.log", *words.split()).status == 0
+    found = kafkarec.decode((tmp_path / "a.log").read_bytes(), columns=["offset", "sequence", "timestamp_type"])
+    assert found.column("offset") == list(range(100, 120)) and set(found.column("timestamp_type")) == {1}
+    assert found.column("sequence") == [(2147483640 + n) % 2**31 for n in range(20)]
+    names = ("producer_id", "producer_epoch", "is_transactional", "partition_leader_epoch", "compression")
+    told = {tuple(batch[name] for name in names) for batch in found.batches}
+    assert told == {(9, 2, True, 4, "zstd")} and len(found.batches) > 2
+
+
+def test_batches_end_where_kafkas_builder_ends_them(run: Here, tmp_path: Path) -> None:
+    """Also where a block of the input ends in the middle of a batch."""
+    lines = ({"key": f"k{n}", "value": "v" * (n % 300), "timestamp": 10**12 + n * 31} for n in range(30_000))
+    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert run("build", tmp_path / "in.jsonl", "-o", tmp_path / "a.log").status == 0
+    rows = [(n, 10**12 + n * 31, b"k%d" % n, b"v" * (n % 300), []) for n in range(30_000)]
+    assert (tmp_path / "a.log").read_bytes() == encode(rows)
+    assert run("build", tmp_path / "in.jsonl", "-o", tmp_path / "b.log", "--compression", "lz4").status == 0
+    assert (tmp_path / "b.log").read_bytes() == encode(rows, compression="lz4")

@@ -1,0 +1,347 @@
+"""`cat --follow` beside a writer that does what a broker does to a partition folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from command import COMMAND, ENVIRONMENT, Here
+from paths import SEGMENTS
+
+ZEROS = bytes(1 << 16)
+
+
+def batch(offset: int, count: int = 1, **fields: Any) -> bytes:
+    return builders.batch(builders.records(count, value=b"value %d"), base_offset=offset, **fields)
+
+
+def transactional(offset: int, producer: int, count: int = 1) -> bytes:
+    return batch(offset, count, producer_id=producer, attributes=builders.TRANSACTIONAL)
+
+
+class Following:
+    """A running `cat --follow`, its lines as they come."""
+
+    def __init__(self, path: Path, *words: object) -> None:
+        self.child = subprocess.Popen(
+            [*COMMAND, "cat", str(path), "--follow", *map(str, words)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+        )
+        self._lines: queue.Queue[bytes] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.child.stdout is not None
+        for line in self.child.stdout:
+            self._lines.put(line)
+
+    def lines(self, count: int) -> list[bytes]:
+        return [self._lines.get(timeout=20) for _ in range(count)]
+
+    def offsets(self, count: int) -> list[int]:
+        return [json.loads(line)["offset"] for line in self.lines(count)]
+
+    def quiet(self, seconds: float = 0.8) -> bool:
+        """Whether nothing comes for a while."""
+        time.sleep(seconds)
+        return self._lines.empty()
+
+    def stop(self) -> tuple[int, str, list[bytes]]:
+        """Ctrl-C: the status, standard error, the lines that had not been taken."""
+        if self.child.poll() is None:
+            self.child.send_signal(signal.SIGINT)
+        return self.ended()
+
+    def ended(self) -> tuple[int, str, list[bytes]]:
+        status = self.child.wait(20)
+        self._reader.join(20)
+        assert self.child.stderr is not None
+        left = []
+        while not self._lines.empty():
+            left.append(self._lines.get())
+        return status, self.child.stderr.read().decode(), left
+
+    def close(self) -> None:
+        if self.child.poll() is None:
+            self.child.kill()
+        self.child.wait(20)
+        for pipe in (self.child.stdout, self.child.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+@pytest.fixture
+def started() -> Iterator[list[Following]]:
+    running: list[Following] = []
+    yield running
+    for one in running:
+        one.close()
+
+
+@pytest.fixture
+def follow(started: list[Following]) -> Any:
+    def start(path: Path, *words: object) -> Following:
+        started.append(Following(path, *words))
+        return started[-1]
+
+    return start
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A partition with offsets 0 to 4 in one segment."""
+    folder = tmp_path / "orders-7"
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(b"".join(batch(i) for i in range(5)))
+    return folder
+
+
+def append(log: Path, data: bytes, base: int = 0) -> None:
+    with (log / f"{base:020}.log").open("ab") as file:
+        file.write(data)
+
+
+def test_appended_batches_come_as_they_are_written_and_ctrl_c_ends(follow: Any, log: Path) -> None:
+    tail = follow(log)
+    assert tail.offsets(5) == [0, 1, 2, 3, 4]
+    append(log, batch(5, 3))
+    assert tail.offsets(3) == [5, 6, 7]
+    append(log, batch(8) + batch(9))
+    assert tail.offsets(2) == [8, 9]
+    assert tail.stop() == (130, "", [])
+
+
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        (["--last", 2], [3, 4]),
+        (["--from-offset", 3], [3, 4]),
+        (["--from-time", builders.NOW + 1], []),
+        (["--key", "none such"], []),
+    ],
+)
+def test_where_it_begins(follow: Any, log: Path, words: list[object], first: list[int]) -> None:
+    tail = follow(log, *words)
+    assert tail.offsets(len(first)) == first
+    assert tail.quiet()
+    record = builders.record(key=b"none such", timestamp_delta=5)
+    append(log, builders.batch([record], base_offset=5, max_timestamp=builders.NOW + 5))
+    assert tail.offsets(1) == [5]
+
+
+def test_only_what_comes(follow: Any, log: Path) -> None:
+    tail = follow(log, "--last", 0)
+    at = 5
+    while tail.quiet(0.3) and at < 70:
+        append(log, batch(at))
+        at += 1
+    assert tail.offsets(1)[0] >= 5
+
+
+def test_a_batch_that_is_half_written_waits_and_is_no_damage(follow: Any, log: Path) -> None:
+    tail = follow(log, "--last", 1)
+    assert tail.offsets(1) == [4]
+    whole = batch(5, 2)
+    for cut in (whole[:5], whole[5:30], whole[30:90]):
+        append(log, cut)
+        assert tail.quiet(0.4)
+    append(log, whole[90:])
+    assert tail.offsets(2) == [5, 6]
+    assert tail.stop() == (130, "", [])
+
+
+def test_zeros_made_in_advance_become_batches(follow: Any, log: Path) -> None:
+    path = log / f"{0:020}.log"
+    end = path.stat().st_size
+    append(log, ZEROS)
+    tail = follow(log, "--last", 1)
+    assert tail.offsets(1) == [4]
+    assert tail.quiet()
+    one, two = batch(5), batch(6)
+    with path.open("r+b") as file:
+        file.seek(end)
+        file.write(one + two[:70])  # the rest of the second one is still zeros: its checksum does not hold
+        file.flush()
+        assert tail.offsets(1) == [5]
+        assert tail.quiet(0.5)
+        file.write(two[70:])
+    assert tail.offsets(1) == [6]
+    os.truncate(path, end + len(one) + len(two))  # as a broker does that closes the segment
+    append(log, batch(7))
+    assert tail.offsets(1) == [7]
+    assert tail.stop() == (130, "", [])
+
+
+def test_new_segments(follow: Any, log: Path) -> None:
+    tail = follow(log, "--last", 1)
+    assert tail.offsets(1) == [4]
+    append(log, batch(5))
+    append(log, batch(6), base=6)
+    assert tail.offsets(2) == [5, 6]
+    append(log, batch(7), base=7)
+    append(log, batch(8), base=8)
+    assert tail.offsets(2) == [7, 8]
+    assert tail.stop() == (130, "", [])
+
+
+def test_old_segments_that_are_deleted(follow: Any, log: Path) -> None:
+    append(log, batch(5), base=5)
+    tail = follow(log)
+    assert tail.offsets(6) == [0, 1, 2, 3, 4, 5]
+    (log / f"{0:020}.log").rename(log / f"{0:020}.log.deleted")
+    append(log, batch(6), base=5)
+    assert tail.offsets(1) == [6]
+    append(log, batch(9), base=9)  # what is in front of it came and went between two looks
+    (log / f"{5:020}.log").unlink()
+    assert tail.offsets(1) == [9]
+    status, said, _ = tail.stop()
+    assert status == 130
+    assert said == "" or "offsets 7 to 8 were deleted before they were read" in said
+
+
+def test_a_truncated_log_goes_on_from_there(follow: Any, log: Path) -> None:
+    path = log / f"{0:020}.log"
+    size = path.stat().st_size
+    tail = follow(log)
+    assert tail.offsets(5) == [0, 1, 2, 3, 4]
+    os.truncate(path, size // 5 * 3)
+    assert tail.quiet()
+    append(log, batch(3, 2, leader_epoch=9))
+    assert tail.offsets(2) == [3, 4]
+    status, said, _ = tail.stop()
+    assert status == 130
+    assert said == f"kafkarec: note: {log}: the log was truncated; going on from offset 3\n"
+
+
+def test_a_log_that_was_truncated_and_grew_between_two_looks(follow: Any, log: Path) -> None:
+    path = log / f"{0:020}.log"
+    data = path.read_bytes()
+    tail = follow(log)
+    assert tail.offsets(5) == [0, 1, 2, 3, 4]
+    anew = data[: len(data) // 5 * 2] + b"".join(batch(i, leader_epoch=9) for i in range(2, 9))
+    (log / "new").write_bytes(anew)
+    (log / "new").rename(path)
+    assert tail.offsets(7) == [2, 3, 4, 5, 6, 7, 8]
+    status, said, _ = tail.stop()
+    assert (status, said.count("\n")) == (130, 1)
+    assert "going on from offset 2" in said
+
+
+def test_truncation_into_an_earlier_segment(follow: Any, log: Path) -> None:
+    append(log, batch(5), base=5)
+    tail = follow(log)
+    assert tail.offsets(6) == [0, 1, 2, 3, 4, 5]
+    path = log / f"{0:020}.log"
+    (log / f"{5:020}.log").unlink()
+    os.truncate(path, path.stat().st_size // 5 * 4)
+    append(log, batch(4, leader_epoch=3))
+    assert tail.offsets(1) == [4]
+    assert "going on from offset 4" in tail.stop()[1]
+
+
+def test_read_committed_shows_records_when_their_transaction_ends(follow: Any, log: Path) -> None:
+    tail = follow(log, "--isolation", "read_committed")
+    assert tail.offsets(5) == [0, 1, 2, 3, 4]
+    append(log, transactional(5, 1) + transactional(6, 2) + batch(7))
+    assert tail.quiet()
+    append(log, builders.end_marker(commit=True, producer_id=1, base_offset=8))
+    assert tail.offsets(1) == [5]
+    append(log, transactional(9, 1), base=9)
+    assert tail.quiet(0.5)
+    append(log, builders.end_marker(commit=False, producer_id=2, base_offset=10), base=9)
+    assert tail.offsets(1) == [7]  # 6 was aborted, 9 is still open
+    append(log, batch(11), base=9)
+    assert tail.quiet(0.5)
+    append(log, builders.end_marker(commit=False, producer_id=1, base_offset=12) + batch(13), base=9)
+    assert tail.offsets(2) == [11, 13]
+    assert tail.stop() == (130, "", [])
+
+
+def test_damage_is_told_once_there_are_good_batches_behind_it(follow: Any, log: Path) -> None:
+    bad = bytearray(batch(5))
+    bad[-1] ^= 1
+    skipping, stopping = follow(log, "--last", 1, "--errors", "skip"), follow(log, "--last", 1)
+    assert skipping.offsets(1) == stopping.offsets(1) == [4]
+    append(log, bytes(bad))
+    assert skipping.quiet() and stopping.quiet(0)
+    append(log, batch(6))
+    assert skipping.offsets(1) == [6]
+    status, said, left = stopping.ended()
+    assert (status, left) == (1, [])
+    assert "crc mismatch" in said and "lost: " in said and "--errors skip" in said
+    append(log, batch(7))
+    assert skipping.offsets(1) == [7]
+    status, said, _ = skipping.stop()
+    assert (status, said.count("crc mismatch")) == (130, 1)
+
+
+def test_damage_at_the_end_of_a_segment_that_was_rolled(follow: Any, log: Path) -> None:
+    tail = follow(log, "--last", 1, "--errors", "skip")
+    assert tail.offsets(1) == [4]
+    append(log, batch(5)[:-3])
+    assert tail.quiet(0.5)
+    append(log, batch(6), base=6)
+    assert tail.offsets(1) == [6]
+    status, said, _ = tail.stop()
+    assert (status, said.count("\n")) == (130, 1)
+    assert "a later segment follows" in said
+
+
+def test_csv_and_a_number_of_rows(follow: Any, log: Path) -> None:
+    tail = follow(log, "--format", "csv", "--columns", "offset,key", "-n", 7)
+    assert tail.lines(3) == [b"offset,key,key_base64\r\n", b'0,"k",\r\n', b'1,"k",\r\n']
+    append(log, batch(5, 9))
+    status, said, left = tail.ended()
+    assert (status, said, left[-1]) == (0, "", b'6,"k",\r\n')
+
+
+def test_one_file_and_a_folder_that_goes_away(follow: Any, log: Path) -> None:
+    file, folder = follow(log / f"{0:020}.log", "--last", 1), follow(log, "--last", 1)
+    assert file.offsets(1) == folder.offsets(1) == [4]
+    append(log, batch(5))
+    append(log, batch(6), base=6)
+    assert folder.offsets(2) == [5, 6]
+    assert file.offsets(1) == [5]
+    log.rename(log.parent / "orders-7.0123456789abcdef0123456789abcdef-delete")
+    for one in (file, folder):
+        status, said, _ = one.ended()
+        assert (status, said.count("\n")) == (3, 1)
+        assert "is gone: " in said
+
+
+def test_lines_are_whole_under_ctrl_c(follow: Any, tmp_path: Path) -> None:
+    path = tmp_path / "long.log"
+    path.write_bytes(sorted((SEGMENTS / "all-codecs-0").glob("*.log"))[0].read_bytes() * 100)
+    tail = follow(path)
+    tail.lines(10)
+    status, said, left = tail.stop()
+    assert (status, said) == (130, "")
+    assert all(json.loads(line) for line in left)
+    assert len(left) < 80_000  # of 86,500: it did not go on to the end
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--format", "parquet"], "needs an end; --follow goes with json and csv"),
+        (["-o", "x"], "appears when it is complete"),
+        (["--to-offset", "5"], "--follow has no end"),
+    ],
+)
+def test_wrong_use(capsysbinary: pytest.CaptureFixture[bytes], log: Path, words: list[str], said: str) -> None:
+    done = Here(capsysbinary)("cat", log, "--follow", *words)
+    assert done.status == 2 and said in done.complaint
+    assert "local files" in Here(capsysbinary)("cat", "-", "-f").complaint

@@ -1,0 +1,199 @@
+"""`kafkarec convert`: the records stay, what is lost is told, and nothing is written over."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import builders
+import pytest
+from command import COMMAND, ENVIRONMENT, Here, own_process
+from paths import SEGMENTS
+
+import kafkarec
+from kafkarec.storage import names
+from kafkarec.write import encode
+
+TXN, CODECS = SEGMENTS / "txn-0", SEGMENTS / "all-codecs-0"
+CODEC_LOG = CODECS / f"{0:020d}.log"
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
+    return Here(capfdbinary)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("folder", ["txn-0", "all-codecs-0", "compacted-0", "logappend-0"])
+def test_another_codec_changes_no_record(run: Here, tmp_path: Path, folder: str, codec: str) -> None:
+    new = tmp_path / folder
+    ran = run("convert", SEGMENTS / folder, "-o", new, "--compression", codec, "--batch-size", "4k")
+    assert (ran.status, ran.out) == (0, b"")
+    for words in (["--control"], ["--isolation", "read_committed"]):
+        assert run("cat", new, *words).out == run("cat", SEGMENTS / folder, *words).out
+    data = {
+        row["compression"] for log in sorted(new.glob("*.log")) for row in kafkarec.scan(log.read_bytes())
+        if row["record_count"] and not row["is_control"]
+    }  # fmt: skip
+    assert data == {codec} and run("verify", new).status == 0
+
+
+def test_fewer_and_larger_batches(run: Here, tmp_path: Path) -> None:
+    ran = run("convert", CODECS, "-o", tmp_path / "new", "--batch-size", "1m", "--compression", "zstd", "--level", 19)
+    assert ran.status == 0
+    new = tmp_path / "new" / "all-codecs-0" / f"{0:020d}.log"
+    assert len(kafkarec.scan(new.read_bytes())) < 25 and new.stat().st_size < CODEC_LOG.stat().st_size
+    first = ran.err.splitlines()[0]
+    assert first.startswith(f"{CODECS}") and "865 records in 25 batches, 49.1 KiB -> " in first
+
+
+@pytest.mark.parametrize("size", ["16k", "256k", "2m"])
+def test_no_record_is_lost_where_many_batches_become_few(run: Here, tmp_path: Path, size: str) -> None:
+    log = tmp_path / "users-0"
+    rows = [(n, n, b"user-%d" % (n % 500), b"%050d" % n, []) for n in range(20_000)]
+    assert run("build", _lines(tmp_path / "rows.jsonl", rows), "-o", log, "--batch-size", "400").status == 0
+    assert run("convert", log, "-o", tmp_path / "new", "--batch-size", size, "--compression", "lz4").status == 0
+    assert run("cat", tmp_path / "new" / "users-0").out == run("cat", log).out
+
+
+def _lines(path: Path, rows: list[tuple[int, int, bytes, bytes, list[object]]]) -> Path:
+    names = ("offset", "timestamp", "key", "value")
+    cells = ((offset, time, key.decode(), value.decode()) for offset, time, key, value, _ in rows)
+    path.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in cells))
+    return path
+
+
+def test_what_magic_1_has_no_place_for_is_counted(run: Here, tmp_path: Path) -> None:
+    words = ("--magic", 1, "--compression", "gzip", "--format", "json", "-o", tmp_path / "down.log")
+    ran = run("convert", TXN, *words)
+    told = json.loads(ran.err)
+    assert ran.status == 0 and told["source"] == str(TXN) and told["output"] == str(tmp_path / "down.log")
+    assert told["lost"]["control_batches"] == told["lost"]["control_records"] == 26
+    assert told["records_in"] == 293 and told["records_out"] == 267
+    assert {row["magic"] for row in kafkarec.scan((tmp_path / "down.log").read_bytes())} == {1}
+    text = run("convert", TXN, *words[:4], "-o", tmp_path / "text.log").err
+    assert "  lost: control records: 26\n" in text
+
+
+def test_on_loss_raise_writes_nothing(run: Here, tmp_path: Path) -> None:
+    ran = run("convert", TXN, "--magic", 1, "--compression", "gzip", "--on-loss", "raise", "-o", tmp_path / "new/")
+    assert ran.status == 1 and "nothing is written: magic 1 has no place for" in ran.err
+    assert f"control batches: 26, first in the batch in {TXN}" in ran.err
+    assert not any(files for _, _, files in os.walk(tmp_path))
+
+
+def test_old_formats_go_up(run: Here, tmp_path: Path) -> None:
+    log = tmp_path / "old.log"
+    inner = [builders.message(magic=1, offset=n) for n in range(3)]
+    log.write_bytes(builders.message(magic=0) + builders.wrapper(inner, codec="gzip", offset=3))
+    assert run("convert", log, "-o", tmp_path / "new.log").status == 0
+    table = kafkarec.scan((tmp_path / "new.log").read_bytes())
+    assert table.column("magic") == [2, 2] and table.column("last_offset") == [0, 3]
+    kept = run("convert", log, "-o", tmp_path / "kept.log", "--magic", "keep", "--compression", "lz4")
+    assert kept.status == 0 and kafkarec.scan((tmp_path / "kept.log").read_bytes()).column("magic") == [0, 1]
+
+
+def test_what_needs_no_change_is_copied(run: Here, tmp_path: Path) -> None:
+    new = tmp_path / "txn-0"
+    assert run("convert", TXN, "-o", new).status == 0
+    before, after = (b"".join(path.read_bytes() for path in sorted(at.glob("*.log"))) for at in (TXN, new))
+    assert after == before
+
+
+def test_a_loss_in_standard_input_is_told_as_that() -> None:
+    words = ("--magic", 1, "--compression", "lz4", "--on-loss", "raise")
+    ran = own_process("convert", "-", *words, stdin=CODEC_LOG.read_bytes())
+    assert ran.status == 1 and ran.out == b"" and "first in the batch in standard input at byte 0" in ran.err
+
+
+def test_a_pipe_in_and_a_pipe_out() -> None:
+    ran = own_process("convert", "-", "-o", "-", "--compression", "none", stdin=CODEC_LOG.read_bytes())
+    assert ran.status == 0 and kafkarec.scan(ran.out).column("compression") == ["none"] * 25
+    assert ran.err.startswith("standard input: 865 records in 25 batches")
+
+
+def test_segments_of_a_given_size_and_the_same_start(run: Here, tmp_path: Path) -> None:
+    old = tmp_path / "orders-3"
+    old.mkdir()
+    shutil.copy(CODEC_LOG, old / f"{0:020d}.log")
+    (old / "partition.metadata").write_text("version: 0\ntopic_id: HKQG1EoyTJaEEjFfrhX73A")
+    ran = run("convert", old, "-o", tmp_path / "new", "--segment-bytes", "8k", "--compression", "lz4")
+    assert ran.status == 0
+    new = tmp_path / "new" / "orders-3"
+    logs = sorted(new.glob("*.log"))
+    assert len(logs) > 3 and all(path.stat().st_size <= 8192 for path in logs)
+    assert names.base_offset(logs[0].name) == 0 and "HKQG1EoyTJaEEjFfrhX73A" in (new / "partition.metadata").read_text()
+
+
+def test_a_log_that_begins_with_a_gap_keeps_its_start(run: Here, tmp_path: Path) -> None:
+    """Consumers whose position lies in the gap would be out of range otherwise."""
+    old = tmp_path / "orders-3"
+    old.mkdir()
+    (old / f"{5:020d}.log").write_bytes(builders.good_batch(3, base_offset=90))
+    assert run("convert", old, "-o", tmp_path / "new", "--compression", "lz4").status == 0
+    assert (tmp_path / "new" / "orders-3" / f"{5:020d}.log").exists()
+
+
+def test_damage_ends_it_or_is_left_out(run: Here, tmp_path: Path) -> None:
+    raw = bytearray(CODEC_LOG.read_bytes())
+    raw[2700] ^= 1
+    (tmp_path / "bad.log").write_bytes(raw)
+    new = tmp_path / "new.log"
+    ran = run("convert", tmp_path / "bad.log", "-o", new, "--compression", "lz4")
+    assert ran.status == 1 and not new.exists() and "bad.log" in ran.complaint and "crc_mismatch" in ran.complaint
+    assert "--errors skip" in ran.complaint
+    ran = run("convert", tmp_path / "bad.log", "-o", new, "--compression", "lz4", "--errors", "skip")
+    assert ran.status == 1 and "crc_mismatch" in ran.err and len(kafkarec.scan(new.read_bytes())) == 24
+
+
+@pytest.mark.parametrize(
+    "words", [["convert", "--compression", "zstd", "--level", "22", "--batch-size", "1m"], ["compact", "--passes", "9"]]
+)
+def test_ctrl_c_leaves_nothing(tmp_path: Path, words: list[str]) -> None:
+    log = tmp_path / "a.log"
+    log.write_bytes(encode([(n, n, b"k%d" % n, b"%0100d" % (n * n), []) for n in range(150_000)]))
+    process = subprocess.Popen(
+        [*COMMAND, *words, "a.log", "-o", "orders-0"], stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=tmp_path
+    )
+    deadline = time.monotonic() + 30
+    while not any(name.endswith(".part") for name in os.listdir(tmp_path)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None and process.stderr.read() == b""
+    assert process.wait(30) == 130 and os.listdir(tmp_path) == ["a.log"]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        ([CODECS, "-o", CODECS], 2, "is one of the inputs"),
+        ([CODECS, "-o", CODECS / "new-0"], 2, "one of the inputs: nothing is written there"),
+        ([CODEC_LOG, "-o", CODECS], 2, "is the partition folder of"),
+        ([TXN, CODECS, "-o", "both.log"], 2, "another partition than before, and both.log holds one"),
+        ([CODECS, "--level", "3"], 2, "--level goes with --compression"),
+        ([CODECS, "--magic", "1", "--compression", "zstd"], 2, "--magic 1 has no zstd"),
+        (["gone.log"], 3, "gone.log: no such file or directory"),
+        ([CODECS, "-o", "gone.log", "--batch-size", "x"], 2, "'x' is no size"),
+    ],
+)
+def test_wrong_use(
+    run: Here, tmp_path: Path, words: list[object], status: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = run("convert", *words)
+    assert ran.status == status and said in ran.complaint and list(tmp_path.iterdir()) == []
+
+
+def test_a_data_folder_becomes_a_folder_of_partitions(run: Here, tmp_path: Path) -> None:
+    for folder in (TXN, CODECS):
+        shutil.copytree(folder, tmp_path / "old" / folder.name, ignore=shutil.ignore_patterns("*.json", "*.txt"))
+    ran = run("convert", tmp_path / "old", "-o", tmp_path / "new", "--compression", "snappy", "--format", "json")
+    assert ran.status == 0 and sorted(os.listdir(tmp_path / "new")) == ["all-codecs-0", "txn-0"]
+    told = [json.loads(line) for line in ran.err.splitlines()]
+    assert [one["output"] for one in told] == [str(tmp_path / "new" / name) for name in ("all-codecs-0", "txn-0")]
+    assert all(one["records_in"] == one["records_out"] for one in told)

@@ -1,0 +1,365 @@
+"""`kafkarec ls`: offsets, times and codecs from some hundred bytes a segment; what is left out, and why."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import command
+import pytest
+import zstandard
+from command import Here, own_process
+from paths import SEGMENTS
+from s3server import BUCKET, Refusal, Server, running
+
+import kafkarec
+from kafkarec.storage import Segment, logs
+from kafkarec.storage import segment_summary as survey_module
+from kafkarec.storage.segment_summary import summarize
+from kafkarec.storage.sources import LocalFile
+
+NAMES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
+ALL = [segment for log in logs(kafkarec.open(SEGMENTS)) for segment in log.segments]
+
+
+@pytest.fixture
+def run(capfdbinary: Any) -> Here:
+    return Here(capfdbinary)
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    folder = tmp_path / "txn-0"
+    folder.mkdir()
+    for path in (SEGMENTS / "txn-0").iterdir():
+        if path.name.endswith(NAMES) or "." not in path.name:
+            shutil.copy(path, folder)
+    return folder
+
+
+def truth(segment: Segment) -> dict[str, Any]:
+    """The same, slowly: from all records and all headers."""
+    batches = list(segment.scan())
+    records = segment.read(control=True, timestamp_unit="int64")
+    return {
+        "first_offset": batches[0]["base_offset"],
+        "next_offset": batches[-1]["next_offset"],
+        "max_timestamp": max(row["max_timestamp"] for row in batches),
+        "records": len(records),
+        "batches": len(batches),
+        "codecs": list(dict.fromkeys(row["compression"] for row in batches)),
+    }
+
+
+@pytest.mark.parametrize("segment", ALL, ids=lambda segment: f"{segment.topic}-{segment.base_offset}")
+def test_what_is_seen_is_what_is_there(segment: Segment) -> None:
+    expected = truth(segment)
+    whole, sampled = summarize(segment, complete=True), summarize(segment)
+    assert {name: getattr(whole, name) for name in expected} == expected
+    for name in ("first_offset", "next_offset", "max_timestamp"):
+        assert getattr(sampled, name) == expected[name], name
+    assert set(sampled.codecs) <= set(expected["codecs"]) and sampled.codecs[0] == expected["codecs"][0]
+    assert sampled.batches is None and not sampled.damage and not whole.damage
+
+
+@pytest.mark.parametrize("segment", ALL, ids=lambda segment: f"{segment.topic}-{segment.base_offset}")
+def test_the_end_is_found_without_indexes(segment: Segment, tmp_path: Path) -> None:
+    shutil.copy(segment.path, tmp_path)
+    alone: Any = kafkarec.open(tmp_path / segment.name)
+    assert summarize(alone).next_offset == truth(segment)["next_offset"]
+
+
+def test_a_wrong_index_does_not_matter(partition: Path) -> None:
+    path = partition / "00000000000000000030.index"
+    for content in (b"\x00\x00\x00\x05\x00\x00\x03\xe7", b"\xff" * 8, bytes(4096), b"abc", b""):
+        path.write_bytes(content)
+        segment: Any = kafkarec.open(partition / "00000000000000000030.log")
+        found = summarize(segment)
+        assert found.next_offset == 293 and not found.damage
+
+
+def test_values_that_are_batches_themselves_are_not_the_end(tmp_path: Path) -> None:
+    """The end of a log whose last value holds a whole log: no inner batch is taken for the last one."""
+    inner = (SEGMENTS / "all-codecs-0" / "00000000000000000000.log").read_bytes() * 3
+    value = len(inner).to_bytes(4, "big") + inner
+    message = b"\x01\x00" + bytes(8) + b"\xff\xff\xff\xff" + value
+    import zlib
+
+    message = zlib.crc32(message).to_bytes(4, "big") + message
+    outer = (7).to_bytes(8, "big") + len(message).to_bytes(4, "big") + message
+    path = tmp_path / "00000000000000000007.log"
+    path.write_bytes(outer)
+    segment: Any = kafkarec.open(path)
+    assert len(segment.scan()) == 1
+    assert summarize(segment).next_offset == 8
+
+
+def test_it_costs_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A megabyte and more of log: some hundred bytes of it, and of its index."""
+    one = (SEGMENTS / "all-codecs-0" / "00000000000000000000.log").read_bytes()
+    content = one * 30
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(content)
+    last_entry = (864).to_bytes(4, "big") + (len(content) - len(one) + 44232).to_bytes(4, "big")
+    path.with_suffix(".index").write_bytes(b"\x01" * 80_000 + last_entry + bytes(40_000))
+    read: list[int] = []
+
+    def counting(self: LocalFile, position: int, length: int) -> bytes:
+        data = os.pread(descriptors[self.name], length, position)
+        read.append(len(data))
+        return data
+
+    descriptors = {str(one): os.open(one, os.O_RDONLY) for one in tmp_path.iterdir()}
+    monkeypatch.setattr(LocalFile, "read_at", counting)
+    real = survey_module.core_source
+    monkeypatch.setattr(survey_module, "core_source", lambda source: real(ByReadAt(source)))
+    segment: Any = kafkarec.open(path)
+    assert summarize(segment).next_offset == 865
+    assert 100 < sum(read) < 8000
+    for descriptor in descriptors.values():
+        os.close(descriptor)
+
+
+class ByReadAt:
+    """A source without a descriptor, so that the engine reads through Python, too."""
+
+    descriptor = None
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+
+def test_text_of_a_data_folder(run: Here) -> None:
+    ran = run("ls", SEGMENTS)
+    assert (ran.status, ran.err) == (0, "")
+    lines = ran.out.decode().splitlines()
+    assert lines[0].startswith(f"{SEGMENTS}: 7 partitions, 9 segments, ")
+    (line,) = [line for line in lines if line.startswith("txn-0 ")]
+    assert line.split()[:5] == ["txn-0", "2", "18016", "0", "293"]
+    assert "codecs (sampled)" in lines[1]
+
+
+def test_text_of_a_partition(run: Here, partition: Path) -> None:
+    ran = run("ls", partition, "--full")
+    lines = ran.out.decode().splitlines()
+    assert lines[0] == f"{partition}: topic txn, partition 0, 2 segments, 17.6 KiB"
+    assert "sampled" not in lines[1]
+    assert lines[3].split() == [
+        "00000000000000000030.log", "16370", "30", "293", "137", "263", "2023-11-14T22:13:20.000Z",
+        "2026-11-21T02:25:12.924Z", "none,", "lz4,", "gzip,", "zstd",
+    ]  # fmt: skip
+    assert len(lines) == 4
+
+
+def test_json(run: Here, partition: Path) -> None:
+    first, last, total = run("ls", partition, "--format", "json").rows
+    assert first["kind"] == last["kind"] == "segment"
+    assert (last["topic"], last["partition"], last["base_offset"], last["next_offset"]) == ("txn", 0, 30, 293)
+    assert last["sampled"] is True and last["records"] is None and last["size"] == 16370
+    assert total == {"kind": "total", "path": str(partition), "segments": 2, "size": 18016, "fetched": None}
+    rows = run("ls", partition.parent, "--full", "--format", "jsonl").rows
+    assert [row["kind"] for row in rows] == ["partition", "total"]
+    assert rows[0]["segments"] == 2 and rows[0]["records"] == 293 and rows[0]["sampled"] is False
+    rows = run("ls", partition.parent, "--segments", "--format", "json").rows
+    assert [row["kind"] for row in rows] == ["segment", "segment", "total"]
+
+
+def test_the_current_folder(run: Here, partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(partition)
+    assert b"topic txn, partition 0, 2 segments" in run("ls").out
+
+
+def test_names_that_do_not_tell(run: Here, tmp_path: Path) -> None:
+    path = tmp_path / "image.bin"
+    shutil.copy(SEGMENTS / "txn-0" / "00000000000000000030.log", path)
+    row, _ = run("ls", path, "--topic", "t", "--partition", 3, "--format", "json").rows
+    assert (row["topic"], row["partition"], row["base_offset"], row["first_offset"]) == ("t", 3, None, 30)
+
+
+def test_what_is_left_out_is_explained(run: Here, partition: Path) -> None:
+    for name in ("00000000000000000000.log.deleted", "00000000000000000000.log.swap", "notes.txt"):
+        (partition / name).write_bytes(b"")
+    gone = partition.parent / ("gone-3." + "0" * 32 + "-delete")
+    gone.mkdir()
+    text = run("ls", partition).out.decode()
+    assert "00000000000000000000.log.deleted\n    a segment's file that the broker has given up" in text
+    assert "complete replacement whose renaming was interrupted" in text
+    assert "this is what a broker that starts here would put into service" in text
+    assert "notes.txt\n    not a name that Kafka gives" in text
+    text = run("ls", partition.parent).out.decode()
+    assert f"{gone.name}\n    a partition that was deleted" in text and "2 files left out" in text
+    rows = run("ls", partition.parent, "--format", "json").rows
+    assert {row["state"] for row in rows if row["kind"] == "left_out"} == {"delete", "deleted", "swap", "foreign"}
+
+
+def test_nothing_here(run: Here, tmp_path: Path) -> None:
+    (tmp_path / "backup of friday").mkdir()
+    ran = run("ls", tmp_path)
+    assert ran.status == 0
+    assert f"no segments here; folders: backup of friday; look into one: kafkarec ls '{tmp_path}/backup of friday'" in (
+        ran.out.decode()
+    )
+
+
+def test_packed_segments(run: Here, partition: Path) -> None:
+    path = partition / "00000000000000000030.log"
+    path.with_name(path.name + ".zst").write_bytes(zstandard.ZstdCompressor().compress(path.read_bytes()))
+    path.unlink()
+    first = partition / "00000000000000000000.log"
+    first.with_name(first.name + ".gz").write_bytes(gzip.compress(first.read_bytes()))
+    first.unlink()
+    rows = run("ls", partition, "--format", "json").rows
+    assert [row["first_offset"] for row in rows[:2]] == [0, 30]
+    assert rows[0]["notes"] == ["packed with gzip, --full unpacks it"] and rows[0]["next_offset"] is None
+    sizes = [os.path.getsize(f"{path}.gz") if number == 0 else os.path.getsize(f"{path}.zst") for number, path in
+             enumerate((first, path))]  # fmt: skip
+    assert [row["size"] for row in rows[:2]] == sizes
+    rows = run("ls", partition, "--full", "--format", "json").rows
+    assert [row["next_offset"] for row in rows[:2]] == [30, 293]
+    (row, total) = run("ls", partition.parent, "--format", "json").rows
+    assert row["size"] == total["size"] == sum(sizes)
+
+
+def test_live_empty_and_cut_segments(run: Here, tmp_path: Path) -> None:
+    content = (SEGMENTS / "txn-0" / "00000000000000000030.log").read_bytes()
+    files = {0: content + bytes(5000), 1: b"", 2: bytes(5000), 3: content[:-20], 4: content + bytes(9)}
+    for number, body in files.items():
+        (tmp_path / f"{number:020}.log").write_bytes(body)
+    rows = run("ls", tmp_path, "--format", "json").rows[:-1]
+    assert rows[0]["next_offset"] == 293 and "5000 bytes of zeros at its end" in rows[0]["notes"][0]
+    assert rows[1]["notes"] == ["empty"] and rows[1]["first_offset"] is None
+    assert rows[2]["notes"] == ["begins with zeros: made in advance, or lost"]
+    assert rows[3]["next_offset"] == 292 and rows[3]["notes"] == ["damaged"]  # a later segment follows
+    assert rows[4]["next_offset"] == 293 and "9 bytes of zeros" in rows[4]["notes"][0]
+    row, _ = run("ls", tmp_path / f"{3:020}.log", "--format", "json").rows
+    assert row["next_offset"] == 292 and "ends inside a batch: " in row["notes"][0] and not row["damage"]
+
+
+def test_damage_at_the_ends_and_in_between(run: Here, partition: Path) -> None:
+    path = partition / "00000000000000000030.log"
+    content = path.read_bytes()
+    path.write_bytes(bytes([255] * 40) + content[40:])
+    ran = run("ls", path)
+    assert ran.status == 1
+    assert "no batch at its start" in ran.out.decode() and "damaged" in ran.out.decode()
+    assert f"kafkarec verify {path}" in ran.err
+    middle = bytearray(content)
+    middle[8000:8100] = random.Random(1).randbytes(100)
+    path.write_bytes(middle)
+    assert run("ls", path).status == 0
+    ran = run("ls", path, "--full")
+    assert ran.status == 1 and "damaged" in ran.out.decode()
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "line"),
+    [
+        (["nothing-here"], 3, "no such file or directory"),
+        (["-"], 2, "kafkarec scan - shows"),
+        ([SEGMENTS / "txn-0" / "00000000000000000030.index"], 2, "an offset index"),
+    ],
+)
+def test_wrong_uses(run: Here, words: list[Any], status: int, line: str) -> None:
+    ran = run("ls", *words)
+    assert (ran.status, ran.out) == (status, b"")
+    assert line in ran.complaint
+
+
+# ---- buckets ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Server]:
+    with running("s3fs") as server:
+        server.put_folder(SEGMENTS, "kafka-backup", NAMES)
+        stem = "00000000000000000030-tqimKeZwStOEOwRzT3L5oQ"
+        tiered = "tiered/my-orders-MWJ6FHTfRYy67jzwZdeqSQ"
+        server.put(f"{tiered}/7/{stem}.log", (SEGMENTS / "txn-0" / "00000000000000000030.log").read_bytes())
+        server.put(f"{tiered}/8/{stem}.log", random.Random(1).randbytes(70_000))
+        server.put(f"{tiered}/8/{stem}.rsm-manifest", b'{"compression": true, "encryption": {"dataKey": "k1:xyz"}}')
+        yield server
+
+
+@pytest.fixture
+def server(bucket: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+    for name, value in bucket.environment().items():
+        monkeypatch.setenv(name, value)
+    bucket.reset()
+    return bucket
+
+
+def test_a_bucket(run: Here, server: Server) -> None:
+    ran = run("ls", f"s3://{BUCKET}/kafka-backup/")
+    assert (ran.status, ran.err) == (0, "")
+    lines = ran.out.decode().splitlines()
+    (line,) = [line for line in lines if line.startswith("txn-0 ")]
+    assert line.split()[:5] == ["txn-0", "2", "18016", "0", "293"]
+    assert lines[-1] == f"{server.served} bytes fetched"
+    assert run("ls", SEGMENTS).out.decode().splitlines()[2:9] == lines[2:9]
+
+
+def test_a_partition_in_a_bucket_costs_some_hundred_bytes(run: Here, server: Server) -> None:
+    rows = run("ls", f"s3://{BUCKET}/kafka-backup/txn-0", "--format", "json").rows
+    assert [row["next_offset"] for row in rows[:2]] == [30, 293]
+    assert rows[-1]["fetched"] == server.served < 1000
+
+
+def test_the_root_of_a_bucket_shows_where_to_look(run: Here, server: Server) -> None:
+    text = run("ls", f"s3://{BUCKET}").out.decode()
+    assert f"folders: kafka-backup, tiered; look into one: kafkarec ls s3://{BUCKET}/kafka-backup\n" in text
+
+
+def test_tiered_storage_in_a_bucket(run: Here, server: Server) -> None:
+    ran = run("ls", f"s3://{BUCKET}/tiered")
+    text = " ".join(ran.out.decode().split())
+    assert ran.status == 3
+    assert "my-orders-7 1 16370 30 293" in text
+    assert "my-orders-8 1 70000 - -" in text and "not read" in text
+    assert "compressed in chunks with zstd and encrypted in chunks with AES-GCM under key k1" in text
+
+
+def test_refusals_are_one_line(run: Here, server: Server) -> None:
+    server.refusal = Refusal("403 Forbidden", "AccessDenied", "Access Denied")
+    ran = run("ls", f"s3://{BUCKET}/kafka-backup/")
+    assert (ran.status, ran.out) == (3, b"")
+    assert f"s3://{BUCKET}/kafka-backup/: 403: access denied; these credentials need s3:GetObject" in ran.complaint
+    server.refusal = Refusal("400 Bad Request", "AuthorizationHeaderMalformed", "expecting 'eu-west-1'", "eu-west-1")
+    assert "set AWS_DEFAULT_REGION=eu-west-1" in run("cat", f"s3://{BUCKET}/kafka-backup/txn-0").complaint
+    server.refusal = None
+    assert "there is no bucket nowhere" in run("verify", "s3://nowhere/x").complaint
+    assert f"kafkarec ls s3://{BUCKET}/ shows what is there" in run("scan", f"s3://{BUCKET}/x.log").complaint
+
+
+def test_a_user_with_a_bucket(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As someone at a terminal: nothing but the environment and the command."""
+    folder = f"s3://{BUCKET}/kafka-backup/logappend-0"
+    for name, value in server.environment().items():
+        monkeypatch.setitem(command.ENVIRONMENT, name, value)
+    found = own_process("cat", folder, "--from-time", "2026-11-21T02:25:13.300Z")
+    local = own_process("cat", SEGMENTS / "logappend-0", "--from-time", "2026-11-21T02:25:13.300Z")
+    assert found.status == 0 and found.out == local.out and len(found.rows) > 5
+
+
+def test_scan_says_what_it_fetched(run: Here, server: Server) -> None:
+    ran = run("scan", f"s3://{BUCKET}/kafka-backup/txn-0")
+    assert ran.out.decode().splitlines()[-1] == f"{server.served} bytes fetched"
+    server.reset()
+    ran = run("scan", f"s3://{BUCKET}/kafka-backup/txn-0", "--format", "json", "-n", 1)
+    assert len(ran.rows) == 1 and ran.complaint == f"kafkarec: note: {server.served} bytes fetched"
+
+
+def test_snapshots_of_a_metadata_log(run: Here) -> None:
+    rows = run("ls", SEGMENTS / "__cluster_metadata-0", "--format", "json").rows
+    assert [row["kind"] for row in rows if row["kind"] != "left_out"] == ["segment", "checkpoint", "total"]
+    assert rows[-1]["segments"] == 1
+    assert rows[1]["path"].endswith("00000000000000000000-0000000000.checkpoint") and rows[1]["next_offset"] == 4
+    log: Any = kafkarec.open(SEGMENTS / "__cluster_metadata-0")
+    assert len(log.segments) == 1 and len(log.checkpoints[0].scan()) == 2

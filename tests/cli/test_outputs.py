@@ -1,0 +1,384 @@
+"""No output ever replaces an input: each verb, each option that names an output, each way to name what is read."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import shutil
+import stat
+import subprocess
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from command import COMMAND, ENVIRONMENT, Here, own_process
+from paths import SEGMENTS
+
+from kafkarec.cli import app, output
+from kafkarec.storage import output_rules
+
+LOG, INDEX = f"{0:020}.log", f"{0:020}.index"
+STUDY = ("--sample", "64k", "--codecs", "lz4", "--batch-sizes", "keep")  # soon done
+FILES = ("ls", "scan", "cat", "dump", "verify", "explain", "txn", "diff", "study")
+# verb, the option that names its output, whether there is a --force
+CALLS = [
+    *((verb, "-o", True) for verb in FILES),
+    ("verify", "--html", True),
+    ("study", "--plot", True),
+    *((verb, "-o", True) for verb in ("convert", "compact", "build")),
+    *((verb, "-o", False) for verb in ("salvage", "reindex")),
+]
+# Below a folder with flat/txn-0 (no broker's files around) and broker/txn-0 (in a data folder), all of it read or
+# around what is read. The name ends as a picture's does, which --plot asks for.
+REFUSED = (
+    f"{{0}}/txn-0/{LOG}",
+    f"{{0}}/txn-0/{INDEX}",
+    "{0}/txn-0/leader-epoch-checkpoint",
+    "{0}/txn-0/new.svg",
+    "{0}/txn-0/deep/new.svg",
+    "{0}/../{0}//txn-0/./new.svg",
+    f"./{{0}}/txn-0/../txn-0/{LOG}",
+    "links/log.svg",
+    "links/index.svg",
+    "links/log.hard.svg",
+    "links/index.hard.svg",
+    "links/folder/new.svg",
+    f"links/folder/{LOG}",
+    "links/dangling.svg",
+    "{0}/txn-0/leads-out.svg",
+)
+AROUND_A_BROKERS = ("broker/new.svg", f"broker/all-codecs-0/{LOG}", "broker/all-codecs-0/new.svg", "broker/new/deep-0")
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
+    return Here(capfdbinary)
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Partition folders, in a broker's data folder and in one that is none; and the current folder."""
+    for name in ("flat/txn-0", "broker/txn-0", "broker/all-codecs-0", "other/all-codecs-0"):
+        shutil.copytree(SEGMENTS / Path(name).name, tmp_path / name, ignore=shutil.ignore_patterns("*.txt", "*.json"))
+    (tmp_path / "broker" / "meta.properties").write_text("version=1\n")
+    (tmp_path / "plain.txt").write_text("mine")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def link(tree: Path, top: str) -> None:
+    """Other names of what lies in {top}/txn-0."""
+    folder, links = tree / top / "txn-0", tree / "links"
+    links.mkdir()
+    for name, path in (("log", folder / LOG), ("index", folder / INDEX)):
+        (links / f"{name}.svg").symlink_to(path)
+        os.link(path, links / f"{name}.hard.svg")
+    (links / "folder").symlink_to(f"../{top}/txn-0")
+    (links / "dangling.svg").symlink_to(folder / "not-there")
+    (folder / "leads-out.svg").symlink_to(tree / "plain.txt")
+
+
+def content(top: Path) -> dict[str, Any]:
+    """Every name below a folder: what it is, and its bytes."""
+    found: dict[str, Any] = {}
+    for folder, folders, files in os.walk(top):
+        for name in (*folders, *files):
+            path = os.path.join(folder, name)
+            mode = os.lstat(path).st_mode
+            is_file = stat.S_ISREG(mode)
+            found[path] = os.readlink(path) if stat.S_ISLNK(mode) else Path(path).read_bytes() if is_file else mode
+    return found
+
+
+def words(verb: str, *inputs: str) -> list[str]:
+    """The command line up to the output. diff compares two; build takes rows and no log."""
+    return [verb, *inputs, *(inputs[:1] if verb == "diff" else ())]
+
+
+@pytest.mark.parametrize("top", ["flat", "broker"])
+@pytest.mark.parametrize(("verb", "option", "has_force"), CALLS)
+def test_nothing_is_written_over(run: Here, tree: Path, verb: str, option: str, has_force: bool, top: str) -> None:
+    link(tree, top)
+    before = content(tree)
+    targets = [target.format(top) for target in REFUSED] + (list(AROUND_A_BROKERS) if top == "broker" else [])
+    if verb in ("convert", "compact", "build", "salvage", "reindex"):
+        targets += [f"{top}/txn-0", "links/folder", f"{top}/txn-0/new-0"]
+    inputs = [f"{top}/txn-0/{LOG}", f"{tree.as_uri()}/{top}/txn-0/{LOG}", f"{top}/txn-0", "links/folder"]
+    if verb == "build":
+        inputs = inputs[:2]  # it reads files
+    calls = [(given, target, force) for given in inputs for target in targets for force in ([], ["--force"])]
+    if verb != "cat":  # one verb goes through all of them, the others through a share of them each
+        share = len(inputs) + 1
+        calls = calls[CALLS.index((verb, option, has_force)) % share :: share]
+    for given, target, force in calls:
+        ran = run(*words(verb, given), option, target, *force * has_force)
+        assert ran.status == 2 and ran.out == b"", (given, target, force, ran)
+        assert f"{option} " in ran.complaint and target.split("/")[0] in ran.complaint
+        assert content(tree) == before, (given, target, force)
+
+
+@pytest.mark.parametrize(
+    ("verb", "option", "has_force"), [call for call in CALLS if call[0] not in ("diff", "explain", "build")]
+)
+def test_a_data_folder(run: Here, tree: Path, verb: str, option: str, has_force: bool) -> None:
+    """Everything below a folder that is read; and a file elsewhere that is linked with one deep in it."""
+    os.link(tree / "flat" / "txn-0" / INDEX, tree / "hard.svg")
+    (tree / "flat" / "all-codecs-0").symlink_to("../other/all-codecs-0")
+    os.link(tree / "other" / "all-codecs-0" / INDEX, tree / "other.svg")
+    before = content(tree)
+    names = ("flat/new.svg", "flat/new-0/x.svg", f"flat/txn-0/{LOG}", "hard.svg", "other.svg", "other/all-codecs-0/x")
+    for target in names:
+        for force in ([], ["--force"]) if has_force else ([],):
+            ran = run(verb, "flat", option, target, *force)
+            assert ran.status == 2 and ran.out == b"" and ran.complaint, (target, force)
+            assert content(tree) == before, (target, force)
+
+
+@pytest.mark.parametrize("verb", [*FILES, "verify --html", "study --plot", "convert", "compact", "build", "doctor"])
+def test_a_file_that_is_there(run: Here, tree: Path, verb: str) -> None:
+    verb, _, option = verb.partition(" ")
+    if option == "--plot":
+        pytest.importorskip("matplotlib")
+    (tree / "rows.jsonl").write_text('{"value": "x"}\n')
+    given = {"build": ["rows.jsonl"], "doctor": []}.get(verb, [f"other/all-codecs-0/{LOG}"])
+    call = [*words(verb, *given), *(STUDY if verb == "study" else ()), option or "-o"]
+    there = tree / "there.svg"
+    there.write_text("mine")
+    (tree / "link.svg").symlink_to(there)
+    before = content(tree)
+    for name in ("there.svg", "link.svg"):
+        ran = run(*call, name)
+        assert ran.status == 2 and ran.complaint.endswith(f"{name} is there already; --force replaces it")
+        assert content(tree) == before
+    assert run(*call, "link.svg", "--force").status in (0, 1)
+    assert there.read_bytes() != b"mine" and (tree / "link.svg").is_symlink()
+    assert run(*call, "new.svg").status in (0, 1) and (tree / "new.svg").stat().st_size > 0
+    assert {path for path in content(tree) if path not in before} == {str(tree / "new.svg")}
+
+
+def test_folders_beside_are_free(run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that merely holds a partition folder is no data folder: README."""
+    monkeypatch.chdir(tree / "flat")
+    assert run("cat", "txn-0", "-o", "txn.csv", "--format", "csv").status == 0
+    assert run("convert", "txn-0", "-o", "small").status == 0
+    assert run("compact", f"txn-0/{LOG}", "-o", "clean", "--passes", "2").status == 0
+    assert run("salvage", "txn-0", "-o", "rescued").status == 0
+    assert run("reindex", "txn-0", "-o", "new").status == 0
+    assert sorted(os.listdir()) == ["clean", "new", "rescued", "small", "txn-0", "txn.csv"]
+
+
+def test_each_folder_of_many_is_checked(run: Here, tree: Path) -> None:
+    """-o DIR/ makes DIR/TOPIC-PARTITION, which may be what is read although DIR is not."""
+    os.link(tree / "flat" / "txn-0" / LOG, tree / "linked.log")
+    (tree / "rows.jsonl").write_text('{"topic": "txn", "partition": 0, "value": "x"}\n')
+    shutil.copy(tree / "rows.jsonl", tree / "flat" / "txn-0" / f"{5:020}.log")
+    before = content(tree)
+    for given in ("flat/txn-0", f"flat/txn-0/{LOG}", "linked.log"):
+        for verb in ("convert", "compact"):
+            ran = run(verb, given, "--topic", "txn", "--partition", "0", "-o", "flat/", "--force")
+            assert ran.status == 2 and "-o flat/txn-0 " in ran.complaint, ran
+            assert content(tree) == before
+    ran = run("build", "--from", "json", f"flat/txn-0/{5:020}.log", "-o", "flat/", "--force")
+    assert ran.status == 2 and "-o flat/txn-0 is the partition folder of" in ran.complaint
+    assert content(tree) == before
+    assert run("build", "rows.jsonl", "-o", "flat/", "--force").status == 0
+    assert content(tree / "other") == {path: was for path, was in before.items() if path.startswith(f"{tree}/other/")}
+
+
+def test_files_beside_a_segment_anywhere(run: Here, tree: Path) -> None:
+    """They are read with it, so they are inputs; a new name beside them is free."""
+    (tree / "loose").mkdir()
+    for name, as_ in ((LOG, "a.log"), (INDEX, "a.index")):
+        shutil.copy(tree / "flat" / "txn-0" / name, tree / "loose" / as_)
+    before = content(tree)
+    assert "is one of the inputs" in run("cat", "loose/a.log", "-o", "loose/a.index", "--force").complaint
+    assert "is one of the inputs" in run("dump", "loose/a.index", "-o", "loose/a.log", "--force").complaint
+    ran = run("dump", "--files", "x.log,loose/a.log", "-o", "loose/a.log", "--force")
+    assert ran.status == 2 and "is one of the inputs" in ran.complaint
+    assert content(tree) == before
+    assert run("cat", "loose/a.log", "-o", "loose/a.json").status == 0
+    (tree / "copied").mkdir()
+    shutil.copy(tree / "flat" / "txn-0" / LOG, tree / "copied" / LOG)  # without its index: no partition folder
+    assert run("cat", f"copied/{LOG}", "-o", "copied/a.json").status == 0
+    assert run("salvage", f"copied/{LOG}", "-o", "copied/new").status == 0
+    assert run("cat", f"copied/{LOG}", "-o", f"copied/{LOG}", "--force").status == 2
+    shutil.copy(tree / "flat" / "txn-0" / INDEX, tree / "copied" / INDEX)
+    assert "the partition folder of" in run("cat", f"copied/{LOG}", "-o", "copied/b.json").complaint
+
+
+def test_streams_are_written_as_standard_output_is(run: Here, tree: Path) -> None:
+    names = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "//dev/./stdout")
+    for verb in FILES:
+        call = [*words(verb, "flat/txn-0"), *(STUDY if verb == "study" else ())]
+        plain = run(*call)
+        for name in names if verb == "cat" else names[1:2]:
+            ran = run(*call, "-o", name)
+            assert ran.status == plain.status and (verb == "study" or ran.out == plain.out != b""), (verb, name)
+        assert run(*call, "-o", "/dev/null").out == b""
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    assert run("verify", "other", "--html", "/dev/stdout", "-o", "/dev/null").out.startswith(b"<!doctype html>")
+    for verb in ("convert", "compact"):
+        plain = run(verb, "flat/txn-0")
+        assert run(verb, "flat/txn-0", "-o", "/dev/stdout").out == plain.out != b""
+        assert run(verb, "flat/txn-0", "-o", "/dev/null", *["--passes", "2"] * (verb == "compact")).status == 0
+    (tree / "stdout").symlink_to("/dev/stdout")
+    assert run("cat", "flat/txn-0", "-o", "stdout").out == run("cat", "flat/txn-0").out
+    assert (tree / "stdout").is_symlink()
+    for call in (["cat", "flat/txn-0", "-o"], ["verify", "flat/txn-0", "--html"]):
+        ran = run(*call, "/dev/fd/999")
+        assert (ran.status, ran.complaint) == (3, "kafkarec: /dev/fd/999: bad file descriptor")
+
+
+def test_descriptors_and_pipes(run: Here, tree: Path) -> None:
+    plain = run("cat", "flat/txn-0").out
+    with open("third", "w+b") as file:
+        file.write(b"first\n")
+        file.flush()
+        assert run("cat", "flat/txn-0", "-o", f"/dev/fd/{file.fileno()}").status == 0
+        file.seek(0)
+        assert file.read() == b"first\n" + plain
+    os.mkfifo("pipe")
+    for verb in (["cat"], ["verify", "--html"]):
+        got: list[bytes] = []
+        reader = threading.Thread(target=lambda: got.append(Path("pipe").read_bytes()))  # noqa: B023
+        reader.start()
+        assert run(*verb[:1], "flat/txn-0", *(verb[1:] or ["-o"]), "pipe").status == 0
+        reader.join(10)
+        assert (got == [plain]) == (verb == ["cat"]) and got[0] and stat.S_ISFIFO(os.stat("pipe").st_mode)
+    assert "pipe is one of the inputs" in run("cat", "pipe", "-o", "pipe").complaint
+    for verb in ("salvage", "reindex"):
+        for name in ("-", "/dev/null", "pipe", "plain.txt"):
+            assert f"-o {name} is not a folder" in run(verb, "flat/txn-0", "-o", name).complaint
+
+
+def test_standard_output_that_is_an_input(tree: Path) -> None:
+    """As GNU cat: by device and inode, however it came there."""
+    log, index = tree / "flat" / "txn-0" / LOG, tree / "flat" / "txn-0" / INDEX
+    os.link(index, tree / "hard")
+    before = content(tree)
+    for given, target in ((["flat"], log), ([str(log)], tree / "hard"), (["-"], log)):
+        with open(target, "ab") as file, open(log, "rb") as stdin:
+            done = subprocess.run(
+                [*COMMAND, "cat", *given], stdout=file, stdin=stdin, stderr=subprocess.PIPE, env=ENVIRONMENT,
+                check=False,
+            )  # fmt: skip
+        assert done.returncode == 2 and b"standard output goes to " in done.stderr and done.stderr.count(b"\n") == 1
+        assert content(tree) == before
+    with open(log, "rb") as stdin:
+        assert "is one of the inputs" in own_process("cat", "-", "-o", log, "--force", file=stdin).complaint
+    with open(log, "rb") as stdin:
+        ran = own_process("cat", "-", "-o", log.parent / "new", "--force", file=stdin)
+    assert "the partition folder of" in ran.complaint and content(tree) == before
+    with open("list.txt", "wb") as file:  # a redirection into a folder that is listed is everyday use
+        listed = subprocess.run([*COMMAND, "ls", "."], stdout=file, env=ENVIRONMENT, check=False)
+    assert listed.returncode == 0 and Path("list.txt").stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (["cat", "flat/txn-0", "-o", "s3://b/x"], "-o s3://b/x is a URL, and outputs are written on this machine only"),
+        (["convert", "flat/txn-0", "-o", "s3://b/x/"], "name a file here, and copy it from there"),
+        (["salvage", "flat/txn-0", "-o", "file:///x"], "name it as a path: /x"),
+        (["verify", "flat/txn-0", "--html", "a", "-o", "./a"], "-o ./a and --html a are the same file"),
+        (["study", "flat/txn-0", "--plot", "a.svg", "-o", "b/../a.svg"], "-o b/../a.svg and --plot a.svg are the same"),
+        (["verify", "flat/txn-0", "--html", "plain.txt", "-o", "same", "--force"], "are the same file"),
+        (["cat", "flat/txn-0", "-o", "flat"], "-o flat is a folder; name a file"),
+        (["cat", "flat/txn-0", "-o", "new/"], "-o new/ is a folder; name a file"),
+        (["cat", "flat/txn-0", "-o", ""], "-o: the name is empty; name a file"),
+        (["cat", "flat/txn-0", "-o", "loop", "--force"], "a symbolic link that leads to itself"),
+    ],
+)
+def test_names_that_cannot_be_meant(run: Here, tree: Path, call: list[str], said: str) -> None:
+    (tree / "b").mkdir()
+    (tree / "loop").symlink_to("loop")
+    os.link("plain.txt", "same")
+    before = content(tree)
+    ran = run(*call)
+    assert ran.status == 2 and said in ran.complaint and content(tree) == before
+
+
+def test_a_missing_folder_is_told_before_anything_is_read(
+    run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*given: Any, **named: Any) -> None:
+        raise AssertionError("the log was read")
+
+    monkeypatch.setattr("kafkarec.ops.verify.verify", read)
+    assert run("verify", "flat/txn-0", "-o", "nowhere/x").complaint == "kafkarec: nowhere/x: no such file or directory"
+    assert run("verify", "flat/txn-0", "--html", "plain.txt").status == 2
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_file_that_appears_meanwhile(
+    run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
+    """It is left as it is, and so is what was written, under the name that is told."""
+    real = output_rules.publish
+
+    def publish(part: str, place: str, force: bool) -> None:
+        if not force:
+            Path(place).write_text("somebody's")
+        real(part, place, force)
+
+    def no_links(*given: Any) -> None:
+        raise OSError(errno.EPERM, "no hard links here")
+
+    if not has_links:
+        monkeypatch.setattr(os, "link", no_links)
+        assert run("cat", "flat/txn-0", "-o", "alone").status == 0
+    monkeypatch.setattr(output_rules, "publish", publish)
+    ran = run("cat", "flat/txn-0", "-o", "new")
+    part = tree / f".new.{os.getpid()}.part"
+    assert ran.status == 2 and ran.complaint.endswith(f"and is not replaced; the output is {part}")
+    assert (tree / "new").read_text() == "somebody's" and part.read_bytes() == run("cat", "flat/txn-0").out
+    part.unlink()
+    assert run("cat", "flat/txn-0", "-o", "new", "--force").status == 0 and (tree / "new").stat().st_size > 1000
+    assert not part.exists()
+
+
+def test_a_bind_mount_is_the_same_folder(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another path with the device and inode of a folder that is read."""
+    (tree / "mounted").mkdir()
+    real = output_rules.identity
+
+    def identity(path: str) -> tuple[int, int] | None:
+        return real(str(tree / "flat" / "txn-0") if path == str(tree / "mounted") else path)
+
+    monkeypatch.setattr(output_rules, "identity", identity)
+    for given in ("flat", "flat/txn-0", f"flat/txn-0/{LOG}"):
+        with pytest.raises(output_rules.Refused, match="mounted/new"):
+            output_rules.Inputs([given]).demand_file("mounted/new", "-o", False)
+
+
+def test_block_devices(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk is no file to write; and what is mounted from one that is read is no place to write to."""
+    real = os.stat
+    disk = SimpleNamespace(st_mode=stat.S_IFBLK, st_rdev=real(tree).st_dev, st_dev=5, st_ino=77, st_nlink=1)
+    monkeypatch.setattr(output_rules.os, "stat", lambda path, **named: disk if path == "sdb1" else real(path, **named))
+    with pytest.raises(output_rules.Refused, match="-o sdb1 is a block device, and what lies on it would be lost"):
+        output_rules.Inputs([]).demand_file("sdb1", "-o", True)
+    with pytest.raises(output_rules.Refused, match="rescued lies on the file system of sdb1, which is read"):
+        output_rules.Inputs(["sdb1"]).demand_apart("rescued", "rescued")
+
+
+def test_no_verb_escapes() -> None:
+    """Every argument that is a path is known as an input or as an output."""
+    known = {*output.INPUTS, *output.OPTIONS}
+    for verb in app.VERBS:
+        for parser in _parsers(verb):
+            arguments = parser._actions
+            plain = {one.dest for one in arguments if one.metavar in ("FILE", "DIR", "OUT", "A,B") and one.type is None}
+            paths = plain | {one.dest for one in arguments if not one.option_strings}
+            assert paths <= known, (verb, paths)
+            files = {one.dest for one in arguments if one.metavar == "FILE"}
+            assert not files or "force" in {one.dest for one in arguments}, verb
+
+
+def _parsers(verb: str) -> list[argparse.ArgumentParser]:
+    return [
+        one.choices[verb] for one in app._parser(verb)._actions if isinstance(one, argparse._SubParsersAction)
+    ]

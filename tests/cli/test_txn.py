@@ -1,0 +1,208 @@
+"""`kafkarec txn`: what it lists, what it says a consumer waits for, the commands it proposes, its exit status."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import builders
+import pytest
+import transaction_logs as txns
+from command import Here, own_process
+from paths import SEGMENTS
+from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event
+
+from kafkarec.cli.txn import duration
+from kafkarec.support.text_table import lasting
+
+NOW = builders.NOW
+HOUR = 3_600_000
+# orders-3: producer 4711 has committed, then begun what nobody ended; 4712 has just begun. Two segments.
+HANGING = (
+    [Event(DATA, 4711, 100, 2, 3, NOW), Event(COMMIT, 4711, 102, 1, 3, NOW + 900),
+     Event(DATA, 4711, 103, 3, 3, NOW + 2000)],
+    [Event(PLAIN, -1, 106, 3, 0, NOW + HOUR), Event(DATA, 4712, 109, 1, 0, NOW + HOUR + 1)],
+)  # fmt: skip
+OPEN = ([Event(DATA, 9, 0, 1, 0, NOW), Event(PLAIN, -1, 1, 3, 0, NOW + 60_000)],)
+QUIET = ([Event(PLAIN, -1, 0, 3, 0, NOW)],)
+
+
+@pytest.fixture
+def run(capsysbinary: pytest.CaptureFixture[bytes]) -> Here:
+    return Here(capsysbinary)
+
+
+def partition(folder: Path, *segments: list[Event]) -> Path:
+    folder.mkdir(parents=True)
+    for events in segments:
+        (folder / f"{events[0].base:020}.log").write_bytes(txns.as_bytes(events))
+    return folder
+
+
+@pytest.fixture
+def data_folder(tmp_path: Path) -> Path:
+    partition(tmp_path / "plain-0", *QUIET)
+    partition(tmp_path / "payments-1", *OPEN)
+    partition(tmp_path / "orders-3", *HANGING)
+    return tmp_path
+
+
+def test_a_hanging_transaction_and_the_command_that_ends_it(run: Here, data_folder: Path) -> None:
+    done = run("txn", data_folder / "orders-3")
+    text = done.out.decode()
+    assert (done.status, done.err) == (0, "")
+    assert "last stable offset 103: a read_committed consumer stands there since 2023-11-14T22:13:22.000Z" in text
+    assert "7 offsets behind it wait" in text
+    [row] = [" ".join(line.split()) for line in text.splitlines() if line.startswith("hanging")]
+    assert row == "hanging 4711 3 103 - 2023-11-14T22:13:22.000Z 59 min 58 s 1 3 106"
+    commands = [shlex.split(line) for line in text.splitlines() if "kafka-transactions.sh" in line]
+    place = ["--topic", "orders", "--partition", "3"]
+    by_producer = ["--producer-id", "4711", "--producer-epoch", "3", "--coordinator-epoch", "5"]
+    assert [command[3:] for command in commands] == [
+        ["find-hanging", *place],
+        ["abort", *place, "--start-offset", "103"],
+        ["abort", *place, *by_producer],
+    ]
+
+
+def test_for_cron(run: Here, data_folder: Path) -> None:
+    assert run("txn", data_folder).status == 0
+    done = run("txn", data_folder, "--fail-if-hanging")
+    assert (done.status, done.complaint) == (1, "kafkarec: 1 transaction hanging, the worst in orders-3")
+    assert run("txn", data_folder, "--fail-if-hanging", "--hanging-after", "2h").status == 0
+    assert run("txn", data_folder / "payments-1", "--fail-if-hanging").status == 0
+    both = run("txn", data_folder, "--fail-if-hanging", "--hanging-after", "30s")
+    assert (both.status, both.complaint) == (1, "kafkarec: 2 transactions hanging, the worst in orders-3")
+
+
+def test_a_data_folder_worst_first(run: Here, data_folder: Path) -> None:
+    lines = run("txn", data_folder).out.decode().splitlines()
+    assert lines[0] == "3 partitions: 2 open, 1 hanging, 0 aborted, 1 committed"
+    assert "hanging (open for 15 min or more) in 1 partition, the worst is orders-3" in lines
+    rows = [line.split()[0] for line in lines if line.startswith(("orders-3 ", "payments-1 ", "plain-0 "))]
+    assert rows == ["orders-3", "payments-1"]
+    assert "1 partition without transactions" in lines
+    assert sum("--start-offset 103" in line for line in lines) == 1
+
+
+def test_json_is_one_object_a_partition(run: Here, data_folder: Path) -> None:
+    rows = run("txn", data_folder, "--format", "json").rows
+    assert [(row["topic"], row["partition"]) for row in rows] == [("orders", 3), ("payments", 1), ("plain", 0)]
+    worst = rows[0]
+    assert (worst["last_stable_offset"], worst["next_offset"], worst["waiting_offsets"]) == (103, 110, 7)
+    assert worst["counts"] == {"open": 1, "hanging": 1, "aborted": 0, "committed": 1, "without_data": 0}
+    assert worst["stuck_ms"] == HOUR + 2 - 2000  # the last of three plain records is the newest
+    assert [(txn["state"], txn["producer_id"]) for txn in worst["transactions"]] == [("open", 4712), ("hanging", 4711)]
+    assert len(worst["next"]) == 3
+    assert rows[2]["transactions"] == [] and rows[2]["stuck_ms"] is None
+
+
+def test_states_are_chosen(run: Here) -> None:
+    folder = SEGMENTS / "txn-0"
+    index = [line.split() for line in (folder / "00000000000000000030.txnindex.dump.txt").read_text().splitlines()[1:]]
+    [row] = run("txn", folder, "--format", "json").rows
+    assert [[txn["producer_id"], txn["first_offset"], txn["marker_offset"]] for txn in row["transactions"]] == [
+        [int(words[3]), int(words[5]), int(words[7])] for words in index
+    ]
+    [row] = run("txn", folder, "--format", "json", "--state", "committed,open").rows
+    assert {txn["state"] for txn in row["transactions"]} == {"committed"} and len(row["transactions"]) == 15
+    wrong = run("txn", folder, "--state", "closed")
+    assert wrong.status == 2 and "open, hanging, aborted, committed" in wrong.complaint
+
+
+def test_text_of_the_golden_log(run: Here) -> None:
+    text = run("txn", SEGMENTS / "txn-0").out.decode()
+    assert "last stable offset 293: a read_committed consumer can read to the end" in text
+    assert "0 open, 0 hanging, 11 aborted, 15 committed" in text
+    assert "kafka-transactions.sh" not in text
+
+
+def test_one_file_of_a_log_says_what_it_cannot_know(run: Here) -> None:
+    alone = run("txn", SEGMENTS / "txn-0" / "00000000000000000000.log").out.decode()
+    assert "3 open" in alone and "name the folder" in alone
+    assert "name the folder" not in run("txn", SEGMENTS / "txn-0").out.decode()
+
+
+def test_many_are_counted_and_not_printed(run: Here, tmp_path: Path) -> None:
+    events = [Event(DATA, 1, 2 * n, 1, 0, NOW) if half == 0 else Event(ABORT, 1, 2 * n + 1, 1, 0, NOW)
+              for n in range(30) for half in (0, 1)]  # fmt: skip
+    folder = partition(tmp_path / "a-0", events)
+    text = run("txn", folder).out.decode()
+    assert "and 10 earlier ones: --all shows them" in text
+    assert sum(line.startswith("aborted ") for line in text.splitlines()) == 20
+    whole = run("txn", folder, "--all").out.decode()
+    assert sum(line.startswith("aborted ") for line in whole.splitlines()) == 30
+
+
+def test_damage_is_told_and_exits_1(run: Here, data_folder: Path) -> None:
+    path = data_folder / "payments-1" / f"{0:020}.log"
+    data = bytearray(path.read_bytes())
+    data[8:12] = b"\0\0\0\1"  # the first batch's length
+    path.write_bytes(data)
+    done = run("txn", data_folder / "payments-1")
+    assert done.status == 1
+    assert "size_too_small" in done.complaint and "kafkarec verify" in done.complaint
+
+
+def test_notes_are_shown(run: Here, tmp_path: Path) -> None:
+    folder = partition(tmp_path / "a-0", [Event(DATA, 1, 0, 1), Event(COMMIT, 1, 1, 1)])
+    entry = txns.txn_index.AbortedTransaction(1, 0, 1, 2)
+    (folder / f"{0:020}.txnindex").write_bytes(txns.txn_index.write([entry]))
+    text = run("txn", folder).out.decode()
+    assert "note: for producer 1 at offset 1 the .txnindex has an ABORT, the log a COMMIT [txnindex_differs]" in text
+    [row] = run("txn", folder, "--format", "json").rows
+    assert [note["reason"] for note in row["notes"]] == ["txnindex_differs"]
+
+
+def test_standard_input_and_a_place_by_option() -> None:
+    data = txns.as_bytes(HANGING[0] + HANGING[1])
+    done = own_process("txn", "-", "--topic", "it's", "--partition", "7", stdin=data)
+    assert done.status == 0
+    line = next(line for line in done.out.decode().splitlines() if "--start-offset" in line)
+    assert shlex.split(line)[3:] == ["abort", "--topic", "it's", "--partition", "7", "--start-offset", "103"]
+    unknown = own_process("txn", "-", stdin=data).out.decode()
+    assert "--topic TOPIC --partition PARTITION" in unknown
+
+
+def test_wrong_use(run: Here, tmp_path: Path) -> None:
+    assert run("txn", tmp_path / "nothing").status == 3
+    assert run("txn", SEGMENTS / "txn-0" / "00000000000000000000.index").status == 2
+    assert run("txn", "-", "-").status == 2
+    assert "15m" in run("txn", tmp_path, "--hanging-after", "15").complaint
+
+
+def test_an_empty_partition(run: Here, tmp_path: Path) -> None:
+    folder = tmp_path / "a-0"
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(b"")
+    assert run("txn", folder).out.decode() == "a-0: no batch, so no transaction\n"
+
+
+def test_output_goes_to_a_file(run: Here, tmp_path: Path) -> None:
+    out = tmp_path / "txn.json"
+    assert run("txn", SEGMENTS / "txn-0", "--format", "json", "-o", out).status == 0
+    assert json.loads(out.read_text())["last_stable_offset"] == 293
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [(0, "0 ms"), (999, "999 ms"), (1500, "1.5 s"), (59_000, "59 s"), (60_000, "1 min"), (61_000, "1 min 1 s"),
+     (5_400_000, "1 h 30 min"), (90_000_000, "1 d 1 h"), (-1500, "-1.5 s")],
+)  # fmt: skip
+def test_durations_for_eyes(ms: int, text: str) -> None:
+    assert lasting(ms) == text
+
+
+def test_durations_from_words() -> None:
+    assert [duration(text).total_seconds() for text in ("15m", "900s", "250ms", "1d")] == [900, 900, 0.25, 86_400]
+
+
+def test_a_transaction_whose_data_is_gone(run: Here) -> None:
+    """Segments were deleted with an open transaction in them: a broker's consumers stand at the log's start."""
+    folder = SEGMENTS.parent / "transactions" / "deleted-1063"
+    done = run("txn", folder, "--hanging-after", "1ms")
+    text = done.out.decode()
+    assert "stands at the log's start: the transaction of offset 107 was begun in front of it" in text
+    assert any(line.endswith("abort --topic deleted --partition 1063 --start-offset 107") for line in text.splitlines())
+    assert "[begun_before]" in text

@@ -1,0 +1,308 @@
+"""salvage when everything goes wrong: killed at any moment, a full disk, a disk that lies, a source that dies.
+
+What it says is done is on the disk; what is not done is done by the next run; the source is never touched.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plain_logs import batch
+from salvaging import LARGE, WRITING, content, count_calls, logs, make_source, run_in_child
+
+from kafkarec import storage
+from kafkarec.ops.salvage import copying, salvage
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return make_source(tmp_path / "data")
+
+
+def test_killed_at_any_moment(source: Path, tmp_path: Path) -> None:
+    """A run is killed in front of its first, second, third... system call; then one goes on and finishes."""
+    salvage(source, tmp_path / "whole")
+    wanted, before = content(tmp_path / "whole"), content(source)
+
+    def killed_at(moment: int, out: Path) -> int:
+        def action() -> None:
+            def at(number: int, name: str) -> None:
+                if number == moment:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            next(count_calls(WRITING, at))
+            salvage(source, out)
+
+        return run_in_child(action)
+
+    moment, kills = 1, 0
+    while True:
+        out = tmp_path / f"out{moment}"
+        status = killed_at(moment, out)
+        if status == 0:
+            break
+        assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        kills += 1
+        check_what_is_said(out, wanted)
+        report = salvage(source, out) if not (out / "salvage.json").exists() else None
+        found = content(out)
+        # A kill behind the report's renaming leaves a journal that has nothing to say any more.
+        found.pop("salvage.journal", None)
+        assert found.keys() == wanted.keys()
+        assert {k: v for k, v in found.items() if k != "salvage.json"} == {
+            k: v for k, v in wanted.items() if k != "salvage.json"
+        }
+        if report is not None:
+            told, first = (
+                json.loads((out / "salvage.json").read_text()),
+                json.loads((tmp_path / "whole" / "salvage.json").read_text()),
+            )
+            told["out"] = first["out"]
+            assert told == first
+        shutil.rmtree(out)
+        moment += 1 if moment < 30 else 5
+    assert kills > 45
+    assert content(source) == before
+
+
+def check_what_is_said(out: Path, wanted: dict[str, str]) -> None:
+    """Files under their final name are complete, and those that the journal names are there."""
+    if not out.exists():
+        return
+    found = logs(content(out))
+    assert all(wanted.get(name) == digest for name, digest in found.items())
+    journal = out / "salvage.journal"
+    lines = journal.read_bytes().split(b"\n")[1:-1] if journal.exists() else []
+    for line in lines:
+        step = json.loads(line)
+        for file in step["result"].get("files", ()):
+            assert found[f"{step['partition']}/{file['name']}"] == file["sha256"]
+
+
+def test_killed_again_and_again(source: Path, tmp_path: Path) -> None:
+    """Each run gets a little further than the last one, and the last one finishes."""
+    salvage(source, tmp_path / "whole")
+    out = tmp_path / "out"
+    random_ = random.Random(11)
+    for _ in range(200):
+        moment = random_.randint(5, 60)
+
+        def action(moment: int = moment) -> None:
+            def at(number: int, name: str) -> None:
+                if number == moment:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            next(count_calls(WRITING, at))
+            salvage(source, out)
+
+        if run_in_child(action) == 0:
+            break
+        check_what_is_said(out, content(tmp_path / "whole"))
+        if (out / "salvage.json").exists():
+            break
+    assert logs(content(out)) == logs(content(tmp_path / "whole"))
+
+
+def test_a_step_that_is_done_is_not_done_again(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    copied: list[str] = []
+    real = copying.Output.copy
+
+    def copy(self: Any, segment: Any, position: int, length: int) -> None:
+        if len(copied) == 2 and not (tmp_path / "mended").exists():
+            raise OSError(errno.ENOSPC, "No space left on device", self.path)
+        copied.append(segment.name)
+        real(self, segment, position, length)
+
+    monkeypatch.setattr(copying.Output, "copy", copy)
+    with pytest.raises(OSError, match="No space left"):
+        salvage(source / "orders-0", out)
+    assert not list(out.rglob("*.part"))
+    (tmp_path / "mended").touch()
+    first = len(copied)
+    report = salvage(source / "orders-0", out)
+    assert set(copied[first:]).isdisjoint({f"{0:020}.log"})
+    assert report.partitions[0].batches == 8 and len(report.partitions[0].files) == 3
+    assert len(report.partitions[0].sources) == 3 and report.partitions[0].lost == [(40, 49)]
+
+
+@pytest.mark.parametrize("limit", [0, 100, 5_000, 12_000, 25_000])
+def test_a_full_disk(source: Path, tmp_path: Path, limit: int) -> None:
+    """The kernel refuses to let any file grow beyond a limit: a real failing write, in whatever call does it."""
+    out = tmp_path / "out"
+
+    def action() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        try:
+            salvage(source, out)
+        except OSError as error:
+            os._exit(3 if error.errno in (errno.EFBIG, errno.ENOSPC) else 4)
+
+    status = run_in_child(action)
+    assert os.WEXITSTATUS(status) == 3
+    salvage(source, tmp_path / "whole")
+    check_what_is_said(out, content(tmp_path / "whole"))
+    assert not (out / "salvage.json").exists()
+    assert not list(out.rglob("*.part")) if limit else True
+    salvage(source, out)
+    assert logs(content(out)) == logs(content(tmp_path / "whole"))
+
+
+def test_an_fsync_that_fails_is_never_taken_for_success(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each fsync of a run fails once. What was not synced is not said to be done, nor under its name."""
+    whole = tmp_path / "whole"
+    salvage(source, whole)
+    real, wanted = os.fsync, content(whole)
+    fail_at = 1
+    while True:
+        countdown = [fail_at]
+
+        def fsync(descriptor: int, countdown: list[int] = countdown) -> None:
+            countdown[0] -= 1
+            if countdown[0] == 0:
+                raise OSError(errno.EIO, "Input/output error")
+            real(descriptor)
+
+        out = tmp_path / f"out{fail_at}"
+        monkeypatch.setattr(os, "fsync", fsync)
+        try:
+            salvage(source, out)
+            break
+        except OSError:
+            monkeypatch.setattr(os, "fsync", real)
+        check_what_is_said(out, wanted)
+        if not (out / "salvage.json").exists():
+            salvage(source, out)
+        assert logs(content(out)) == logs(wanted)
+        fail_at += 1
+    assert fail_at > 20
+
+
+def test_a_disk_that_gives_back_other_bytes(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = copying.Output.commit
+
+    def commit(self: Any) -> None:
+        real(self)
+        if self.name == f"{60:020}.log":
+            data = bytearray(Path(self.path).read_bytes())
+            data[300] ^= 1
+            Path(self.path).write_bytes(data)
+
+    monkeypatch.setattr(copying.Output, "commit", commit)
+    with pytest.raises(OSError, match="reads differently now"):
+        salvage(source, tmp_path / "out")
+    assert not (tmp_path / "out" / "salvage.json").exists()
+
+
+class Dying(io.BytesIO):
+    """A file that fails where it is told to: (start, stop, how many reads go well there before)."""
+
+    name = "dying.img"
+
+    def __init__(self, data: bytes, *bad: tuple[int, int, int]) -> None:
+        super().__init__(data)
+        self.size = len(data)
+        self._bad = [list(one) for one in bad]
+
+    def read_at(self, position: int, length: int) -> bytes:
+        for one in self._bad:
+            if position < one[1] and one[0] < position + length:
+                if one[2] == 0:
+                    raise OSError(errno.EIO, "Input/output error")
+                one[2] -= 1
+        return self.getvalue()[position : position + length]
+
+
+def test_a_source_that_cannot_be_read_in_places(tmp_path: Path) -> None:
+    parts = [batch(i * 10, 10, value=LARGE) for i in range(12)]
+    data = b"".join(parts)
+    at = sum(map(len, parts[:5])) + 3000
+    opened = storage.open(Dying(data, (at, at + 10, 0)), topic="orders", partition=0)
+    report = salvage(opened, tmp_path / "out")
+    (one,) = report.partitions
+    assert {damage["reason"] for damage in one.damage} <= {"unreadable", "crc_mismatch", "length_beyond_end"}
+    assert any(damage["position"] <= at < damage["position"] + damage["length"] for damage in one.damage)
+    assert one.lost[0][0] is not None and one.lost[0][0] <= 50 <= (one.lost[-1][1] or 119)
+    kept = b"".join(path.read_bytes() for path in sorted((tmp_path / "out" / "orders-0").glob("*.log")))
+    assert all(part in kept for part in parts[:2])
+    assert len(kept) == one.size and one.batches >= 2
+
+
+def test_a_source_that_dies_between_checking_and_copying(tmp_path: Path) -> None:
+    parts = [batch(i * 10, 10, value=LARGE) for i in range(12)]
+    at = sum(map(len, parts[:5])) + 300
+    opened = storage.open(Dying(b"".join(parts), (at, at + 10, 1)), topic="orders", partition=0)
+    report = salvage(opened, tmp_path / "out")
+    (one,) = report.partitions
+    kept = (tmp_path / "out" / "orders-0" / f"{0:020}.log").read_bytes()
+    assert kept == b"".join(parts[:5] + parts[6:])
+    assert [(d["reason"], d["position"]) for d in one.damage] == [("unreadable", sum(map(len, parts[:5])))]
+    assert one.lost == [(50, 59)] and (one.batches, one.size) == (11, len(kept))
+
+
+def test_a_file_that_cannot_be_opened_is_damage(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.open
+    bad = str(source / "orders-0" / f"{30:020}.log")
+
+    def opened(path: Any, *args: Any, **kwargs: Any) -> int:
+        if path == bad:
+            raise OSError(errno.EIO, "Input/output error", path)
+        return real(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "open", opened)
+    report = salvage(source, tmp_path / "out")
+    one = report.partitions[0]
+    size = Path(bad).stat().st_size
+    assert [(d["reason"], d["file"], d["length"]) for d in one.damage] == [("unreadable", bad, size)]
+    assert one.lost == [(30, 59)] and one.batches == 6
+    bad = str(source / "orders-0" / f"{60:020}.log")
+    monkeypatch.setattr(os, "open", lambda path, *a, **k: (_ for _ in ()).throw(PermissionError(13, "no", path)))
+    with pytest.raises(PermissionError):
+        salvage(source, tmp_path / "out2")
+
+
+def test_a_folder_that_cannot_be_listed(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.scandir
+
+    def scandir(path: Any) -> Any:
+        if str(path).endswith("orders-0"):
+            raise OSError(errno.EIO, "Input/output error", path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    report = salvage(source, tmp_path / "out")
+    assert [one.folder for one in report.partitions] == ["other-1"]
+    assert (str(source / "orders-0"), "cannot be listed: input/output error") in report.left_out
+    assert not report.ok and "not read: " + str(source / "orders-0") in str(report)
+    shutil.rmtree(source / "other-1")
+    with pytest.raises(OSError, match="cannot be listed: input/output error"):
+        salvage(source, tmp_path / "none")
+
+
+@pytest.mark.parametrize("broken", [(), ("_copy_file_range",), ("_copy_file_range", "_sendfile")])
+@pytest.mark.parametrize("error", [errno.EXDEV, errno.ENOSYS, errno.EIO])
+def test_every_way_of_copying(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: tuple[str, ...], error: int
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(error, os.strerror(error))
+
+    for name in broken:
+        monkeypatch.setattr(copying, name, refuse)
+    salvage(source / "orders-0", tmp_path / "out")
+    data = b"".join(path.read_bytes() for path in sorted((source / "orders-0").glob("*.log")))
+    kept = b"".join(path.read_bytes() for path in sorted((tmp_path / "out/orders-0").glob("*.log")))
+    size = len(batch(0, 10, value=LARGE))
+    assert kept == data[: 4 * size] + data[5 * size :]

@@ -1,0 +1,206 @@
+"""The filter and the cleaner beside Kafka's: MemoryRecords.filterTo, decisions by dice; Cleaner over a UnifiedLog."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import builders
+import compaction_logs
+import golden
+import jvm_oracle
+import pytest
+from compaction_logs import read
+from jvm_oracle import Oracle
+from random_logs import Maker
+
+import kafkarec
+from kafkarec._core import Source
+from kafkarec.ops.compact import BatchFacts, BatchRecords, BatchRetention, Compacted, Verdict, compact, filter_to
+from kafkarec.read import isolation
+from kafkarec.sidecars import txn_index
+
+# FilterResult, in the order that tests/support/jvm/Compaction.java prints.
+_RESULT = (
+    "messages_read", "bytes_read", "messages_retained", "bytes_retained", "max_offset", "max_timestamp",
+    "offset_of_max_timestamp",
+)  # fmt: skip
+# Kafka reads what it needs of a message only: one that is thrown away unread may be cut, a deleted batch shorter than
+# its header.
+_UNREAD = {"message_truncated", "batch_too_small"}
+# The last batch of a run keeps its header; Kafka fails where it is a message of magic 0 or 1 that loses its records.
+_CANNOT_EMPTY = "Empty batches are only supported for magic v2"
+_MAGICS = ((2,), (1, 2), (0, 2), (1,), (2,))
+_NOW, _DAY = builders.NOW, 86_400_000
+
+
+def dice(offset: int, seed: int) -> int:
+    """A number from 0 to 99 that an offset and a seed always give, here and in Java."""
+    return ((offset ^ seed) * 0x9E3779B97F4A7C15 % 2**64 >> 33) % 100
+
+
+@dataclass
+class Dice:
+    """kept: how many records of a hundred stay; whole: how many batches stay whole."""
+
+    seed: int
+    kept: int
+    whole: int
+
+    def batch(self, batch: BatchFacts) -> Verdict:
+        rolled = dice(batch.last_offset, self.seed)
+        retention = BatchRetention.DELETE_EMPTY
+        if rolled < 10:
+            retention = BatchRetention.DELETE
+        elif rolled < 40 and batch.magic == 2:
+            retention = BatchRetention.RETAIN_EMPTY
+        return Verdict(retention, dice(batch.last_offset, self.seed + 1) < 20)
+
+    def records(self, verdicts: list[tuple[BatchFacts, Verdict]], rows: BatchRecords) -> bytearray:
+        keep = bytearray(dice(offset, self.seed + 3) < self.kept for offset in rows.offsets)
+        for batch, _ in verdicts:
+            if dice(batch.last_offset, self.seed + 2) < self.whole:
+                keep[batch.start : batch.stop] = b"\x01" * (batch.stop - batch.start)
+        return keep
+
+
+def _agree(kafka: Oracle, folder: Path, data: bytes, seed: int, *, plain: bool = False) -> bool:
+    """Asserts that both filters do the same with `data`; whether they took it."""
+    chosen = random.Random(seed)
+    now, retention = chosen.choice([(_NOW, 0), (5, 5), (-100, 3), (_NOW, 2**63 - 1)])
+    thrown = Dice(seed, chosen.choice([0, 30, 80, 100]), chosen.choice([0, 30, 100]))
+    (folder / "in").write_bytes(data)
+    answer = kafka.ask("filter", folder / "in", folder / "out", now, retention, seed, thrown.kept, thrown.whole)
+    try:
+        ours = filter_to(data, thrown, now=now, delete_retention_ms=retention, check_crcs=False)
+    except kafkarec.KafkaRecordError as error:
+        assert answer.status == 1 or error.reason in _UNREAD, f"seed {seed}: only kafkarec refuses: {error}"
+        return False
+    assert answer.status == 0, f"seed {seed}: only Kafka refuses: {answer.err}"
+    theirs = (folder / "out").read_bytes()
+    result = dict(zip(_RESULT, map(int, answer.out.split()), strict=True))
+    if plain:
+        assert bytes(ours) == theirs, f"seed {seed}"
+    else:  # how small a codec makes it, and what Java makes of header keys that are no UTF-8, is not compared
+        assert _comparable(ours) == _comparable(theirs), f"seed {seed}"
+        result["bytes_retained"] = len(ours)
+    assert {name: getattr(ours.stats, name) for name in _RESULT} == result, f"seed {seed}"
+    return True
+
+
+def _comparable(data: bytes) -> list[tuple[object, ...]]:
+    """Everything but the bytes themselves; header keys as Java reads them. Of batches that no reader takes, why."""
+    found: list[tuple[object, ...]] = []
+    for batch in kafkarec.batches(data, check_crcs=False):
+        try:
+            records = list(batch)
+        except kafkarec.KafkaRecordError as error:
+            found.append((batch.base_offset, error.reason))
+            continue
+        found.append((*(getattr(batch, name) for name in compaction_logs.FIELDS), records))
+    return found
+
+
+def test_the_filter_on_logs_of_a_broker(kafka: Oracle, tmp_path: Path) -> None:
+    for seed in range(jvm_oracle.count(150)):
+        plain = seed % 3 == 0
+        log = compaction_logs.Log(seed, uncompressed=plain, magics=_MAGICS[seed % 5])
+        assert _agree(kafka, tmp_path, log.data, seed, plain=plain)
+
+
+def test_the_filter_on_odd_and_damaged_logs(kafka: Oracle, tmp_path: Path) -> None:
+    """Kafka looks into records only where it must, so it takes legacy records here and there that no reader takes."""
+    taken = sum(_agree(kafka, tmp_path, Maker(seed).log(), seed) for seed in range(jvm_oracle.count(200)))
+    assert taken > jvm_oracle.count(200) // 10
+
+
+@pytest.mark.parametrize("case", golden.vectors() + golden.invalid(), ids=str)
+def test_the_filter_on_the_vectors(kafka: Oracle, tmp_path: Path, case: golden.Case) -> None:
+    for seed in range(2):
+        _agree(kafka, tmp_path, case.bytes, seed)
+
+
+def test_the_filter_on_segments(kafka: Oracle, tmp_path: Path) -> None:
+    for path in sorted((golden.VECTORS / "segments").glob("*/*.log")):
+        for seed in range(3):
+            assert _agree(kafka, tmp_path, path.read_bytes().rstrip(b"\0"), seed), path
+
+
+@dataclass
+class Run:
+    """One log, cleaned several times by both."""
+
+    seed: int
+    folder: Path
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.plain = self.seed % 3 == 0
+        self.log = compaction_logs.Log(self.seed, uncompressed=self.plain, magics=_MAGICS[self.seed % 3])
+        stable = isolation.excluded([Source(self.log.data)]).last_stable_offset
+        assert stable is not None
+        self.ours, self.theirs, self.out = (self.folder / name for name in ("ours-0", "theirs-0", "out"))
+        for place in (self.ours, self.theirs, self.out):
+            place.mkdir()
+        # A broker cleans whole segments: one ends where the first open transaction begins.
+        segments = self.log.segments(self.random.choice([1, 1, 2, 4]), stable)
+        for number, (base, data) in enumerate(segments):
+            for place in (self.ours, self.theirs):
+                (place / f"{base:020}.log").write_bytes(data)
+            modified = (self.log.now + 1000 * number) * 1_000_000
+            os.utime(self.ours / f"{base:020}.log", ns=(modified, modified))
+        self.start = segments[0][0]
+        self.dirty = min(stable, self.random.choice([self.start, self.start, self.random.choice(segments)[0]]))
+        self.retention = self.random.choice([0, 1000, 100_000, _DAY])
+        self.expiration = self.random.choice([1, 1000, 30_000, _DAY])
+        self.times = [self.log.now]
+        for _ in range(3):
+            self.times.append(self.times[-1] + self.random.choice([0, 1, 999, 1000, 1001, 100_000, _DAY]))
+
+    def clean(self, kafka: Oracle) -> None:
+        answer = kafka.ask(
+            "clean", self.theirs, self.out, self.retention, self.expiration, self.dirty, -1, self.log.now, *self.times
+        )
+        assert answer.status == 0 or _CANNOT_EMPTY in answer.err, f"seed {self.seed}: {answer.err}"
+        assert answer.status == 1 or len(answer.out.splitlines()) == len(self.times)
+        for number, (now, line) in enumerate(zip(self.times, answer.out.splitlines(), strict=False)):
+            cleaned = compact(
+                kafkarec.open(self.ours), now=now, delete_retention_ms=self.retention,
+                producer_expiration_ms=self.expiration,
+                first_dirty_offset=self.dirty if number == 0 and self.dirty != self.start else None,
+            )  # fmt: skip
+            self.compare(cleaned, self.out / str(number), list(map(int, line.split())), number)
+            self.replace(cleaned)
+
+    def compare(self, cleaned: Compacted, theirs: Path, numbers: list[int], number: int) -> None:
+        where = f"seed {self.seed}, run {number}"
+        data = b"".join(path.read_bytes() for path in sorted(theirs.glob("*.log")))
+        if self.plain:
+            assert bytes(cleaned) == data, where
+        else:
+            assert read(cleaned) == read(data), where
+        index = [entry for path in sorted(theirs.glob("*.txnindex")) for entry in txn_index.read(path.read_bytes())]
+        assert list(cleaned.aborted_transactions) == index, where
+        stats = cleaned.stats
+        messages_read, _, messages_written, _, invalid, _, stable = numbers
+        assert (stats.messages_read, stats.messages_retained) == (messages_read, messages_written), where
+        assert stats.messages_invalid == invalid, where
+        assert stats.next_offset >= stable, where
+
+    def replace(self, cleaned: Compacted) -> None:
+        """What was cleaned is the log of the next run."""
+        shutil.rmtree(self.ours)
+        self.ours.mkdir()
+        (self.ours / f"{self.start:020}.log").write_bytes(cleaned)
+        (self.ours / f"{self.start:020}.txnindex").write_bytes(txn_index.write(cleaned.aborted_transactions))
+
+
+def test_the_cleaner_run_after_run(kafka: Oracle, tmp_path: Path) -> None:
+    """Runs at a moving clock; producers expire, horizons pass, transactions are open."""
+    for seed in range(jvm_oracle.count(40)):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        Run(seed, folder).clean(kafka)

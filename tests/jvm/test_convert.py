@@ -1,0 +1,167 @@
+"""convert against Kafka: down-conversion of kafka-clients 3.9.2, and Kafka 4.3 reads what comes out (P7)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import golden
+import jvm_down
+import jvm_oracle
+import pytest
+from convertible_logs import CODECS, ConvertibleMaker
+from jvm_oracle import Oracle
+from jvm_reading import read
+
+import kafkarec
+from kafkarec.ops.convert import convert
+from kafkarec.sidecars import producer_snapshot
+from kafkarec.write import encode
+
+_NO_OFFSET = -(2**63)
+_MAGIC_0 = re.compile(r"^(\S+) -1 -1 -1 0 ", re.MULTILINE)
+"""A record without timestamp type: in magic 2 it has CreateTime."""
+_DEPENDS_ON_PACKING = ("crc", "batch_length", "size_in_bytes", "position")
+
+
+@pytest.fixture(scope="module")
+def down(tmp_path_factory: pytest.TempPathFactory) -> Iterator[jvm_down.DownConverter]:
+    """RecordsUtil.downConvert of kafka-clients 3.9.2."""
+    jvm_down.needed()
+    oracle = jvm_down.DownConverter(tmp_path_factory.mktemp("classes39"))
+    yield oracle
+    oracle.close()
+
+
+def content(data: bytes) -> tuple[Any, ...]:
+    """All that does not depend on how well a codec packs."""
+    found = kafkarec.decode(data, control=True, header_keys="binary", timestamp_unit="int64", check_crcs="all")
+    records = [found.column(name) for name in found.schema.names]
+    batches = [{name: value for name, value in row.items() if name not in _DEPENDS_ON_PACKING} for row in found.batches]
+    return records, batches, found.remaining
+
+
+def compare(data: bytes, magic: int, first_offset: int | None, oracle: jvm_down.DownConverter) -> str:
+    """How both ended; asserts that they agree where they must."""
+    kafka = oracle(data, magic, _NO_OFFSET if first_offset is None else first_offset)
+    try:
+        ours = convert(data, magic=magic, first_offset=first_offset)
+    except kafkarec.KafkaRecordError as refusal:
+        if kafka.refusal is None:
+            assert differs_on_purpose(data, kafka.data, refusal)
+            return "refused for damage"
+        is_zstd = "UnsupportedCompressionType" in kafka.refusal
+        return "refused zstd" if is_zstd and isinstance(refusal, kafkarec.UnsupportedCompressionError) else "refused"
+    assert kafka.refusal is None
+    assert ours.stats.records_converted == kafka.records
+    if bytes(ours) == kafka.data:
+        return "same bytes"
+    assert any(row["compression"] != "none" for row in kafkarec.scan(kafka.data))
+    assert content(ours) == content(kafka.data)
+    return "same content"
+
+
+def differs_on_purpose(data: bytes, kafkas: bytes, refusal: kafkarec.KafkaRecordError) -> bool:
+    """Kafka copies, and converts, what it did not validate, and it can write what no reader takes."""
+    for suspect in (data, kafkas):
+        try:
+            kafkarec.decode(suspect, check_crcs="all")
+        except kafkarec.KafkaRecordError:
+            return True
+    return False
+
+
+def test_golden_vectors_go_down_as_in_kafka(down: jvm_down.DownConverter) -> None:
+    ends = Counter(compare(case.bytes, magic, None, down) for case in golden.vectors() for magic in (0, 1))
+    assert ends["same bytes"] > 150 and ends["same content"] > 5 and ends["refused zstd"] > 20
+    assert ends["refused for damage"] == 0
+
+
+def test_odd_and_damaged_vectors_go_down_as_in_kafka_or_are_refused(down: jvm_down.DownConverter) -> None:
+    ends = Counter(compare(case.bytes, magic, None, down) for case in golden.invalid() for magic in (0, 1))
+    assert ends["same bytes"] + ends["same content"] > 80 and ends["refused"] > 100 and ends["refused for damage"] > 50
+
+
+def test_random_logs_go_down_as_in_kafka(down: jvm_down.DownConverter) -> None:
+    ends: Counter[str] = Counter()
+    for seed in range(jvm_oracle.count(400)):
+        maker = ConvertibleMaker(seed)
+        data = maker.good_log(odd=seed % 3 * 6)
+        for magic in (0, 1):
+            ends[compare(data, magic, maker.random.choice([None, None, 0, 103]), down)] += 1
+    assert ends["same bytes"] > ends.total() / 4 and ends["same content"] > ends.total() / 5
+    assert ends["refused for damage"] < ends.total() / 50
+
+
+@pytest.mark.parametrize(
+    "name", [case.name for case in golden.vectors() if case.name.startswith("downconverted-v2-to")]
+)
+def test_down_converted_vectors_are_what_our_converter_writes(name: str, down: jvm_down.DownConverter) -> None:
+    """The vectors' source is not at hand, so it is made from their records; its headers go, as theirs went."""
+    case = golden.vector(name)
+    _, _, _, to, codec = name.split("-")
+    magic = int(to[1:])
+    records = [
+        (record.offset, record.timestamp, record.key, record.value, [("h", b"x")])
+        for record in kafkarec.decode(case.bytes)
+    ]
+    source = encode(records, compression=codec, base_offset=records[0][0])
+    ours = convert(source, magic=magic)
+    assert ours.stats.lost["headers"] == len(records)
+    assert content(ours) == content(case.bytes)
+    if codec == "none":
+        assert bytes(ours) == case.bytes
+
+
+def recovered(folder: Path, data: bytes, kafka: Oracle) -> dict[str, bytes]:
+    """Suffix -> content of what LogSegment.recover makes of a log: snapshot, aborted transactions, leader epochs."""
+    folder.mkdir()
+    (folder / f"{kafkarec.scan(data)[0]['base_offset']:020}.log").write_bytes(data)
+    answer = kafka.ask("recover", folder, 4096)
+    assert answer.status == 0 and answer.out.endswith(" 0\n"), answer.err
+    wanted = (".snapshot", ".txnindex", "leader-epoch-checkpoint")
+    return {suffix: path.read_bytes() for suffix in wanted for path in folder.glob(f"*{suffix}")}
+
+
+def producers(snapshot: bytes) -> list[Any]:
+    """Without what only tells how the last batch was cut: its length in sequences, and its max timestamp."""
+    return [entry._replace(offset_delta=0, timestamp=0) for entry in producer_snapshot.read(snapshot)]
+
+
+def test_a_broker_recovers_the_same_producer_state(kafka: Oracle, tmp_path: Path) -> None:
+    """ProducerStateManager over the whole log: sequences, open and aborted transactions; the leader epochs."""
+    logs = [golden.partition_bytes("txn-0"), golden.partition_bytes("all-codecs-0")]
+    makers = map(ConvertibleMaker, range(jvm_oracle.count(40)))
+    logs += [maker.good_log(codecs=(*CODECS, "zstd"), legacy=False) for maker in makers]
+    transactions = 0
+    for number, data in enumerate(logs):
+        before = recovered(tmp_path / f"{number}-0", data, kafka)
+        packed = recovered(tmp_path / f"packed{number}-0", convert(data, compression="gzip"), kafka)
+        assert packed == before
+        for size in (1, 300, 1 << 20):
+            cut = recovered(tmp_path / f"cut{size}.{number}-0", convert(data, batch_size=size), kafka)
+            assert producers(cut.pop(".snapshot")) == producers(before[".snapshot"])
+            assert cut == {name: content for name, content in before.items() if name != ".snapshot"}
+        transactions += bool(before.get(".txnindex"))
+    assert transactions > 5
+
+
+def test_kafka_reads_what_comes_out_as_it_read_what_came_in(kafka: Oracle, tmp_path: Path) -> None:
+    file = tmp_path / "batches"
+    compared = 0
+    for seed in range(jvm_oracle.count(300)):
+        maker = ConvertibleMaker(seed)
+        data = maker.good_log(codecs=(*CODECS, "zstd"))
+        codec = maker.random.choice([None, "none", "gzip", "snappy", "lz4", "zstd"])
+        size = maker.random.choice([None, 1, 200, 1000, 16384])
+        ours = convert(data, compression=codec, batch_size=size)
+        file.write_bytes(ours)
+        said = kafka.ask("read", file).out.strip()
+        assert not said.startswith("refused"), f"seed {seed}"
+        was = _MAGIC_0.sub(r"\1 -1 0 -1 0 ", read(data))
+        assert said == read(ours) == was, f"seed {seed}"
+        compared += bytes(ours) != data
+    assert compared > jvm_oracle.count(300) / 2

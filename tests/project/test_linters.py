@@ -1,0 +1,64 @@
+"""Ruff, mypy, cython-lint and stubtest have nothing to say; every package is shipped."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from paths import ROOT
+from source_files import files
+
+FOLDERS = ("kafkarec", "spark_udfs", "pyspark_kafkarec", "tests", "tools")
+
+
+def tool(*command: str) -> None:
+    """Runs a linter of this interpreter's; only outside of CI may it be missing."""
+    beside = Path(sys.executable).with_name(command[0])
+    program = str(beside) if beside.exists() else shutil.which(command[0])
+    if program is None:
+        assert not os.environ.get("CI"), f"{command[0]} is not installed"
+        pytest.skip(f"{command[0]} is not installed here")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    env = dict(os.environ, PATH=path, PYTHONPATH=str(ROOT))
+    done = subprocess.run([program, *command[1:]], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+
+
+def test_ruff() -> None:
+    tool(
+        "ruff",
+        "check",
+        "--quiet",
+        *(name for name in (*FOLDERS, "benchmarks", "examples", "setup.py") if (ROOT / name).exists()),
+    )
+
+
+def test_cython_lint() -> None:
+    tool("cython-lint", *(str(path) for path in files("kafkarec", suffixes={".pyx", ".pxd"})))
+
+
+def test_mypy_strict() -> None:
+    tool(
+        "mypy",
+        "--strict",
+        "kafkarec",
+        "spark_udfs",
+        "pyspark_kafkarec",
+    )
+
+
+def test_stubs_fit_the_compiled_modules() -> None:
+    compiled = [f"kafkarec.{source.stem}" for source in sorted((ROOT / "kafkarec").glob("_*.pyx"))]
+    tool("stubtest", *compiled, "--ignore-missing-stub", "--concise")
+
+
+def test_every_package_is_shipped() -> None:
+    """A folder of modules that setuptools is not told of is missing from the wheel, and from it alone."""
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    folders = {path.parent for path in files("kafkarec", suffixes={".py", ".pyx", ".pxd"})}
+    assert sorted(told) == sorted(".".join(folder.relative_to(ROOT).parts) for folder in folders)

@@ -1,0 +1,268 @@
+"""The project around the code: make, set-up, locks, generated docs, what demo and benchmark read."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import mmap
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from paths import ROOT
+
+import kafkarec
+from kafkarec.format.schema import BATCH_FIELDS, RECORD_FIELDS, Field
+
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+SEGMENT = ROOT / "examples" / "data" / "all-codecs-0" / "00000000000000000000.log"
+
+
+def load(folder: str, name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A module of a folder that is no package."""
+    monkeypatch.syspath_prepend(str(ROOT / folder))
+    return importlib.import_module(name)
+
+
+def locked(path: Path) -> dict[str, set[str]]:
+    """project -> versions (numpy has one per Python)."""
+    found: dict[str, set[str]] = {}
+    for name, version in re.findall(r"^([\w.-]+)==(\S+)", path.read_text(), re.MULTILINE):
+        found.setdefault(name.lower().replace("_", "-"), set()).add(version)
+    return found
+
+
+# ---- make ------------------------------------------------------------------------------------------------
+
+
+def test_make_alone_lists_the_targets() -> None:
+    done = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for target in ("demo", "test", "wheelhouse", "build", "lint", "bench", "fuzz", "clean"):
+        assert f"make {target} " in done.stdout
+
+
+def bare_path(tmp_path: Path, *more: str) -> str:
+    """A PATH with the tools that every system has, and no compiler."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in (
+        "sh",
+        "dirname",
+        "sed",
+        "head",
+        "tail",
+        "tr",
+        "id",
+        "grep",
+        "readlink",
+        "mkdir",
+        "mv",
+        *more,
+    ):
+        (folder / name).symlink_to(shutil.which(name) or name)
+    return str(folder)
+
+
+def set_up(path: str, home: Path) -> subprocess.CompletedProcess[str]:
+    env = {"PATH": path, "HOME": str(home), "NO_INSTALL": "1"}
+    command = ["sh", "tools/setup", "wheelhouse"]
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+
+
+def test_set_up_without_compiler_says_the_line_to_type(tmp_path: Path) -> None:
+    path = bare_path(tmp_path)
+    (tmp_path / "bin" / "python3").symlink_to(sys.executable)
+    manager = tmp_path / "bin" / "apt-get"
+    manager.write_text(f"#!/bin/sh\necho ran >{tmp_path}/ran\n")
+    manager.chmod(0o755)
+    done = set_up(path, tmp_path)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "missing: a C compiler" in done.stdout
+    lines = [line for line in done.stdout.splitlines() if "apt-get install -y" in line]
+    assert len(lines) == 1 and lines[0].endswith("gcc libc6-dev"), done.stdout
+    assert not (tmp_path / "ran").exists(), "NO_INSTALL=1 and yet something was installed"
+
+
+def test_set_up_without_python_and_package_manager(tmp_path: Path) -> None:
+    done = set_up(bare_path(tmp_path), tmp_path)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "missing: Python 3.11" in done.stdout
+    assert "this system's package manager" in done.stdout
+    assert done.stderr == ""
+
+
+# ---- locks and versions ----------------------------------------------------------------------------------
+
+
+def test_runtime_lock_names_what_the_package_needs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = {re.split(r"[<>=!~ ;\[]", each)[0] for each in project["dependencies"]}
+    asked = {line for line in (ROOT / "requirements" / "runtime.in").read_text().split("\n") if line[:1].isalpha()}
+    assert needed == asked
+    assert needed <= set(locked(ROOT / "requirements" / "runtime.txt"))
+
+
+@pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
+def test_locks_pin_with_hashes_and_name_no_host(path: Path) -> None:
+    text = path.read_text()
+    for entry in re.split(r"(?m)^(?=[a-z0-9])", text)[1:]:
+        assert re.match(r"[\w.-]+==\S+", entry), entry[:80]
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", entry), entry[:80]
+    assert "://" not in text and "index-url" not in text
+
+
+def test_locks_agree_with_each_other() -> None:
+    everything = locked(ROOT / "requirements" / "test.txt")
+    for path in LOCKS:
+        for name, versions in locked(path).items():
+            assert versions <= everything.get(name, versions), f"{path.name}: {name}"
+
+
+def test_executors_get_three_packages_and_what_those_need() -> None:
+    text = (ROOT / "requirements" / "executor.in").read_text()
+    asked = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert asked == ["pyspark==4.3.0", "pyarrow", "pandas<3"]
+    ours = {"kafkarec", "crc32c", "lz4", "zstandard", "python-snappy", "cramjam", "isal"}
+    assert not ours & set(locked(ROOT / "requirements" / "executor.txt"))
+
+
+def test_texts_name_this_version() -> None:
+    assert f"## {kafkarec.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    for name in ("README.md", "docs/spark.md"):
+        named = re.findall(r"spark_udfs-([\d.]+)-py3", (ROOT / name).read_text())
+        assert named and set(named) == {kafkarec.__version__}, name
+
+
+def test_generated_docs_are_current() -> None:
+    command = [sys.executable, "tools/make_docs.py", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("title", "fields"), [("Records", RECORD_FIELDS), ("Batches", BATCH_FIELDS)])
+def test_the_page_of_columns_has_every_column_and_its_type(title: str, fields: dict[str, Field]) -> None:
+    page = (ROOT / "docs" / "columns.md").read_text().split(f"## {title}\n")[1].split("\n## ")[0]
+    told: dict[str, str] = {}
+    for row in re.findall(r"^\| `.*$", page, re.MULTILINE):
+        names, types, *_ = row.strip("| ").split(" | ")
+        split = re.split(r", (?![^<\[]*[>\]])", types.strip("`"))
+        columns = re.findall(r"`(\w+)`", names)
+        told |= dict(zip(columns, split if len(split) > 1 else split * len(columns), strict=True))
+    assert told == {name: field.type for name, field in fields.items()}
+
+
+def test_figures_in_the_readme_are_those_of_the_last_benchmark() -> None:
+    results = (ROOT / "benchmarks" / "RESULTS.md").read_text().splitlines()
+    rows = re.findall(r"^\| (?:kafkarec|aiokafka) \|.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(rows) == 2 and set(rows) <= set(results), "README.md quotes two rows of benchmarks/RESULTS.md"
+
+
+def test_python_in_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "README.md").read_text().split("## In Python")[1]
+    code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]
+    monkeypatch.chdir(ROOT)
+    scope: dict[str, object] = {}
+    exec(code, scope)
+    columns = scope["columns"]
+    assert isinstance(columns, kafkarec.RecordColumns) and len(columns) == 865
+    assert repr(columns[0].value) in code and ", ".join(columns.schema.names) in code
+
+
+def test_links_in_texts_lead_somewhere() -> None:
+    broken = []
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            if not (page.parent / target).exists():
+                broken.append(f"{page.relative_to(ROOT)}: {target}")
+    assert broken == []
+
+
+# ---- the demo's input ------------------------------------------------------------------------------------
+
+
+def test_repeated_batches_keep_the_brokers_checksums(monkeypatch: pytest.MonkeyPatch) -> None:
+    demo_data = load("tools", "demo_data", monkeypatch)
+    log = SEGMENT.read_bytes()
+    once = kafkarec.decode(log)
+    repeated, following = demo_data.repeat(log, 3, 5000)
+    columns = kafkarec.decode(repeated)  # CRCs checked
+    assert len(columns) == 3 * len(once)
+    assert columns[0].offset == 5000 and following == 5000 + 3 * 865
+    assert [record.value for record in columns] == 3 * [record.value for record in once]
+    offsets = [record.offset for record in columns]
+    assert offsets == sorted(set(offsets))
+
+
+def test_one_bit_is_flipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    demo_data = load("tools", "demo_data", monkeypatch)
+    log = SEGMENT.read_bytes()
+    demo_data.make_flipped(log, tmp_path)
+    damaged = (tmp_path / "all-codecs-0" / SEGMENT.name).read_bytes()
+    assert [a ^ b for a, b in zip(log, damaged, strict=True) if a != b] == [1]
+    columns = kafkarec.decode(damaged, errors="skip")
+    assert [each.reason for each in columns.damage] == ["crc_mismatch"]
+
+
+@pytest.fixture
+def pieces_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):  # type: ignore[no-untyped-def]
+    """bytes -> the pieces that examples/log_pieces.py cuts a file with them into, 10 kB each."""
+    log_pieces = load("examples", "log_pieces", monkeypatch)
+    monkeypatch.setattr(log_pieces, "PIECE_BYTES", 10_000)
+
+    def cut(data: bytes) -> list[tuple[int, int]]:
+        path = tmp_path / "0.log"
+        path.write_bytes(data)
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as log:
+            return log_pieces.cut(log)  # type: ignore[no-any-return]
+
+    return cut
+
+
+def test_pieces_end_at_batch_borders_and_leave_nothing_out(pieces_of) -> None:  # type: ignore[no-untyped-def]
+    log = SEGMENT.read_bytes()
+    pieces = pieces_of(log)
+    assert len(pieces) > 3
+    assert [start for start, _ in pieces] == [0, *(stop for _, stop in pieces[:-1])]
+    assert pieces[-1][1] == len(log)
+    records = sum(len(kafkarec.decode(log[start:stop])) for start, stop in pieces)
+    assert records == len(kafkarec.decode(log))
+
+
+def test_pieces_of_damaged_and_preallocated_logs(pieces_of) -> None:  # type: ignore[no-untyped-def]
+    log = SEGMENT.read_bytes()
+    assert pieces_of(log + bytes(5000)) == pieces_of(log), "zeros to the end are no piece"
+    damaged = bytearray(log)
+    struct.pack_into(">i", damaged, 8, -7)
+    assert pieces_of(bytes(damaged)) == [(0, len(log))], "all of it goes to the decoder"
+
+
+# ---- the benchmark's input -------------------------------------------------------------------------------
+
+
+def test_workloads_are_readable_and_the_same_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    workloads = load("benchmarks", "workloads", monkeypatch)
+    for work in workloads.WORKLOADS:
+        small = work._replace(batches=3)
+        for packers in (workloads.CLIENT, workloads.JAVA):
+            data = b"".join(workloads.batches(small, packers[work.codec]))
+            again = b"".join(workloads.batches(small, packers[work.codec]))
+            assert hashlib.sha256(data).digest() == hashlib.sha256(again).digest()
+            columns = kafkarec.decode(data)
+            assert len(columns) == 3 * work.records
+            last = columns[-1]
+            assert (last.offset, len(last.value)) == (3 * work.records - 1, work.value_bytes)
+            assert len(last.headers) == work.headers and (last.key is not None) == work.keys
+
+
+def test_ci_entry_can_be_executed() -> None:
+    entry = ROOT / ".ci" / "run"
+    assert os.access(entry, os.X_OK)
+    assert subprocess.run(["bash", "-n", str(entry)], check=False).returncode == 0

@@ -1,0 +1,101 @@
+"""Runs the command line, in this process or as its own, and reads what it wrote."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paths import ROOT
+
+from kafkarec.cli import main
+
+COMMAND = [sys.executable, "-m", "kafkarec"]
+ENVIRONMENT = dict(os.environ, PYTHONPATH=str(ROOT), PYTHONUNBUFFERED="")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The exit status and both outputs of a run."""
+
+    status: int
+    out: bytes
+    err: str
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.decode().splitlines()]
+
+    @property
+    def complaint(self) -> str:
+        """Standard error, which must be one line."""
+        assert self.err.startswith("kafkarec: ") and self.err.count("\n") == 1, self.err
+        return self.err.strip()
+
+
+@dataclass(frozen=True)
+class Here:
+    """Calls `main` in this process."""
+
+    capture: pytest.CaptureFixture[bytes]
+
+    def __call__(self, *argv: object) -> Ran:
+        status = main([str(word) for word in argv])
+        out, err = self.capture.readouterr()
+        return Ran(status, out, err.decode())
+
+
+def own_process(
+    *argv: object, stdin: bytes = b"", file: Any = None, modules: Path | None = None, **kwargs: Any
+) -> Ran:
+    """Calls `python -m kafkarec`; standard input is a pipe with `stdin`, or `file` itself. `modules`: a folder whose
+    modules stand before all others."""
+    first = {} if modules is None else {"PYTHONPATH": os.pathsep.join([str(modules), str(ROOT)])}
+    given: dict[str, Any] = {"input": stdin} if file is None else {"stdin": file}
+    done = subprocess.run(
+        [*COMMAND, *map(str, argv)],
+        capture_output=True,
+        env=ENVIRONMENT | first,
+        timeout=60,
+        check=False,
+        **given,
+        **kwargs,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr.decode())
+
+
+def blob(cell: dict[str, Any], name: str) -> bytes | None:
+    """The bytes behind NAME or NAME_base64."""
+    if f"{name}_base64" in cell:
+        return base64.b64decode(cell[f"{name}_base64"], validate=True)
+    return None if cell[name] is None else cell[name].encode()
+
+
+def as_consumer_row(cell: dict[str, Any]) -> tuple[Any, ...]:
+    """A row of `cat` in the shape of `consumer_row`."""
+    headers = tuple((header["key"], blob(header, "value")) for header in cell["headers"])
+    numbers = (cell["offset"], cell["timestamp"], cell["timestamp_type"])
+    return (*numbers, blob(cell, "key"), blob(cell, "value"), headers)
+
+
+def consumer_row(record: dict[str, Any]) -> tuple[Any, ...]:
+    """A row of read_committed.json or read_uncommitted.json."""
+
+    def decoded(text: str | None) -> bytes | None:
+        return None if text is None else base64.b64decode(text)
+
+    kind = {"CreateTime": 0, "LogAppendTime": 1}[record["timestampType"]]
+    headers = tuple((key, decoded(value)) for key, value in record["headers"])
+    numbers = (record["offset"], record["timestamp"], kind)
+    return (*numbers, decoded(record["key"]), decoded(record["value"]), headers)
+
+
+ROW = "topic,partition,offset,timestamp,timestamp_type,key,value,headers"
+WIDE = f"{ROW},base_offset,producer_id,producer_epoch,sequence,is_transactional,is_control,partition_leader_epoch"
+WIDE += ",magic,compression"

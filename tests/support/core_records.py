@@ -1,0 +1,85 @@
+"""The fields of a magic 2 record as bytes, and bodies of records that are refused."""
+
+from __future__ import annotations
+
+from builders import varint
+from core_reading import INT_MAX, INT_MIN
+
+FIELDS = (
+    "attributes", "timestamp_delta", "offset_delta", "key_length", "key", "value_length", "value", "header_count",
+    "header_key_length", "header_key", "header_value_length", "header_value",
+)  # fmt: skip
+GOOD = {
+    "attributes": b"\x00", "timestamp_delta": varint(5), "offset_delta": varint(3), "key_length": varint(3),
+    "key": b"key", "value_length": varint(5), "value": b"value", "header_count": varint(1),
+    "header_key_length": varint(2), "header_key": b"hk", "header_value_length": varint(3), "header_value": b"hv!",
+}  # fmt: skip
+LENGTHS = {"key_length": 3, "value_length": 5, "header_count": 1, "header_key_length": 2, "header_value_length": 3}
+
+
+def body(**spoiled: bytes) -> bytes:
+    return b"".join({**GOOD, **spoiled}[name] for name in FIELDS)
+
+
+def near(exact: int) -> set[int]:
+    return {
+        INT_MIN,
+        -100,
+        -2,
+        -1,
+        0,
+        1,
+        exact - 1,
+        exact,
+        exact + 1,
+        exact + 2,
+        63,
+        64,
+        8191,
+        8192,
+        INT_MAX - 1,
+        INT_MAX,
+    }
+
+
+# reason: (bytes behind the length, expected, found); all but the length of the record itself
+REFUSED: dict[str, list[tuple[bytes, int | None, int | None]]] = {
+    "key_length_invalid": [
+        (b"\0\0\0" + varint(2) + b"k", 1, 2),
+        (b"\0\0\0" + varint(1), 0, 1),
+        (b"\0\0\0" + varint(INT_MAX) + b"\1\0", 2, INT_MAX),
+    ],
+    "value_length_invalid": [
+        (b"\0\0\0\1" + varint(2) + b"v", 1, 2),
+        (b"\0\0\0\1" + varint(1), 0, 1),
+        (b"\0\0\0\1" + varint(INT_MAX) + b"v\0", 2, INT_MAX),
+    ],
+    "header_count_invalid": [
+        (b"\0\0\0\1\1" + varint(-1), 0, -1),
+        (b"\0\0\0\1\1" + varint(1), 0, 1),
+        (b"\0\0\0\1\1" + varint(1) + b"\0", 0, 1),
+        (b"\0\0\0\1\1" + varint(2) + b"\0\1\0", 1, 2),
+        (b"\0\0\0\1\1" + varint(INT_MAX) + b"\0\1\0\1", 2, INT_MAX),
+    ],
+    "header_key_invalid": [
+        (b"\0\0\0\1\1\2" + varint(-1) + b"\1", 1, -1),
+        (b"\0\0\0\1\1\2" + varint(2) + b"h", 1, 2),
+        (b"\0\0\0\1\1\2" + varint(INT_MAX) + b"\1", 1, INT_MAX),
+    ],
+    "header_value_invalid": [
+        (b"\0\0\0\1\1\2\0" + varint(1), 0, 1),
+        (b"\0\0\0\1\1\2\0" + varint(2) + b"h", 1, 2),
+        (b"\0\0\0\1\1\2\0" + varint(INT_MAX), 0, INT_MAX),
+    ],
+    "record_structure_invalid": [(b"\0\0\0\1\1\0" + b"!", 7, 6), (b"\0\0\0\1\1\2\0\1" + b"!!", 10, 8)],
+    "varint_too_long": [
+        (b"\0" + b"\x80" * 10 + b"\0\0\1\1\0", None, None),
+        (b"\0\0" + b"\x80" * 5 + b"\0\1\1\0", None, None),
+        (b"\0\0\0" + b"\x80" * 5 + b"\0\1\0", None, None),
+        (b"\0\0\0\1" + b"\x80" * 5 + b"\0\0", None, None),
+        (b"\0\0\0\1\1" + b"\x80" * 5 + b"\0", None, None),
+        (b"\0\0\0\1\1\2" + b"\x80" * 5 + b"\0\1", None, None),
+        (b"\0\0\0\1\1\2\0" + b"\x80" * 5 + b"\1", None, None),
+    ],
+    "message_truncated": [(b"\0\0\0\1\1\0"[:size], 1 if size == 0 else None, None) for size in range(6)],
+}

@@ -1,0 +1,154 @@
+"""The golden vectors: bytes that Apache Kafka wrote, and what Kafka's own classes read back from them.
+
+`tests/vectors/MANIFEST.md` is their birth certificate. Every loader reads lazily, so collecting is cheap.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paths import VECTORS
+
+TIMESTAMP_TYPE_IDS = {"CreateTime": 0, "LogAppendTime": 1, "NoTimestampType": None}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One named file with its JSON: `bin` are the bytes, `json` is what Kafka says about them."""
+
+    name: str
+    bin_path: Path
+    json_path: Path
+
+    @functools.cached_property
+    def bytes(self) -> bytes:
+        return self.bin_path.read_bytes()
+
+    @functools.cached_property
+    def json(self) -> dict[str, Any]:
+        return json.loads(self.json_path.read_text(encoding="utf-8"))
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _cases(folder: Path, data_suffix: str) -> list[Case]:
+    return [Case(path.stem, path.with_suffix(data_suffix), path) for path in sorted(folder.glob("*.json"))]
+
+
+def vectors() -> list[Case]:
+    """The 127 well-formed buffers."""
+    return _cases(VECTORS / "vectors", ".bin")
+
+
+def invalid() -> list[Case]:
+    """The 231 invalid or odd buffers; 60 of them Kafka accepts."""
+    return _cases(VECTORS / "invalid", ".bin")
+
+
+def vector(name: str) -> Case:
+    return Case(name, VECTORS / "vectors" / f"{name}.bin", VECTORS / "vectors" / f"{name}.json")
+
+
+def invalid_case(name: str) -> Case:
+    return Case(name, VECTORS / "invalid" / f"{name}.bin", VECTORS / "invalid" / f"{name}.json")
+
+
+def segment_files() -> list[Case]:
+    """Every `.log` and `.checkpoint` of a real broker's folders that has a JSON beside it."""
+    return [
+        Case(f"{path.parent.name}/{path.name.removesuffix('.json')}", path.with_suffix(""), path)
+        for path in sorted((VECTORS / "segments").glob("*/*.json"))
+        if path.name.endswith((".log.json", ".checkpoint.json"))
+    ]
+
+
+def consumer_reads() -> list[tuple[str, str]]:
+    """(folder, isolation level) of every file that a real KafkaConsumer wrote."""
+    return [
+        (path.parent.name, path.stem)
+        for path in sorted((VECTORS / "segments").glob("*/read_*committed.json"))
+    ]
+
+
+def partition_bytes(folder: str) -> bytes:
+    """All segments of one partition, in offset order, as one buffer."""
+    return b"".join(path.read_bytes() for path in sorted((VECTORS / "segments" / folder).glob("*.log")))
+
+
+def consumer_rows(folder: str, isolation: str) -> list[dict[str, Any]]:
+    text = (VECTORS / "segments" / folder / f"{isolation}.json").read_text(encoding="utf-8")
+    return json.loads(text)["records"]
+
+
+def null_if_absent(value: int | None) -> int | None:
+    """Kafka's accessors say -1 for "nothing"; our columns say null. Other negatives are kept."""
+    return None if value == -1 else value
+
+
+def blob(record: dict[str, Any], field: str) -> Any:
+    """The bytes of a key or value; for those above 16 KiB the pair (length, sha256 in hex)."""
+    if f"{field}Sha256" in record:
+        return (record[f"{field}Length"], record[f"{field}Sha256"])
+    text = record[field]
+    return None if text is None else base64.b64decode(text)
+
+
+def same_blob(got: bytes | None, wanted: Any) -> bool:
+    if isinstance(wanted, tuple):
+        return got is not None and (len(got), hashlib.sha256(got).hexdigest()) == wanted
+    return got == wanted
+
+
+def expected_record(record: dict[str, Any], batch: dict[str, Any]) -> dict[str, Any]:
+    """A record of the JSON in the words and with the nulls of the contract's columns."""
+    timestamp_type = record.get("timestampType") or batch["timestampType"]
+    headers = tuple(
+        (key, None if value is None else base64.b64decode(value)) for key, value in record["headers"]
+    )
+    return {
+        "offset": record["offset"],
+        "timestamp": null_if_absent(record["timestamp"]),
+        "timestamp_type": TIMESTAMP_TYPE_IDS[timestamp_type],
+        "key": blob(record, "key"),
+        "value": blob(record, "value"),
+        "headers": headers,
+        "sequence": null_if_absent(record["sequence"]),
+    }
+
+
+def expected_batch(batch: dict[str, Any]) -> dict[str, Any]:
+    """A batch of the JSON in the words and with the nulls of the contract's batch columns."""
+    legacy = batch["magic"] < 2
+    codec = batch["codec"]
+    expected = {
+        "position": batch["position"],
+        "base_offset": None if legacy and batch["isCompressed"] else batch["baseOffset"],
+        "last_offset": batch["lastOffset"],
+        "next_offset": batch["nextOffset"],
+        "batch_length": batch["batchLength"],
+        "size_in_bytes": batch["sizeInBytes"],
+        "partition_leader_epoch": null_if_absent(batch["partitionLeaderEpoch"]),
+        "magic": batch["magic"],
+        "crc": batch["crc"],
+        "attributes": batch["attributes"],
+        "compression": codec,
+        "timestamp_type": TIMESTAMP_TYPE_IDS[batch["timestampType"]],
+        "is_transactional": batch["isTransactional"],
+        "is_control": batch["isControl"],
+        "delete_horizon_ms": batch["deleteHorizonMs"],
+        "base_timestamp": None if legacy else null_if_absent(batch["baseTimestamp"]),
+        "max_timestamp": null_if_absent(batch["maxTimestamp"]),
+        "producer_id": null_if_absent(batch["producerId"]),
+        "producer_epoch": null_if_absent(batch["producerEpoch"]),
+        "base_sequence": null_if_absent(batch["baseSequence"]),
+        "last_sequence": null_if_absent(batch["lastSequence"]),
+        "record_count": batch["countOrNull"],
+    }
+    return expected

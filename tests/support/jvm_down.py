@@ -1,0 +1,61 @@
+"""kafka-clients 3.9 as an oracle for down-conversion, which 4.0 removed: jvm39/Down.java in a JVM of its own.
+
+KAFKAREC_KAFKA39_JARS   folder of the 3.9.2 jars; default: beside those of the server, where tools/kafka_jars puts them
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from jvm_oracle import JARS as SERVER_JARS
+from jvm_oracle import Jvm, tool
+from paths import SUPPORT
+
+VERSION = "3.9.2"
+_BESIDE = str(Path(SERVER_JARS).parent / f"kafka-clients-{VERSION}")
+JARS = os.environ.get("KAFKAREC_KAFKA39_JARS") or _BESIDE
+SOURCE = SUPPORT / "jvm39" / "Down.java"
+
+
+class Answer(NamedTuple):
+    """What downConvert made of it: the bytes and how many records were converted, or its exception in words."""
+
+    data: bytes = b""
+    records: int = 0
+    refusal: str | None = None
+
+
+def needed() -> None:
+    """Skips the calling test, with the reason, where there is no oracle."""
+    if not list(Path(JARS).glob(f"kafka-clients-{VERSION}.jar")):
+        pytest.skip(f"no kafka-clients {VERSION} jars; run tools/kafka_jars")
+    if not tool("javac"):
+        pytest.skip("no JDK: javac is neither on the PATH nor in JAVA_HOME")
+
+
+class DownConverter(Jvm):
+    """One JVM, asked over a pipe."""
+
+    def __init__(self, classes: Path) -> None:
+        path = f"{JARS}/*{os.pathsep}{classes}"
+        subprocess.run(
+            [str(tool("javac")), "--release", "17", "-proc:none", "-cp", path, "-d", str(classes), str(SOURCE)],
+            check=True, timeout=120,
+        )  # fmt: skip
+        self._jvm = subprocess.Popen(
+            [str(tool("java")), "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", path, "Down"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def __call__(self, data: bytes, magic: int, first_offset: int = -(2**63)) -> Answer:
+        assert self._jvm.stdin is not None
+        self._jvm.stdin.write(struct.pack(">bqi", magic, first_offset, len(data)) + data)
+        self._jvm.stdin.flush()
+        records, length = struct.unpack(">ii", self._read(8))
+        found = self._read(length)
+        return Answer(found, records) if records >= 0 else Answer(refusal=found.decode())

@@ -1,0 +1,107 @@
+"""Apache Kafka's own classes as an oracle: a JVM that is asked over a pipe. The Java side is tests/support/jvm/.
+
+KAFKAREC_KAFKA_JARS   folder of Kafka 4.3's server jars; default: where tools/kafka_jars puts them. Without it, and
+                      without a JDK, the tests that ask it are skipped, which fails the run in CI
+KAFKAREC_ORACLE=N     how many random files a test makes (default: each test's own)
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paths import SUPPORT
+
+_CACHE = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.environ.get("HOME") or "/tmp", ".cache")
+VERSION = "4.3.0"
+JARS = os.environ.get("KAFKAREC_KAFKA_JARS") or os.path.join(_CACHE, "kafkarec-tests", f"kafka-{VERSION}")
+SOURCES = SUPPORT / "jvm"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """status 1: an exception left, and stands at the end of `err`."""
+
+    status: int
+    out: str
+    err: str
+
+
+def missing() -> str | None:
+    """Why there is no oracle here, or None."""
+    if not list(Path(JARS).glob(f"kafka-tools-{VERSION}.jar")):
+        return f"no Kafka {VERSION} jars; run tools/kafka_jars"
+    return None if tool("javac") else "no JDK: javac is neither on the PATH nor in JAVA_HOME"
+
+
+def needed() -> None:
+    """Skips the calling test, with the reason, where there is no oracle."""
+    reason = missing()
+    if reason:
+        pytest.skip(reason)
+
+
+def count(usual: int) -> int:
+    """How many random files to try."""
+    return int(os.environ.get("KAFKAREC_ORACLE", usual))
+
+
+def tool(name: str) -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    here = shutil.which(name, path=os.path.join(home, "bin")) if home else None
+    return here or shutil.which(name)
+
+
+class Jvm:
+    """A process that answers over its standard output until its standard input ends."""
+
+    _jvm: subprocess.Popen[bytes]
+
+    def _read(self, size: int) -> bytes:
+        assert self._jvm.stdout is not None
+        data = self._jvm.stdout.read(size)
+        assert len(data) == size, "the oracle's JVM ended"
+        return data
+
+    def close(self) -> None:
+        assert self._jvm.stdin is not None
+        self._jvm.stdin.close()
+        self._jvm.wait(30)
+
+
+class Oracle(Jvm):
+    """One JVM. `ask` is answered by the verb of tests/support/jvm/Oracle.java that the first word names."""
+
+    def __init__(self, classes: Path) -> None:
+        path = f"{JARS}/*{os.pathsep}{classes}"
+        subprocess.run(
+            [
+                str(tool("javac")), "--release", "17", "-proc:none", "-cp", path, "-sourcepath", str(SOURCES),
+                "-d", str(classes), str(SOURCES / "Oracle.java"),
+            ],
+            check=True, timeout=120,
+        )  # fmt: skip
+        self._jvm = subprocess.Popen(
+            [str(tool("java")), "-Xmx1g", "-XX:TieredStopAtLevel=1", "-cp", path, "Oracle"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def ask(self, *words: Any) -> Answer:
+        assert self._jvm.stdin is not None
+        texts = [str(word).encode() for word in words]
+        question = struct.pack(">i", len(texts))
+        question += b"".join(struct.pack(">i", len(text)) + text for text in texts)
+        self._jvm.stdin.write(question)
+        self._jvm.stdin.flush()
+        status = self._integer()
+        out, err = (self._read(self._integer()).decode() for _ in range(2))
+        return Answer(status, out, err)
+
+    def _integer(self) -> int:
+        return int(struct.unpack(">i", self._read(4))[0])

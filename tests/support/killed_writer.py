@@ -1,0 +1,189 @@
+"""What the tests of a SegmentWriter that is killed, or fails, have in common: batches, a run, a disk that forgets."""
+
+from __future__ import annotations
+
+import os
+import random
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import builders
+
+import kafkarec
+from kafkarec.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError, UnsupportedMagicError
+from kafkarec.ops.segment_writer import AppendRefused, SegmentWriter
+
+SETTINGS: dict[str, Any] = {
+    "segment_bytes": 1300, "index_interval_bytes": 300, "topic_id": "pmqbwj8JRCSCfzvNTqatEw",
+}  # fmt: skip
+CALLS = ("open", "pwrite", "ftruncate", "fsync", "replace", "unlink", "mkdir", "close")
+
+
+@lru_cache(1)
+def batches() -> tuple[bytes, ...]:
+    """Twenty or so in every codec, with transactions, two leader epochs and gaps; some segments' worth."""
+    made, offset, sequence = [], 0, 0
+    for number in range(22):
+        where: dict[str, Any] = {
+            "base_offset": offset, "leader_epoch": 0 if number < 9 else 3, "base_timestamp": builders.NOW + 10 * number,
+        }  # fmt: skip
+        if number % 5 == 4:
+            made.append(builders.end_marker(commit=number % 2 == 0, producer_id=7, **where))
+            offset += 1
+            continue
+        transactional = number % 5 in (1, 2)
+        records = builders.records(3, value=random.Random(number).randbytes(90))
+        made.append(
+            builders.batch(
+                records, codec=list(builders.CODEC_IDS)[number % 5],
+                attributes=builders.TRANSACTIONAL if transactional else 0,
+                producer_id=7 if transactional else -1, producer_epoch=0 if transactional else -1,
+                base_sequence=sequence if transactional else -1, **where,
+            )
+        )  # fmt: skip
+        sequence += 3 * transactional
+        offset += 3 + (number == 12)
+    return tuple(made)
+
+
+def ends() -> tuple[int, ...]:
+    """The log end offset behind each batch."""
+    return tuple(kafkarec.scan(b"".join(batches())).column("next_offset"))
+
+
+def run(folder: Path, acknowledge: Callable[[int], object] = lambda offset: None, **settings: Any) -> SegmentWriter:
+    """Writes all batches that the folder does not have yet; says how far they are on the disk."""
+    with SegmentWriter(folder, **(SETTINGS | settings)) as writer:
+        acknowledge(writer.recovery_point)
+        for number, (batch, end) in enumerate(zip(batches(), ends(), strict=True)):
+            if end <= writer.next_offset:
+                continue
+            writer.append(batch)
+            if number % 3 == 0:
+                acknowledge(writer.flush())
+    acknowledge(writer.recovery_point)
+    return writer
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())} if folder.exists() else {}
+
+
+def log_bytes(found: dict[str, bytes]) -> bytes:
+    return b"".join(found[name] for name in sorted(found) if name.endswith(".log"))
+
+
+def check_what_is_left(folder: Path, acknowledged: int) -> None:
+    """All acknowledged batches, byte for byte; behind them whole batches and at most a torn one. It opens and reads."""
+    found = content(folder)
+    logs = sorted(name for name in found if name.endswith(".log"))
+    whole = b"".join(batches())
+    for name in logs[:-1]:
+        assert kafkarec.scan(found[name]).remaining == 0, f"{name} is not the last one, and torn"
+    data = log_bytes(found)
+    good = kafkarec.decode(data, errors="skip", control=True).batches
+    last = good[-1]["next_offset"] if len(good) else 0
+    assert last >= acknowledged, f"{acknowledged} was acknowledged, and the log ends at {last}"
+    size = sum(good.column("size_in_bytes"))
+    assert data[:size] == whole[:size]
+    if found:
+        with kafkarec.open(folder) as opened:
+            assert not isinstance(opened, kafkarec.Log) or not len(logs) or (opened.next_offset or 0) >= acknowledged
+
+
+class Disk:
+    """What would be in a folder behind a power failure: of each file what its last fsync found, of names what the
+    folder's last fsync found; what came later may be there too, or in part. Patches os while `watching`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._synced: dict[int, bytes] = {}
+        self._names: dict[str, int] = {}
+        self._held: list[int] = []  # so that no inode is used a second time
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        real = os.fsync
+
+        def fsync(descriptor: int) -> None:
+            real(descriptor)
+            found = os.fstat(descriptor)
+            if stat.S_ISDIR(found.st_mode):
+                if os.path.samestat(found, os.stat(self._folder)):
+                    self._names = self._now()
+            else:
+                self._held.append(os.dup(descriptor))
+                self._synced[found.st_ino] = os.pread(descriptor, found.st_size, 0)
+
+        os.fsync = fsync
+        try:
+            yield
+        finally:
+            os.fsync = real
+
+    def _now(self) -> dict[str, int]:
+        return {path.name: path.stat().st_ino for path in self._folder.iterdir()}
+
+    def leave(self, to: Path, dice: random.Random) -> None:
+        """A folder as a power failure may leave it."""
+        to.mkdir()
+        there, now = self._names, self._now()
+        bytes_now = {path.stat().st_ino: path.read_bytes() for path in self._folder.iterdir()}
+        for name in there.keys() | now.keys():
+            inode = dice.choice([there, now]).get(name)
+            if inode is None:
+                continue
+            safe = self._synced.get(inode, b"")
+            later = bytes_now.get(inode, safe)
+            grown = later[len(safe) :] if later.startswith(safe) else b""
+            kept = dice.randrange(len(grown) + 1)
+            tail = dice.choice([b"", grown, grown[:kept], grown[:kept] + bytes(len(grown) - kept), bytes(len(grown))])
+            (to / name).write_bytes(safe + tail)
+
+    def forget(self) -> None:
+        for descriptor in self._held:
+            os.close(descriptor)
+        self._held = []
+
+
+def batch(offset: int = 0, count: int = 3, **fields: Any) -> bytes:
+    return builders.batch(builders.records(count, value=b"v" * 90), base_offset=offset, **fields)
+
+
+_GOOD = batch(3)
+_OPEN = {"attributes": builders.TRANSACTIONAL, "producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
+REFUSED: dict[str, tuple[bytes, type[ValueError], str, int]] = {
+    "checksum": (_GOOD[:-1] + b"?", CorruptRecordError, "crc mismatch", 0),
+    "second checksum": (_GOOD + batch(6)[:-1] + b"?", CorruptRecordError, "crc mismatch", len(_GOOD)),
+    "old checksum": (builders.message(offset=3)[:-1] + b"?", CorruptRecordError, "crc mismatch", 0),
+    "cut": (_GOOD + batch(6)[:-1], CorruptRecordError, "more bytes than there are", len(_GOOD)),
+    "cut in the size": (_GOOD + bytes(5), CorruptRecordError, "whole batches", len(_GOOD)),
+    "zeros": (_GOOD + bytes(40), CorruptRecordError, "size field", len(_GOOD)),
+    "magic": (builders.patched(_GOOD, 16, b"\x05"), UnsupportedMagicError, "unknown magic", 0),
+    "codec": (batch(3, codec=6), UnsupportedCompressionError, "codec", 0),
+    "offset below the end": (batch(2), AppendRefused, "offsets 2 to 4 do not follow the log, which goes on at 3", 0),
+    "offsets twice": (_GOOD + _GOOD, AppendRefused, "goes on at 6", len(_GOOD)),
+    "offsets within": (batch(5) + batch(6), AppendRefused, "offsets 6 to 8", len(_GOOD)),
+    "negative delta": (batch(3, last_offset_delta=-1), AppendRefused, "offsets 3 to 2", 0),
+    "negative offset": (batch(-9), AppendRefused, "offsets -9", 0),
+    "no next offset": (batch(2**63 - 1, 1), AppendRefused, "do not follow", 0),
+    "epoch": (batch(3, leader_epoch=4) + batch(6, leader_epoch=3), AppendRefused, "below 4", len(_GOOD)),
+    "plain in a transaction": (
+        batch(3, **_OPEN) + batch(6, producer_id=9, producer_epoch=0, base_sequence=3), AppendRefused,
+        "whose transaction is open", len(_GOOD),
+    ),
+    "marker of no kind": (
+        builders.batch(
+            [builders.record(key=b"\0\0\0\x07", value=b"\0\0\0\0\0\0")], base_offset=3, producer_id=9,
+            attributes=builders.CONTROL | builders.TRANSACTIONAL,
+        ), InvalidRecordError, "ABORT or COMMIT", 0,
+    ),
+    "marker that cannot be read": (
+        builders.batch([builders.record(key=b"\0")], base_offset=3, producer_id=9, attributes=builders.CONTROL),
+        InvalidRecordError, "control record", 0,
+    ),
+}  # fmt: skip

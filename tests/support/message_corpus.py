@@ -1,0 +1,131 @@
+"""Random records of internal topics and what Kafka's own decoders print for them (jvm/MessageOracle.java).
+
+    tools/kafka_jars                              fetches Kafka's server jars
+    python tests/support/message_corpus.py                writes tests/vectors/messages/corpus.jsonl
+    python tests/support/message_corpus.py SEED COUNT     compares that many new records
+
+The records are those of message_samples: good ones, whose bytes Kafka's message classes must write just so, and
+spoiled ones.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+from paths import ROOT, VECTORS
+
+sys.path.insert(0, str(ROOT))  # for a run of its own
+
+import jvm_oracle
+import message_samples as samples
+
+from kafkarec.internal_topics.dump_text import DECODERS, MissingKey
+
+CORPUS = VECTORS / "messages" / "corpus.jsonl"
+
+
+def cases(seed: int, count: int) -> list[dict[str, Any]]:
+    """Without Kafka's answers yet."""
+    maker = samples.Maker(seed)
+    found: list[dict[str, Any]] = []
+
+    def add(topic: str, what: str, key: bytes | None, value: bytes | None) -> None:
+        shown = [None if blob is None else blob.hex() for blob in (key, value)]
+        found.append({"flag": samples.FLAGS[topic], "what": what, "key": shown[0], "value": shown[1]})
+
+    for topic, kind, version in samples.kinds():
+        name = f"{kind.name} {version}"
+        for _ in range(count):
+            sample = maker.record(topic, kind, version)
+            add(topic.name, name, sample.key, sample.value)
+            if sample.key is not None:
+                add(topic.name, f"{name}, tombstone", sample.key, None)
+            for _ in range(2):
+                add(topic.name, f"{name}, spoiled", sample.key, maker.spoil(sample.value))
+            if sample.key is not None:
+                add(topic.name, f"{name}, key spoiled", maker.spoil(sample.key), sample.value)
+    for name in samples.FLAGS:
+        for key, value in ((None, b""), (b"", b""), (None, None), (b"\0\1", None), (b"\0\x63", b"\0\0")):
+            add(name, "odd", key, value)
+    return found
+
+
+def _tool(name: str) -> str:
+    home = os.environ.get("JAVA_HOME")
+    return (shutil.which(name, path=f"{home}/bin") if home else None) or name
+
+
+def ask(asked: list[dict[str, Any]]) -> list[list[str]]:
+    """Kafka's answers, four words each; see MessageOracle.java."""
+    words = {None: "-", "": "0"}
+    lines = [
+        f"{case['flag']} {words.get(case['key'], case['key'])} {words.get(case['value'], case['value'])} {at}\n"
+        for at, case in enumerate(asked)
+    ]
+    jars, source = f"{jvm_oracle.JARS}/*", jvm_oracle.SOURCES / "MessageOracle.java"
+    with tempfile.TemporaryDirectory() as folder:
+        compiler = [_tool("javac"), "--release", "17", "-cp", jars, "-d", folder, str(source)]
+        subprocess.run(compiler, check=True, timeout=120)
+        done = subprocess.run(
+            [_tool("java"), "-Xmx1g", "-cp", f"{folder}:{jars}", "MessageOracle"],
+            input="".join(lines), capture_output=True, text=True, check=True, timeout=300,
+        )  # fmt: skip
+    return [line.split(" ") for line in done.stdout.splitlines()]
+
+
+def text(word: str) -> str | None:
+    return None if word == "-" else base64.b64decode(word[1:]).decode()
+
+
+def answered(seed: int, count: int) -> list[dict[str, Any]]:
+    """Cases with Kafka's texts; those that a corpus may not hold, or where we differ, have `unlike`."""
+    asked = cases(seed, count)
+    for at, (case, answer) in enumerate(zip(asked, ask(asked), strict=True)):
+        case["offset"] = at
+        if answer[0].startswith("!"):
+            case["dies"] = text(answer[0][1:])
+        else:
+            case["key_text"], case["payload_text"] = text(answer[0]), text(answer[1])
+        again = [None if word == "-" else word[1:] for word in answer[2:]]
+        if is_whole(case) and again != [case["key"], case["value"]]:
+            case["unlike"] = "Kafka writes other bytes"
+        elif not agrees(case):
+            case["unlike"] = "Kafka prints other texts"
+    return asked
+
+
+def is_whole(case: dict[str, Any]) -> bool:
+    """A good record with key and value."""
+    return "," not in case["what"] and case["what"] != "odd"
+
+
+def agrees(case: dict[str, Any]) -> bool:
+    """Whether our texts are Kafka's."""
+    key, value = (None if case[name] is None else bytes.fromhex(case[name]) for name in ("key", "value"))
+    try:
+        return DECODERS[case["flag"]](key, value, case["offset"]) == (case.get("key_text"), case.get("payload_text"))
+    except MissingKey as error:
+        return str(error) == case.get("dies")
+
+
+def main() -> int:
+    found = answered(*map(int, sys.argv[1:])) if len(sys.argv) > 1 else answered(43, 1)
+    unlike = [case for case in found if "unlike" in case]
+    for case in unlike:
+        print(json.dumps(case))
+    if len(sys.argv) == 1:
+        CORPUS.parent.mkdir(exist_ok=True)
+        CORPUS.write_text("".join(json.dumps(case) + "\n" for case in found), encoding="ascii")
+    print(f"{len(found)} records, {len(unlike)} of them unlike Kafka")
+    return 1 if unlike else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

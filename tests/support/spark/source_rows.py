@@ -1,0 +1,84 @@
+"""The data source without a session: its rooms called as Spark's workers call them; and what is expected of them."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from paths import SEGMENTS
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+import kafkarec
+from spark_udfs import schema
+from spark_udfs.source import KafkarecDataSource
+
+LOGS = [path for path in sorted(SEGMENTS.glob("*/*.log")) if path.stat().st_size]
+EVERYTHING = {"includeHeaders": "true", "columnNameOfCorruptRecord": schema.CORRUPT}
+
+
+class Read:
+    """What a job read: `rows` as dicts in order, `batches` as Spark gets them, `tasks` with their splits."""
+
+    def __init__(
+        self, given: dict[str, str], user_schema: StructType | None = None, pushed: Iterable[Any] = ()
+    ) -> None:
+        source = KafkarecDataSource({name.lower(): value for name, value in given.items()})
+        struct = user_schema or source.schema()
+        self.reader = source.reader(struct)
+        if pushed:
+            assert list(self.reader.pushFilters(list(pushed))) == list(pushed)
+        self.tasks = self.reader.partitions()
+        travelled = pickle.loads(pickle.dumps(self.reader))
+        wanted = to_arrow_schema(struct, timezone="UTC")
+        self.batches: list[pa.RecordBatch] = []
+        for task in pickle.loads(pickle.dumps(self.tasks)):
+            for batch in travelled.read(task):
+                assert batch.schema.equals(wanted), batch.schema
+                batch.validate(full=True)
+                self.batches.append(batch)
+        self.rows = pa.Table.from_batches(self.batches, wanted).to_pylist()
+
+
+def read(path: Path | str, /, user_schema: StructType | None = None, **given: str) -> list[dict[str, Any]]:
+    return Read({"path": str(path), **given}, user_schema).rows
+
+
+def expected(record: kafkarec.Record, topic: str | None, partition: int | None) -> dict[str, Any]:
+    """A record in the words of Spark's Kafka source; `_corrupt_record` is null."""
+    kind = schema.NO_TIMESTAMP_TYPE if record.timestamp_type is None else int(record.timestamp_type)
+    headers = [{"key": key, "value": value} for key, value in record.headers] or None
+    return {
+        "key": record.key, "value": record.value, "topic": topic, "partition": partition, "offset": record.offset,
+        "timestamp": record.datetime, "timestampType": kind, "headers": headers, schema.CORRUPT: None,
+    }  # fmt: skip
+
+
+def spoil(data: bytes, seed: int, count: int = 2) -> bytes:
+    """Some bits flipped."""
+    chance, spoiled = random.Random(seed), bytearray(data)
+    for _ in range(count):
+        spoiled[chance.randrange(len(spoiled))] ^= 1 << chance.randrange(8)
+    return bytes(spoiled)
+
+
+def log_folder(folder: Path, *segments: tuple[int, bytes]) -> Path:
+    """A partition folder of (base offset, bytes)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for base, data in segments:
+        (folder / f"{base:020}.log").write_bytes(data)
+    return folder
+
+
+def repeated(data: bytes, times: int, step: int) -> bytes:
+    """Batches of magic 2 again and again, offsets `step` further each time; the base offset is outside of the CRC."""
+    found = []
+    for turn in range(times):
+        for batch in kafkarec.batches(data):
+            raw = bytes(batch.raw)
+            found.append((int.from_bytes(raw[:8], "big") + turn * step).to_bytes(8, "big") + raw[8:])
+    return b"".join(found)

@@ -1,0 +1,58 @@
+"""One Spark session in this process for all tests of the data source and the SQL functions: local[2], no UI.
+
+    def test_something(spark_session):
+        spark_session.read.format("kafkarec").load(path)
+
+The packages of this checkout are what the workers import; tests on executors without them run what is in apps/.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from paths import ROOT
+
+CONF = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.memory": "1g",
+}
+
+
+@pytest.fixture(scope="session")
+def spark_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """What the session is started with; it is stopped at the end, whoever made it anew in between."""
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    from pyspark.sql import SparkSession
+
+    before = dict(os.environ)
+    os.environ["PYTHONPATH"] = str(ROOT)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    yield CONF | {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        active.stop()
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture
+def spark_session(spark_environment: dict[str, str]) -> Any:
+    """The session, with everything registered; made anew where something has stopped it."""
+    from pyspark.sql import SparkSession
+
+    import spark_udfs
+
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in spark_environment.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark_udfs.register(spark)
+    return spark

@@ -1,0 +1,48 @@
+"""Arrow and Parquet files of random rows, and ways to spoil them."""
+
+from __future__ import annotations
+
+import io
+import random
+import struct
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+PAIR = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
+
+
+def written(table: pa.Table, form: str) -> bytes:
+    out = io.BytesIO()
+    if form == "parquet":
+        pa.parquet.write_table(table, out, compression="none")
+    else:
+        with (pa.ipc.new_file if form == "file" else pa.ipc.new_stream)(out, table.schema) as writer:
+            writer.write_table(table)
+    return out.getvalue()
+
+
+def random_table(chance: random.Random) -> pa.Table:
+    rows = 20
+    kinds = [pa.binary(), pa.large_binary(), pa.binary_view()]
+    lists = [pa.list_(PAIR), pa.large_list(PAIR), pa.map_(pa.string(), pa.binary())]
+    columns: dict[str, Any] = {
+        "offset": range(rows),
+        "timestamp": [1_700_000_000_000 + i for i in range(rows)],
+        "key": pa.array([b"k%d" % i if i % 5 else None for i in range(rows)], chance.choice([*kinds, pa.string()])),
+        "value": pa.array([b"v" * i * 3 for i in range(rows)], chance.choice(kinds)),
+        "headers": pa.array([[("a", b"1")] * (i % 3) for i in range(rows)], chance.choice(lists)),
+    }
+    return pa.table(columns)
+
+
+def spoiled(data: bytes, chance: random.Random) -> bytes:
+    """Some bytes or int32 changed, at places that hold int32."""
+    room = bytearray(data)
+    for _ in range(chance.choice([1, 2, 2, 4])):
+        at = chance.randrange(8, len(room) - 12) // 4 * 4
+        (old,) = struct.unpack_from("<i", room, at)
+        bit = old ^ 1 << chance.randrange(31)
+        struct.pack_into("<i", room, at, chance.choice([old ^ 1, 0, -1, 13298, chance.randrange(-(2**31), 2**31), bit]))
+    return bytes(room)

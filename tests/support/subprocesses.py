@@ -1,0 +1,80 @@
+"""Runs a snippet in a fresh interpreter: without pyarrow, under a memory limit, or next to a guard page."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from paths import ROOT, SUPPORT
+
+BLOCK_PYARROW = """
+import sys
+class Without:
+    '''A finder that does not see pyarrow: as if it were not installed.'''
+    def __init__(self, finder):
+        self._finder = finder
+    def __getattr__(self, name):
+        return getattr(self._finder, name)
+    def find_spec(self, name, path=None, target=None):
+        return None if name.partition(".")[0] == "pyarrow" else self._finder.find_spec(name, path, target)
+sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
+"""
+# How far the peak grew since `begin()`, in bytes. VmHWM is reset first: earlier peaks must not hide this one.
+PEAK = """
+import resource
+def begin():
+    global _start
+    try:
+        with open("/proc/self/clear_refs", "w") as f:
+            f.write("5")
+    except OSError:
+        pass
+    _start = _status("VmRSS")
+def _status(field):
+    with open("/proc/self/status") as f:
+        for line in f:
+            if line.startswith(field + ":"):
+                return int(line.split()[1]) * 1024
+def peak():
+    return _status("VmHWM") - _start
+def limit_memory(extra):
+    wanted = _status("VmSize") + extra
+    resource.setrlimit(resource.RLIMIT_AS, (wanted, wanted))
+"""
+
+
+# What a call keeps: `loop` runs it often enough that pools are full, then how much that grows is told.
+LEAK = """
+import gc
+def refused(call):
+    try:
+        call()
+    except (ValueError, TypeError):
+        return
+    raise SystemExit("taken")
+def grown(call, times, warm_up):
+    for _ in range(warm_up):
+        call()
+    gc.collect()
+    before = _status("VmRSS")
+    for _ in range(times):
+        call()
+    gc.collect()
+    return _status("VmRSS") - before
+"""
+
+
+def grown(prepared: str, call: str, times: int, warm_up: int) -> int:
+    """Bytes that a process grows by in so many calls."""
+    return int(run(f"{PEAK}{LEAK}{prepared}\nprint(grown(lambda: {call}, {times}, {warm_up}))"))
+
+
+def run(code: str, *, timeout: int = 120) -> str:
+    """The snippet's standard output. A death by signal or an exception fails with what it wrote."""
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(SUPPORT)]))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout, env=env, check=False
+    )
+    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stderr[-3000:]}"
+    return done.stdout

@@ -1,0 +1,212 @@
+"""Logs of transactions for tests: events, the bytes they become, and a slow, obvious reading of what they mean.
+
+An event is one batch. The reading goes over the events, never over bytes, and asks for each record whether a consumer
+with isolation.level=read_committed gets it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import builders
+from hypothesis import strategies as st
+
+import kafkarec
+from kafkarec._core import Source
+from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.read.marker_columns import MarkerInput
+from kafkarec.sidecars import txn_index
+
+DATA, PLAIN, IDEMPOTENT, ABORT, COMMIT, EMPTY = "data", "plain", "idempotent", "abort", "commit", "empty marker"
+MARKERS = {ABORT: False, COMMIT: True}
+
+
+@dataclass(frozen=True)
+class Event:
+    """One batch: `count` records from offset `base` on; a marker is one record, an empty one takes an offset too."""
+
+    kind: str
+    producer: int
+    base: int
+    count: int
+    epoch: int = 0
+    time: int = builders.NOW
+
+    @property
+    def last(self) -> int:
+        return self.base + self.count - 1
+
+    @property
+    def batch(self) -> bytes:
+        where = {"base_offset": self.base, "base_timestamp": self.time}
+        who = {"producer_id": self.producer, "producer_epoch": self.epoch}
+        if self.kind in MARKERS:
+            return builders.end_marker(commit=MARKERS[self.kind], **who, **where)
+        if self.kind == EMPTY:
+            flags = builders.TRANSACTIONAL | builders.CONTROL
+            return builders.batch([], attributes=flags, last_offset_delta=0, **who, **where)
+        if self.kind == PLAIN:
+            return builders.good_batch(self.count, **where)
+        flags = builders.TRANSACTIONAL if self.kind == DATA else 0
+        return builders.good_batch(self.count, attributes=flags, base_sequence=0, **who, **where)
+
+
+def as_bytes(events: Sequence[Event]) -> bytes:
+    return b"".join(event.batch for event in events)
+
+
+_KINDS = (DATA, DATA, DATA, DATA, PLAIN, IDEMPOTENT, ABORT, ABORT, COMMIT, COMMIT, EMPTY)
+
+
+@st.composite
+def logs(draw: st.DrawFn, most: int = 30) -> list[Event]:
+    """Interleaved producers in any order: markers without data, repeated markers, epochs that go up with markers."""
+    drawn = draw(
+        st.lists(
+            st.tuples(st.sampled_from(_KINDS), st.integers(0, 3), st.integers(1, 3), st.integers(0, 60_000)),
+            max_size=most,
+        )
+    )
+    grows = draw(st.booleans())
+    epochs: dict[int, int] = {}
+    events, base, time = [], draw(st.integers(0, 50)), builders.NOW
+    for kind, producer, count, later in drawn:
+        time += later
+        if kind in MARKERS and grows:
+            epochs[producer] = epochs.get(producer, 0) + 1
+        count = 1 if kind in MARKERS or kind == EMPTY else count
+        events.append(Event(kind, producer, base, count, epochs.get(producer, 0), time))
+        base += count
+    return events
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A transaction with its data batches."""
+
+    producer: int
+    kind: str
+    marker: Event
+    data: tuple[Event, ...]
+
+
+def ended(events: Sequence[Event]) -> list[Ended]:
+    """Each marker with the data of its producer since that one's last marker."""
+    found = []
+    for at, marker in enumerate(events):
+        if marker.kind not in MARKERS:
+            continue
+        data: list[Event] = []
+        for event in events[:at]:
+            if event.producer == marker.producer and event.kind in MARKERS:
+                data = []
+            elif event.producer == marker.producer and event.kind == DATA:
+                data.append(event)
+        found.append(Ended(marker.producer, marker.kind, marker, tuple(data)))
+    return found
+
+
+def still_open(events: Sequence[Event]) -> list[tuple[Event, ...]]:
+    """The data of each transaction that no marker ends, by first offset."""
+    decided = {event for txn in ended(events) for event in txn.data}
+    by_producer: dict[int, list[Event]] = {}
+    for event in events:
+        if event.kind == DATA and event not in decided:
+            by_producer.setdefault(event.producer, []).append(event)
+    return sorted((tuple(data) for data in by_producer.values()), key=lambda data: data[0].base)
+
+
+def last_stable_offset(events: Sequence[Event]) -> int | None:
+    unended = still_open(events)
+    if unended:
+        return unended[0][0].base
+    return events[-1].last + 1 if events else None
+
+
+def committed_offsets(events: Sequence[Event]) -> list[int]:
+    """What a read_committed consumer gets."""
+    stable = last_stable_offset(events)
+    aborted = {event for txn in ended(events) if txn.kind == ABORT for event in txn.data}
+    return [
+        offset
+        for event in events
+        if event.kind in (DATA, PLAIN, IDEMPOTENT) and event not in aborted
+        for offset in range(event.base, event.last + 1)
+        if stable is not None and offset < stable
+    ]
+
+
+def index_of(events: Sequence[Event], segment: Sequence[Event]) -> list[AbortedTransaction]:
+    """The .txnindex of `segment`, a stretch of the whole log `events`."""
+    entries = []
+    for txn in ended(events):
+        if txn.kind == ABORT and txn.data and txn.marker in segment:
+            before = events[: events.index(txn.marker) + 1]
+            others = [data[0].base for data in still_open(before)]
+            stable = min(others, default=txn.marker.last + 1)
+            entries.append(
+                AbortedTransaction(txn.producer, txn.data[0].base, txn.marker.base, stable)
+            )
+    return entries
+
+
+def segment(events: Sequence[Event], index: Sequence[AbortedTransaction] | None = None) -> MarkerInput:
+    """A file as the engine takes it; its .txnindex, where there is one."""
+    data = as_bytes(events)
+    written = None if index is None else txn_index.read(txn_index.write(index))
+    return MarkerInput(lambda: nullcontext(Source(data)), f"{events[0].base if events else 0:020}.log", lambda: written)
+
+
+def split(events: Sequence[Event], borders: Sequence[int]) -> list[Sequence[Event]]:
+    """Cut in front of the events with these numbers."""
+    at = sorted({0, len(events), *(border for border in borders if border < len(events))})
+    return [events[start:stop] for start, stop in pairwise(at)]
+
+
+@dataclass(frozen=True)
+class Kafkas:
+    """What Kafka's UnifiedLog says of a log, and kafkarec of the same files.
+
+    open      (producer id, first offset, producer epoch, coordinator epoch, last timestamp), sorted; -1: none
+    aborted   (producer id, first offset, marker's offset), in order
+    """
+
+    start_offset: int
+    next_offset: int
+    last_stable_offset: int
+    open: list[tuple[int, ...]]
+    aborted: list[tuple[int, ...]]
+    read_committed: list[int]
+
+    @classmethod
+    def read(cls, answers: Path) -> Kafkas:
+        """The answers of tests/support/jvm/TransactionLogs.java."""
+        found = json.loads(answers.read_text())
+        found["open"] = sorted(map(tuple, found["open"]))
+        found["aborted"] = [tuple(entry[:3]) for entry in found["aborted"]]
+        return cls(**found)
+
+    @classmethod
+    def of(cls, folder: Path) -> Kafkas:
+        log = kafkarec.open(folder)
+        found = log.transactions()
+        unended = [
+            (txn.producer_id, txn.first_offset, txn.producer_epoch, txn.coordinator_epoch, txn.last_timestamp)
+            for txn in found.ongoing
+        ]
+        return cls(
+            log.start_offset,
+            found.next_offset,
+            log.last_stable_offset,
+            sorted(tuple(-1 if field is None else field for field in one) for one in unended),
+            [(txn.producer_id, txn.first_offset, txn.marker_offset) for txn in found.aborted],
+            log.read(isolation="read_committed", columns=["offset"]).column("offset"),
+        )
+
+    def aborted_from(self, start_offset: int) -> list[tuple[int, ...]]:
+        return [entry for entry in self.aborted if entry[2] >= start_offset]

@@ -1,0 +1,352 @@
+"""What encode and the builder write, byte for byte what `builders` writes by the book, at every border of a field.
+
+Rows come as tuples, as Arrow columns and as Arrow columns with a fact of their batch: three ways through the encoder
+(rows that say nothing new are taken in a loop of their own), one result.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import builders
+import oracle_codecs
+import pyarrow as pa
+import pytest
+from core_encoding import Row, by_the_book, messages, row, stamp
+from core_reading import INT_MAX, judge
+
+import kafkarec
+from kafkarec.write.builder import RecordBatchBuilder
+from kafkarec.write.fields import single
+from kafkarec.write.header import BatchHeader
+from kafkarec.write.record_input import record_input_of
+
+pytestmark = pytest.mark.core
+
+HEADERS = pa.list_(pa.struct([pa.field("key", pa.utf8(), nullable=False), pa.field("value", pa.binary())]))
+VARINT_BORDERS = [0, 1, 63, 64, 8191, 8192, 2**20 - 1, 2**20, 2**27 - 1, 2**27, INT_MAX - 1, INT_MAX]
+
+
+def as_arrow(rows: Sequence[Row]) -> pa.Table:
+    columns = list(zip(*rows, strict=True))
+    headers = [[{"key": name, "value": value} for name, value in row] for row in columns[4]]
+    return pa.table(
+        {
+            "offset": pa.array(columns[0], pa.int64()),
+            "timestamp": pa.array(columns[1], pa.int64()),
+            "key": pa.array(columns[2], pa.binary()),
+            "value": pa.array(columns[3], pa.binary()),
+            "headers": pa.array(headers, HEADERS),
+        }
+    )
+
+
+def in_every_way(rows: Sequence[Row], **options: Any) -> bytes:
+    """The bytes, the same from rows, from columns in one piece and in pieces, and from columns with facts."""
+    table = as_arrow(rows)
+    facts = table.append_column("partition_leader_epoch", pa.array([-1] * len(rows), pa.int32()))
+    pieces = pa.concat_tables([table.slice(n, 1) for n in range(len(rows))])
+    written = [kafkarec.encode(source, **options) for source in (rows, table, pieces, facts)]
+    assert all(other == written[0] for other in written)
+    return written[0]
+
+
+def whole(rows: Sequence[Row]) -> None:
+    """All rows in one batch: by encode and by the builder as by the book, and read back as they were."""
+    wanted = by_the_book(rows)
+    assert in_every_way(rows, batch_size=INT_MAX) == wanted
+    builder = RecordBatchBuilder(base_offset=rows[0][0])
+    for offset, time, key, value, headers in rows:
+        builder.append(-1 if time is None else time, key, value, headers, offset)
+    assert builder.estimated_bytes_written == len(wanted)
+    assert builder.build() == wanted
+    assert judge(wanted) is None
+
+
+def test_an_offset_delta_at_the_borders_of_a_varint() -> None:
+    for delta in VARINT_BORDERS:
+        for base in (0, 2**62):
+            whole([row(base), row(base + delta)] if delta else [row(base)])
+
+
+def test_a_timestamp_delta_at_the_borders_of_a_varint() -> None:
+    for delta in (
+        *VARINT_BORDERS,
+        2**31,
+        2**34 - 1,
+        2**34,
+        2**41 - 1,
+        2**41,
+        2**48,
+        2**55 - 1,
+        2**55,
+        2**62 - 1,
+        2**62,
+    ):
+        whole([row(0, 0), row(1, delta)])
+        whole([row(0, delta), row(1, 0)])
+        whole([row(0, delta), row(1, None)])
+        whole([row(0, None), row(1, delta), row(2, 0)])
+    whole([row(0, 2**63 - 1), row(1, None), row(2, 0), row(3, 2**63 - 1)])
+
+
+def test_the_largest_timestamp_where_some_are_null() -> None:
+    """A record without a timestamp has -1; a batch of nothing else has a base and a largest of -1."""
+    some = [[None], [3, 3], [3, 4], [4, 3], [5, None, 7], [7, None, 5], [None, 7, 5], [2, 1, None]]
+    for times in (*some, [None, None], [None, 5], [5, None], [0, None], [None, 0], [None, None, 0], [0, 1], [1, 0]):
+        rows = [row(n, time) for n, time in enumerate(times)]
+        whole(rows)
+        header = kafkarec.scan(kafkarec.encode(as_arrow(rows)))[0]
+        most = max(map(stamp, rows))
+        assert header["max_timestamp"] == (None if most == -1 else most)
+        assert header["base_timestamp"] == times[0]
+
+
+def test_a_key_or_value_of_every_size() -> None:
+    for size in (*range(70), 127, 128, 254, 255, 256, 257, 258, 511, 512, 8191, 8192, 8193):
+        text = bytes(n * 7 % 251 for n in range(size))
+        name = ("0123456789abcdef" * 600)[:size]
+        whole([
+            (0, 1, text, None, []),
+            (1, 1, None, text, []),
+            (2, 1, text, text, [(name, text), (name, None), ("", b"")]),
+            (3, 1, b"", b"", []),
+        ])  # fmt: skip
+
+
+def test_a_header_count_at_the_borders_of_a_varint() -> None:
+    for count in (0, 1, 2, 63, 64, 65, 8191, 8192):
+        whole([(0, 1, None, None, [("", None)] * count), (1, 1, b"k", b"v", [("h", b"")])])
+
+
+def test_records_of_every_size_around_a_varints_border() -> None:
+    """The record's own length is a varint too: 63 and 64, 8191 and 8192 bytes behind it."""
+    for size in (*range(50, 64), *range(8178, 8194)):
+        whole([row(0, 5, None, b"x" * size), row(1, 5, None, b"y" * size)])
+
+
+def split(rows: Sequence[Row], batch_size: int) -> list[list[Row]]:
+    """MemoryRecordsBuilder.hasRoomFor without a codec: a record goes where it fits, the first one always does."""
+    out: list[list[Row]] = []
+    for one in rows:
+        near = bool(out) and one[0] - out[-1][0][0] <= INT_MAX
+        if near and len(by_the_book([*out[-1], one])) <= batch_size:
+            out[-1].append(one)
+        else:
+            out.append([one])
+    return out
+
+
+def test_a_batch_that_is_full_to_the_byte() -> None:
+    """batch_size of one, two and three records, less one byte, exact, one more; 0 gives a record a batch."""
+    rows = [(n, 1000 + n, b"k" * (n % 3), b"v" * (10 + n), [("h", b"x")] * (n % 2)) for n in range(12)]
+    for count in range(1, 12):
+        exact = len(by_the_book(rows[:count]))
+        for batch_size in (exact - 1, exact, exact + 1):
+            wanted = b"".join(map(by_the_book, split(rows, batch_size)))
+            assert in_every_way(rows, batch_size=batch_size) == wanted, (count, batch_size - exact)
+    assert in_every_way(rows, batch_size=0) == b"".join(by_the_book([one]) for one in rows)
+
+
+def test_large_records_are_measured_first_and_split_the_same() -> None:
+    rows = [row(n, 5, b"k", b"v" * 30_000) for n in range(6)]
+    for count in (1, 2, 3):
+        exact = len(by_the_book(rows[:count]))
+        for batch_size in (exact - 1, exact, exact + 1):
+            assert in_every_way(rows, batch_size=batch_size) == b"".join(map(by_the_book, split(rows, batch_size)))
+
+
+def test_offsets_further_than_an_int_from_the_first_begin_a_batch() -> None:
+    for gap in (INT_MAX - 1, INT_MAX, INT_MAX + 1, 2**40):
+        rows = [row(7), row(8), row(7 + gap), row(8 + gap)]
+        assert in_every_way(rows) == b"".join(map(by_the_book, split(rows, 16384))), gap
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_compressed_batch_ends_where_the_ratio_says(codec: str) -> None:
+    """Bytes so far times the ratio seen so far times 1.05, in floats, and the record as it is."""
+    texts = [bytes([n % 7]) * (90 + n) for n in range(40)]
+    texts += [random.Random(n).randbytes(90 + n) for n in range(40)]  # the ratio goes up again
+    rows = [row(n, 1000, b"k%d" % n, text) for n, text in enumerate(texts)]
+    for batch_size in (300, 555, 1000, 1001, 1002, 1003, 2000):
+        ratio = 1.0
+        at = 0
+        splits = []
+        for batch in kafkarec.batches(in_every_way(rows, compression=codec, batch_size=batch_size)):
+            inside = rows[at : at + batch.record_count]
+            used = 0
+            for number, one in enumerate(rows[at:]):
+                size = len(by_the_book([*inside[:1], one] if number else [one])) - 61
+                size -= len(by_the_book(inside[:1])) - 61 if number else 0
+                guess = int(single(single(single(used) * single(ratio)) * single(1.05)))
+                assert (number == 0 or batch_size >= 61 + guess + size) == (number < len(inside)), (batch_size, at)
+                if number == len(inside):
+                    break
+                used += size
+            packed = batch.size_in_bytes - 61
+            seen = single(single(packed) / single(used))
+            if seen > ratio:
+                ratio = max(single(ratio + single(0.05)), seen)
+            elif seen < ratio:
+                ratio = max(single(ratio - single(0.005)), seen)
+            at += len(inside)
+            splits.append(len(inside))
+        assert at == len(rows) and len(splits) > 1
+
+
+def test_sequences_go_from_the_largest_int_to_0() -> None:
+    rows = [row(n) for n in range(9)]
+    for first in (0, INT_MAX - 5, INT_MAX - 2, INT_MAX - 1, INT_MAX):
+        for batch_size in (0, len(by_the_book(rows[:2])), 16384):
+            data = in_every_way(rows, batch_size=batch_size, producer_id=7, producer_epoch=1, base_sequence=first)
+            sequences = [record.sequence for record in kafkarec.decode(data)]
+            assert sequences == [(first + n) % 2**31 for n in range(9)]
+            starts = [batch.base_sequence for batch in kafkarec.batches(data)]
+            assert starts == [sequences[batch.base_offset] for batch in kafkarec.batches(data)]
+            assert judge(data) is None
+
+
+def test_a_base_offset_below_the_first_record_moves_its_sequence_back() -> None:
+    """Compaction took the first records: the batch begins where it did, and so does its base sequence."""
+    for gone in (0, 1, 2, 3):
+        for sequence in (0, 1, 2, 3, INT_MAX):
+            table = as_arrow([row(10 + gone), row(11 + gone)])
+            for name, value, kind in (("base_offset", 10, pa.int64()), ("producer_id", 7, pa.int64()),
+                                      ("producer_epoch", 0, pa.int16())):  # fmt: skip
+                table = table.append_column(name, pa.array([value] * 2, kind))
+            table = table.append_column("sequence", pa.array([sequence, (sequence + 1) % 2**31], pa.int32()))
+            data = kafkarec.encode(table)
+            header = kafkarec.scan(data)[0]
+            assert (header["base_offset"], header["last_offset"]) == (10, 11 + gone)
+            assert header["base_sequence"] == (sequence - gone) % 2**31
+            assert [record.sequence for record in kafkarec.decode(data)] == [sequence, (sequence + 1) % 2**31]
+
+
+def test_what_follows_a_refused_row_names_it() -> None:
+    """Equal offsets do not rise; below -1 no time is; header keys are there. Rows in the loop and outside."""
+    for before in (0, 1, 2, 5):
+        rows = [row(n) for n in range(before)]
+        cases = [(row(before, -2), "timestamp"), (row(-1), "offset")]
+        if before:
+            cases += [(row(before - 1), "offset"), (row(before - 2), "offset")]
+        for bad, word in cases:
+            table = as_arrow([*rows, bad])
+            facts = table.append_column("partition_leader_epoch", pa.array([3] * (before + 1), pa.int32()))
+            for source in ([*rows, bad], table, facts):
+                with pytest.raises(ValueError, match=rf"record {before}\b.*{word}|{word}.*record {before}\b"):
+                    kafkarec.encode(source)
+        assert in_every_way([*rows, row(before, -1)]) == by_the_book([*rows, row(before, -1)])
+
+
+def test_rows_that_a_mask_keeps() -> None:
+    """One byte a row, from `start` on; none kept is an empty batch."""
+    rows = [(n, 1000 + n * 3 % 5, b"k%d" % n, None if n % 3 else b"v", [("h", None)] * (n % 2)) for n in range(10)]
+    for record_input in (record_input_of(rows), record_input_of(as_arrow(rows))):
+        for start, stop in ((0, 10), (0, 1), (1, 10), (3, 8), (9, 10), (5, 5)):
+            for mask in range(0, 1 << (stop - start), 7):
+                keep = bytes(mask >> n & 1 for n in range(stop - start))
+                kept = [one for one, wanted in zip(rows[start:stop], keep, strict=True) if wanted]
+                header = BatchHeader(base_offset=kept[0][0] if kept else 4)
+                found = record_input.write(header, start, stop, keep)
+                if kept:
+                    assert found == by_the_book(kept), (start, stop, keep)
+                else:
+                    assert len(found) == 61 and kafkarec.scan(found)[0]["record_count"] == 0
+        for start, stop in ((0, 9), (0, 10), (1, 9), (2, 5), (8, 9), (9, 10)):
+            assert record_input.write(BatchHeader(base_offset=start), start, stop) == by_the_book(rows[start:stop])
+        for start, stop, size in ((0, 10, 9), (0, 10, 11), (2, 10, 10), (-1, 3, 4), (3, 2, 0), (0, 11, 11)):
+            with pytest.raises(ValueError, match="rows"):
+                record_input.write(BatchHeader(), start, stop, bytes(size))
+
+
+def test_a_header_that_is_told_is_written_as_it_stands() -> None:
+    rows = [row(10), row(12, 1005)]
+    record_input = record_input_of(rows)
+    horizon = record_input.write(BatchHeader(base_offset=10, delete_horizon_ms=999))
+    assert struct.unpack_from(">q", horizon, 27)[0] == 999 and horizon[22] == 0x40
+    assert [record.timestamp for record in kafkarec.decode(horizon)] == [1000, 1005]
+    for last in (12, 13, 99):
+        assert kafkarec.scan(record_input.write(BatchHeader(base_offset=10, last_offset=last)))[0]["last_offset"] == last
+    fields = {
+        "producer_id": (43, ">q", 2**63 - 1),
+        "producer_epoch": (51, ">h", 2**15 - 1),
+        "base_sequence": (53, ">i", INT_MAX),
+        "max_timestamp": (35, ">q", 7),
+        "partition_leader_epoch": (12, ">i", INT_MAX),
+    }
+    for name, (at, form, most) in fields.items():
+        for value in (0, most):
+            told = record_input.write(BatchHeader(base_offset=10, **{name: value}))
+            assert struct.unpack_from(form, told, at)[0] == value
+    for bits in range(8):
+        header = BatchHeader(
+            base_offset=10, timestamp_type=bits & 1, is_transactional=bool(bits & 2), is_control=bool(bits & 4),
+            log_append_time=77,
+        )  # fmt: skip
+        data = record_input.write(header)
+        assert data[21:23] == bytes([0, bits << 3])
+        assert struct.unpack_from(">q", data, 35)[0] == (77 if bits & 1 else 1005)
+
+
+# magic 0 and 1
+
+
+LEGACY = [
+    row(3, 50, None, b""),
+    row(4, None, b"", None),
+    row(6, 90, b"k" * 63, b"v" * 64),
+    row(9, 70, b"k" * 8192, None),
+]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_plain_messages_are_written_by_the_book(magic: int) -> None:
+    for count in range(1, 5):
+        data = kafkarec.encode(LEGACY[:count], magic=magic)
+        assert data == kafkarec.encode(as_arrow(LEGACY[:count]), magic=magic) == messages(LEGACY[:count], magic)
+        builder = RecordBatchBuilder(magic=magic, base_offset=3)
+        for offset, time, key, value, _ in LEGACY[:count]:
+            builder.append(time, key, value, (), offset)
+        assert builder.build() == data
+    told: dict[str, Any] = {"timestamp_type": "log_append_time", "log_append_time": 33}
+    if magic == 0:
+        assert kafkarec.encode(LEGACY, magic=0, **told) == messages(LEGACY, 0), "magic 0 has no such flag"
+    stamped = kafkarec.encode(LEGACY, magic=1, timestamp_type="log_append_time", log_append_time=33)
+    assert stamped == messages([(one[0], 33, *one[2:]) for one in LEGACY], 1, attributes=8)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
+def test_wrappers_are_written_by_the_book(magic: int, codec: str) -> None:
+    """The last offset and the largest time outside; inside absolute offsets (magic 0) or ones from the first on."""
+    for count in range(1, 5):
+        for appended in (False, True) if magic else (False,):
+            options: dict[str, Any] = {"timestamp_type": "log_append_time", "log_append_time": 33} if appended else {}
+            data = kafkarec.encode(LEGACY[:count], magic=magic, compression=codec, **options)
+            judge(data)
+            overhead = 26 if magic == 0 else 34
+            offset, size, _, found, attributes = struct.unpack_from(">qiIbb", data)
+            assert (offset, size, found) == (LEGACY[count - 1][0], len(data) - 12, magic)
+            assert attributes == builders.CODEC_IDS[codec] | 8 * appended
+            if magic:
+                most = 33 if appended else max(stamp(one) for one in LEGACY[:count])
+                assert struct.unpack_from(">q", data, 18)[0] == most
+            assert struct.unpack_from(">ii", data, overhead - 8) == (-1, len(data) - overhead)
+            inside = [(one[0], 33, *one[2:]) if appended else one for one in LEGACY[:count]]
+            wanted = messages(inside, magic, 3 if magic else 0, attributes=8 * appended)
+            assert oracle_codecs.decompress(builders.CODEC_IDS[codec], data[overhead:], magic) == wanted
+            assert judge(data) is None
+
+
+def test_messages_of_a_wrapper_that_is_full_to_the_byte() -> None:
+    rows = [row(n, 5, b"k", b"v" * 40) for n in range(6)]
+    for magic, head in ((0, 26), (1, 34)):
+        one = head + 41
+        for batch_size in (head + one - 1, head + one, head + int(one * 1.05) + one - 1, head + int(one * 1.05) + one):
+            first = next(
+                iter(kafkarec.batches(kafkarec.encode(rows, magic=magic, compression="gzip", batch_size=batch_size)))
+            )
+            assert len(list(first)) == (2 if batch_size >= head + int(one * 1.05) + one else 1), (magic, batch_size)

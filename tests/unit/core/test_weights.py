@@ -1,0 +1,410 @@
+"""What a request's records weigh, against plain sums over the oracle's rows; and where the weighing refuses.
+
+The walk steps over keys, values and headers without keeping them. Its bounds are those of the reader, so each spoiled
+record must get the reader's verdict; its sums must be those of the same records written anew by the book.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from typing import Any
+
+import builders
+import oracle
+import pytest
+from core_reading import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, refusal, told
+from core_records import GOOD, LENGTHS, REFUSED, body, near
+
+import kafkarec
+from kafkarec._validator import Request, stamp_messages, unsealed
+from kafkarec.ops.validate.topic_rules import NO_LIMIT, Rules
+
+pytestmark = pytest.mark.core
+
+RULES = Rules(2, 0, None, True, False, NO_LIMIT, NO_LIMIT, 0, True, builders.NOW, 0, 1 << 20)
+LONG = builders.record(offset_delta=7, timestamp_delta=9, key=b"K" * 40, value=b"V" * 90)
+NO_KEY, OUT_OF_RANGE, APPEND_TIME, OTHER_MAGIC = 2, 3, 4, 1
+
+
+def surveyed(data: bytes, **demands: Any) -> Request:
+    usual = {"check_crcs": True, "from_zero": False, "rising": False, "leader_epoch": None, "most_bytes": NO_LIMIT}
+    return Request(data, **{**usual, **demands})
+
+
+def weighed(data: bytes, rules: Rules = RULES, *, partly: bool = False, payload: bytes | None = None) -> Request:
+    request = surveyed(data)
+    if data[16] == 2 and payload is None:
+        payload = data[61 : 12 + struct.unpack_from(">i", data, 8)[0]]
+    request.scan_records(payload, rules, partly, rules.limit)
+    return request
+
+
+def refused(data: bytes, **options: Any) -> tuple[Any, ...]:
+    try:
+        weighed(data, **options)
+    except kafkarec.KafkaRecordError as error:
+        return told(error)
+    return ()
+
+
+def rewritten(rows: list[dict[str, Any]], magic: int) -> int:
+    """Bytes of the rows written anew, offsets counted from 0, without the header."""
+    if magic < 2:
+        return sum(len(builders.message(magic=magic, key=row["key"], value=row["value"])) for row in rows)
+    stamps = [-1 if row["timestamp"] is None else row["timestamp"] for row in rows]
+    return sum(
+        len(
+            builders.record(
+                offset_delta=number,
+                timestamp_delta=oracle.wrap(stamp - stamps[0], 64),
+                key=row["key"],
+                value=row["value"],
+                headers=row["raw_headers"],
+            )
+        )
+        for number, (row, stamp) in enumerate(zip(rows, stamps, strict=True))
+    )
+
+
+def sums(data: bytes, magic: int, size: int) -> tuple[Any, ...]:
+    rows = oracle.decode(data).records
+    stamps = [-1 if row["timestamp"] is None else row["timestamp"] for row in rows]
+    headers = sum(len(row["raw_headers"]) for row in rows)
+    return (
+        len(rows),
+        [row["offset"] for row in rows] == list(range(len(rows))),
+        min(stamps, default=LONG_MAX),
+        max([-1, *stamps]),
+        size,
+        rewritten(rows, magic),
+        headers,
+        any(stamp < -1 for stamp in stamps) or (magic < 2 and headers > 0),
+    )
+
+
+def test_the_sums_of_a_batch() -> None:
+    sizes = (0, 1, 63, 64, 127, 128, 8191, 8192)
+    records = [
+        builders.record(
+            offset_delta=n,
+            timestamp_delta=delta,
+            key=None if n % 3 == 1 else b"k" * sizes[n % 8],
+            value=None if n % 4 == 1 else b"v" * sizes[n % 7],
+            headers=[(b"h" * sizes[n % 5], None if i % 2 else b"x" * sizes[i % 6]) for i in range(n % 4)],
+        )
+        for n, delta in enumerate([5, 4, -1, 0, 63, 64, 65, -64, -65, 8191, 8192, 2**27, 2**34, 5, 5])
+    ]
+    records += [builders.record(offset_delta=n, headers=[(b"", None)] * (63 + n % 2)) for n in range(15, 17)]
+    for count in range(len(records) + 1):
+        for base_timestamp in (builders.NOW, 0, 60):
+            for base_offset in (0, 1):
+                data = builders.batch(records[:count], base_timestamp=base_timestamp, base_offset=base_offset)
+                for magic in (0, 1, 2):
+                    found = weighed(data, RULES._replace(magic=magic)).stats
+                    assert found == sums(data, magic, sum(map(len, records[:count]))), (count, magic)
+    stamped = builders.batch(records, attributes=8, max_timestamp=99)
+    assert weighed(stamped, RULES._replace(create_time=True)).stats == sums(stamped, 2, sum(map(len, records)))
+    out_of_order = builders.batch([records[1], records[0]])
+    assert not weighed(out_of_order).stats[1]
+
+
+def test_timestamps_at_their_borders_are_summed_as_java_does() -> None:
+    for first in (0, -1, -2, 5, LONG_MAX, LONG_MIN):
+        for second in (0, -1, -2, 4, 6, LONG_MAX, LONG_MIN):
+            records = [builders.record(timestamp_delta=first), builders.record(offset_delta=1, timestamp_delta=second)]
+            data = builders.batch(records, base_timestamp=0)
+            assert weighed(data).stats == sums(data, 2, sum(map(len, records))), (first, second)
+
+
+def test_lengths_far_below_0_are_null_and_cost_one_byte_anew() -> None:
+    """What is stored may take up to five bytes."""
+    for length in (-1, -2, -64, -65, -8192, -8193, INT_MIN):
+        for field in ("key", "value", "header_value"):
+            fields: dict[str, Any] = {"headers": [(b"h", None)], field: None, f"{field}_length": length}
+            records = [builders.record(**{name: value for name, value in fields.items() if name != "header_value"})]
+            for magic in (0, 1, 2):
+                data = builders.batch(records)
+                found = weighed(data, RULES._replace(magic=magic)).stats
+                assert found == sums(data, magic, len(records[0])), (field, length, magic)
+
+
+def test_a_request_may_be_weighed_again() -> None:
+    data = builders.batch([LONG, builders.record(key=None)])
+    request = weighed(data, RULES._replace(compacted=True))
+    before = request.stats, request.refused()
+    request.scan_records(data[61:], RULES._replace(compacted=True), False, RULES.limit)
+    assert (request.stats, request.refused()) == before
+
+
+def placed(record: bytes) -> list[bytes]:
+    return [builders.batch([record]), builders.batch([record, LONG])]
+
+
+def same_verdict(record: bytes) -> None:
+    for data in placed(record):
+        assert refused(data) == told(refusal(data)), record.hex()
+
+
+@pytest.mark.parametrize("field", LENGTHS)
+def test_a_spoiled_length_is_refused_as_by_the_reader(field: str) -> None:
+    for value in near(LENGTHS[field]) | {len(body()) - n for n in range(16)}:
+        same_verdict(builders.sized(body(**{field: builders.varint(value)})))
+    for length in near(len(body())):
+        same_verdict(builders.sized(body(), length))
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_each_bad_record_is_refused_as_by_the_reader(reason: str) -> None:
+    for fields, *_ in REFUSED[reason]:
+        same_verdict(builders.sized(fields))
+
+
+def test_counts_of_records_are_refused_as_by_the_reader() -> None:
+    for records in ([LONG], [LONG] * 3):
+        for count in (INT_MIN, -1, 0, 1, 2, 3, 4, INT_MAX):
+            data = builders.batch(records, count=count)
+            assert refused(data) == told(refusal(data)), count
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        weighed(builders.batch([LONG], count=-1))
+    assert "of its batch" not in str(caught.value), "no record is to blame"
+
+
+def test_a_record_that_is_read_in_part_need_not_fill_its_length() -> None:
+    """KAFKA-8106: what stays compressed is walked field by field, whatever the length says."""
+    for length in (-1, 0, 1, len(body()) - 1, len(body()), len(body()) + 1, INT_MAX):
+        data = builders.batch([builders.sized(body(), length), LONG])
+        assert refused(data, partly=True) == ()
+    for fields in (body(), body()[:-1]):
+        data = builders.batch([builders.sized(fields)])
+        assert bool(refused(data, partly=True)) == (len(fields) < len(body()))
+    assert refused(builders.batch(payload=b"\0", count=1), partly=True)[1] == "message_truncated"
+    assert GOOD["header_value"] == body()[-3:]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_the_sums_of_messages(magic: int) -> None:
+    rows = [(None, None), (b"", b""), (b"k", None), (None, b"v" * 200), (b"k" * 300, b"v")]
+    parts = [
+        builders.message(magic=magic, offset=n, key=key, value=value, timestamp=time)
+        for n, ((key, value), time) in enumerate(zip(rows, (5, -1, 7, 0, -2), strict=True))
+    ]
+    for count in range(1, len(parts) + 1):
+        data = b"".join(parts[:count])
+        for to_magic in (0, 1, 2):
+            found = weighed(data, RULES._replace(magic=to_magic)).stats
+            assert found == sums(data, to_magic, len(data)), (count, to_magic)
+            wrapped = builders.wrapper(data, magic=magic, offset=count - 1)
+            found = weighed(wrapped, RULES._replace(magic=to_magic), payload=data).stats
+            assert found == sums(wrapped, to_magic, len(data)), (count, to_magic)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_inner_messages_are_refused_as_by_the_reader(magic: int) -> None:
+    good = builders.message(magic=magic, offset=1, value=b"v" * 80)
+    crc = builders.patched(good, 13, b"\x55")
+    last = good[:-1] + b"!"
+    nested = builders.message(magic=magic, attributes=1)
+    small = builders.patched(good, 8, struct.pack(">i", 13))
+    for parts, reason in (
+        ([good], None), ([good[:20]], "wrapper_empty"), ([], "wrapper_empty"), ([good, good[:50]], None),
+        ([crc], "inner_crc_mismatch"), ([good, crc], "inner_crc_mismatch"), ([last], "inner_crc_mismatch"),
+        ([nested], "inner_compressed"), ([nested, good], "inner_compressed"), ([small], "inner_size_too_small"),
+    ):  # fmt: skip
+        payload = b"".join(parts)
+        data = builders.wrapper(payload, magic=magic, offset=1)
+        said = refused(data, payload=payload)
+        assert (said[1] if said else None) == reason
+        assert said == told(refusal(data, check_crcs="all"))
+
+
+def test_a_compacted_topic_wants_a_key() -> None:
+    rules = RULES._replace(compacted=True)
+    for magic in (0, 1):
+        least = 18 if magic == 0 else 26
+        for size in range(26, 40):
+            whole = builders.message(magic=magic, key=None, value=b"v" * 9)
+            if size > len(whole) or (magic == 1 and size < 22 + 12 - 8):
+                continue
+            raw = builders.with_legacy_crc(builders.patched(whole[:size], 8, struct.pack(">i", size - 12)))
+            said = refused(raw, rules=rules)
+            assert (said[1:2] == ("message_truncated",)) == (size < least + 4), (magic, size)
+            if not said:
+                assert weighed(raw, rules).refused()[2][0][:2] == (0, NO_KEY)
+    whole = builders.message(magic=1, key=b"", value=b"v" * 9)
+    raw = builders.with_legacy_crc(builders.patched(whole[:30], 8, struct.pack(">i", 18)))
+    assert weighed(raw, rules).refused()[0] == 0, "a key of no bytes, its length the last field there is"
+    rows = [builders.record(key=key, offset_delta=n) for n, key in enumerate([b"k", None, b"", None])]
+    assert [note[:2] for note in weighed(builders.batch(rows), rules).refused()[2]] == [(1, NO_KEY), (3, NO_KEY)]
+    assert weighed(builders.batch(rows)).refused()[0] == 0
+
+
+def test_times_at_the_borders_of_what_a_topic_takes() -> None:
+    """As old as allowed and as far ahead as allowed is right; one more millisecond is not; -1 is no time."""
+    now = builders.NOW
+    rules = RULES._replace(before_ms=100, after_ms=50)
+    times = {now: 0, now - 100: 0, now - 101: OUT_OF_RANGE, now + 50: 0, now + 51: OUT_OF_RANGE, -1: 0, 0: OUT_OF_RANGE}
+    for time, why in times.items():
+        for data in (builders.batch([builders.record()], base_timestamp=time), builders.message(timestamp=time)):
+            count, late, notes = weighed(data, rules).refused()
+            assert (count, late) == (bool(why), bool(why)), time - now
+            assert [note[:3] for note in notes] == ([(0, why, time)] if why else [])
+    stamped = builders.batch([builders.record()] * 2, attributes=8, max_timestamp=now)
+    assert weighed(stamped, rules).refused()[0] == 0
+    appended = weighed(stamped, rules._replace(create_time=False)).refused()
+    assert [note[:2] for note in appended[2]] == [(0, APPEND_TIME), (1, APPEND_TIME)] and appended[1]
+
+
+def test_no_more_than_ten_thousand_refused_records_are_noted() -> None:
+    rules = RULES._replace(compacted=True)
+    least = builders.record(key=None, value=None)
+    for count in (9999, 10000, 10001):
+        found, _, notes = weighed(builders.batch([least] * count), rules).refused()
+        assert found == count and len(notes) == min(count, 10000)
+        assert [note[0] for note in notes[-2:]] == [len(notes) - 2, len(notes) - 1]
+
+
+def test_what_a_batch_is_held_to_before_its_records() -> None:
+    data = builders.good_batch(2, base_offset=5, leader_epoch=3)
+    for most, fits in ((len(data) - 1, False), (len(data), True), (len(data) + 1, True)):
+        if fits:
+            assert surveyed(data, most_bytes=most).batches == 1
+        else:
+            with pytest.raises(kafkarec.InvalidRecordError) as caught:
+                surveyed(data, most_bytes=most)
+            assert (caught.value.expected, caught.value.found) == (most, len(data))
+    for epoch in (2, 3, 4):
+        if epoch == 3:
+            assert surveyed(data, leader_epoch=epoch).end == len(data)
+        else:
+            with pytest.raises(kafkarec.InvalidRecordError, match="leader"):
+                surveyed(data, leader_epoch=epoch)
+    with pytest.raises(kafkarec.InvalidRecordError, match="offset 0"):
+        surveyed(data, from_zero=True)
+    for second, rises in ((5, False), (6, True), (7, True)):
+        both = data + builders.good_batch(1, base_offset=second)
+        if rises and second > 6:
+            request = surveyed(both, rising=True)
+            assert (request.batches, request.last_offset, request.end) == (2, second, len(both))
+        else:
+            with pytest.raises(kafkarec.InvalidRecordError, match="out of order"):
+                surveyed(both, rising=True)
+    for cut in range(len(data)):
+        assert surveyed(data + data[:cut]).end == len(data)
+    for size in (60, 61):
+        empty = builders.patched(builders.batch(count=0)[:size], 8, struct.pack(">i", size - 12))
+        if size == 61:
+            assert surveyed(builders.with_crc(empty)).batches == 1
+        else:
+            with pytest.raises(kafkarec.CorruptRecordError) as small:
+                surveyed(builders.with_crc(empty))
+            assert (small.value.expected, small.value.found) == (61, 60)
+
+
+def test_every_byte_of_a_request_under_its_checksum() -> None:
+    for data, first in ((builders.good_batch(2), 21), (builders.message(magic=0), 17), (builders.message(magic=1), 17)):
+        for at in range(first, len(data)):
+            with pytest.raises(kafkarec.CorruptRecordError, match="crc mismatch"):
+                surveyed(builders.patched(data, at, bytes([data[at] ^ 1])))
+
+
+def test_messages_are_stamped_with_a_right_checksum() -> None:
+    for magic in (0, 1):
+        data = b"".join(builders.message(magic=magic, offset=n, timestamp=50 + n, value=b"v" * n) for n in range(5))
+        for kind in (0, 1):
+            fresh = bytes(bytearray(data))
+            view = unsealed(fresh)
+            stamp_messages(view, 77, kind, 99)
+            wanted = b"".join(
+                builders.message(
+                    magic=magic,
+                    offset=77 + n,
+                    timestamp=99 if kind else 50 + n,
+                    attributes=8 * kind * magic,
+                    value=b"v" * n,
+                )
+                for n in range(5)
+            )
+            assert bytes(view) == wanted
+
+
+def test_a_message_that_is_shown_is_read_first() -> None:
+    """One of another magic, or stamped where create times are wanted, is noted only when its fields are right."""
+    stamped = RULES._replace(create_time=False)
+    lies: list[dict[str, int]] = [{name: length} for name in ("key_length", "value_length") for length in (6, INT_MAX)]
+    for outer, inner, attributes, rules, why in (
+        (1, 0, 0, RULES, OTHER_MAGIC), (0, 1, 0, RULES, OTHER_MAGIC), (1, 1, 8, stamped, APPEND_TIME),
+    ):  # fmt: skip
+        for lie in ({}, *lies):
+            one = builders.message(magic=inner, **lie)
+            request = surveyed(builders.wrapper(one, magic=outer, attributes=attributes))
+            if lie:
+                with pytest.raises(kafkarec.KafkaRecordError) as caught:
+                    request.scan_records(one, rules, False, rules.limit)
+                assert caught.value.reason == refusal_of(builders.wrapper(one, magic=inner)), lie
+            else:
+                request.scan_records(one, rules, False, rules.limit)
+                assert [note[1] for note in request.refused()[2]] == [why]
+            plain = builders.message(attributes=8, **lie)
+            said = refused(plain, rules=stamped)
+            assert (said[1] if said else "") == (refusal_of(plain) if lie else "")
+
+
+def test_what_is_noted_of_a_refused_record() -> None:
+    """Its index in the batch, why, its time, its offset, its magic; of messages a wrapper's inner ones are counted."""
+    rules = RULES._replace(compacted=True)
+    keys = [b"k", None, b"k", None, None]
+    rows = [builders.record(key=key, offset_delta=n, timestamp_delta=n) for n, key in enumerate(keys)]
+    bad = [1, 3, 4]
+    data = builders.batch(rows, base_offset=70, base_timestamp=50)
+    assert weighed(data, rules).refused()[2] == [(n, NO_KEY, 50 + n, 70 + n, 2) for n in bad]
+    for magic in (0, 1):
+        parts = [builders.message(magic=magic, offset=n, key=key, timestamp=50 + n) for n, key in enumerate(keys)]
+        inside = b"".join(parts)
+        found = weighed(builders.wrapper(inside, magic=magic, offset=4), rules, payload=inside).refused()[2]
+        assert found == [(n, NO_KEY, 50 + n if magic else -1, n, magic) for n in bad]
+        assert weighed(inside, rules).refused()[2] == [(0, NO_KEY, 51 if magic else -1, 1, magic)]
+        for behind in range(4):
+            short = builders.message(magic=magic, key=None)[: (26 if magic else 18) + behind]
+            short = builders.with_legacy_crc(builders.patched(short, 8, struct.pack(">i", len(short) - 12)))
+            if len(short) >= 26:  # as short as a frame may be
+                assert refused(short, rules=rules)[-2:] == (4, behind)
+        wrong = builders.patched(inside, 2 * len(parts[0]) + 13, b"\0")
+        with pytest.raises(kafkarec.CorruptRecordError, match=r"of an inner message .*record 2 of its batch"):
+            weighed(builders.wrapper(wrong, magic=magic, offset=4), payload=wrong)
+
+
+def refusal_of(data: bytes) -> str:
+    error = refusal(data)
+    assert error is not None
+    return error.reason
+
+
+def test_what_makes_a_batch_unfit_is_what_comes_before_a_refused_record() -> None:
+    """A time below -1, or headers where there is no place for them; what comes behind a refused record is not asked."""
+    keyless, fine = builders.record(key=None), builders.record()
+    early, headed = builders.record(timestamp_delta=-2), builders.record(headers=[(b"h", b"")])
+    for magic, bad in itertools.product((0, 1, 2), (early, headed)):
+        unfit = bad is early or magic < 2
+        rules = RULES._replace(compacted=True, magic=magic)
+        for parts, wanted in (
+            ([bad], unfit), ([fine, bad], unfit), ([bad, keyless], unfit), ([keyless, bad], False), ([fine], False),
+            ([fine, keyless, bad], False), ([keyless], False),
+        ):  # fmt: skip
+            found = weighed(builders.batch(parts, base_timestamp=0), rules)
+            assert found.stats[7] == wanted, (magic, len(parts))
+            assert found.refused()[0] == parts.count(keyless)
+    for time, unfit in ((-1, False), (-2, True), (LONG_MIN, True), (0, False)):
+        assert weighed(builders.message(timestamp=time), RULES._replace(magic=1)).stats[7] == unfit
+
+
+def test_a_count_of_headers_is_half_the_bytes_that_are_left_at_most() -> None:
+    """Each takes two bytes at least: its own lengths."""
+    for count, rest in itertools.product(range(5), range(10)):
+        head = bytes([0, 0, 0]) + builders.varint(-1) * 2 + builders.varint(count)
+        data = builders.batch([builders.sized(head + b"\0" * rest)])
+        said = refused(data)
+        assert said == told(refusal(data))
+        assert (said == ()) == (rest == 2 * count)
+        if 2 * count > rest:
+            assert said[1] == "header_count_invalid" and said[-2:] == (rest // 2, count)

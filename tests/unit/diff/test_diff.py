@@ -1,0 +1,253 @@
+"""diff: replicas that are the same, that part by epoch or content, that are batched, compacted or damaged otherwise."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from pathlib import Path
+
+import builders
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from paths import SEGMENTS
+from plain_logs import batch, log
+
+from kafkarec.ops.diff import Difference, compare
+from kafkarec.sidecars.leader_epochs import EpochEntry
+from kafkarec.state import leader_epochs
+from kafkarec.state.leader_epochs import EpochHistory, EpochStep, truncation
+
+
+def spans(extents: Iterable[object]) -> list[tuple[int, int, str]]:
+    return [(e.first, e.last, e.kind) for e in extents]  # type: ignore[attr-defined]
+
+
+def mirrored(found: Difference, other: Difference) -> bool:
+    """Whether the comparison the other way round says the same."""
+    return (
+        spans(found.only_a) == spans(other.only_b)
+        and spans(found.only_b) == spans(other.only_a)
+        and spans(found.changed) == spans(other.changed)
+        and found.a_follows_b == other.b_follows_a
+        and found.same == other.same
+    )
+
+
+@pytest.mark.parametrize("folder", sorted(p.name for p in SEGMENTS.iterdir() if list(p.glob("*.log"))))
+def test_a_log_is_the_same_as_itself(folder: str) -> None:
+    found = compare(SEGMENTS / folder, SEGMENTS / folder)
+    assert found.same and found.identical and not found and found.first is None
+    assert found.identical_size == found.a.size == sum(f.stat().st_size for f in (SEGMENTS / folder).glob("*.log"))
+
+
+def test_preallocated_room_is_no_difference(tmp_path: Path) -> None:
+    a = log(tmp_path / "a", [batch(0, 10)])
+    b = log(tmp_path / "b", [batch(0, 10), bytes(4096)])
+    assert compare(a, b).identical and not compare(a, b).b.damage
+
+
+def test_two_leaders_wrote_the_same_offsets(tmp_path: Path) -> None:
+    common = [batch(0, 10), batch(10, 10, epoch=1)]
+    a = log(tmp_path / "a", [*common, batch(20, 5, epoch=1)], epochs=[(0, 0), (1, 10)])
+    b = log(tmp_path / "b", [*common, batch(20, 3, epoch=2), batch(23, 9, epoch=2)], epochs=[(0, 0), (1, 10), (2, 20)])
+    found = compare(a, b)
+    assert not found.same and bool(found)
+    assert (found.identical_to, found.identical_batches) == (20, 2)
+    assert found.first is not None and found.first[0] == 20
+    assert found.first[1] == "leader epoch 1 in A, 2 in B: two leaders wrote here"
+    assert spans(found.changed) == [(20, 24, "epoch")]
+    assert (spans(found.only_a), spans(found.only_b)) == ([], [(25, 31, "tail")])
+    assert (found.a_follows_b.offset, found.b_follows_a.offset) == (20, 20)
+    assert mirrored(found, compare(b, a))
+
+
+def test_same_epoch_and_other_content_is_what_epochs_cannot_tell(tmp_path: Path) -> None:
+    a = log(tmp_path / "a", [batch(0, 10), batch(10, 10)])
+    b = log(tmp_path / "b", [batch(0, 10), batch(10, 10, value=b"other %d"), batch(20, 1)])
+    found = compare(a, b)
+    assert found.first is not None and found.first[0] == 10 and "same leader epoch 0, other content" in found.first[1]
+    assert spans(found.changed) == [(10, 19, "content")]
+    assert found.a_follows_b.offset == 20
+    assert any("do not tell the difference at offset 10: A following B" in note for note in found.notes)
+    assert mirrored(found, compare(b, a))
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_other_codec_and_other_batches_are_the_same_records(tmp_path: Path, codec: str) -> None:
+    def records(base: int, stop: int, **wishes: object) -> bytes:
+        parts = [builders.record(offset_delta=i - base, timestamp_delta=i, value=b"v%d" % i) for i in range(base, stop)]
+        return builders.batch(parts, base_offset=base, last_offset_delta=stop - base - 1, **wishes)  # type: ignore[arg-type]
+
+    a = log(tmp_path / "a", [records(0, 5), records(5, 12), records(12, 20)], [records(20, 30)])
+    b = log(tmp_path / "b", [records(0, 5), records(5, 9, codec=codec), records(9, 17, codec=codec), records(17, 30)])
+    found = compare(a, b)
+    assert found.same and not found.identical and not found
+    assert found.identical_to == 5
+    assert spans(found.rebatched) == [(5, 29, "batching")]
+    assert mirrored(found, compare(b, a))
+
+
+def test_a_compacted_replica_has_gaps(tmp_path: Path) -> None:
+    parts = builders.records(10)
+    a = log(tmp_path / "a", [batch(0, 10), batch(10, 10), batch(20, 10)])
+    cleaned = builders.batch([parts[2], parts[9]], base_offset=10, last_offset_delta=9)
+    b = log(tmp_path / "b", [cleaned, batch(20, 10)])
+    found = compare(a, b)
+    assert spans(found.only_a) == [(0, 9, "head"), (10, 11, "gap"), (13, 18, "gap")]
+    assert found.first == (10, "only A has a record here")
+    assert not found.only_b and not found.changed
+    assert any("gaps are no loss where the topic is compacted" in note for note in found.notes)
+    assert mirrored(found, compare(b, a))
+
+
+def test_damage_is_not_a_gap(tmp_path: Path) -> None:
+    data = [batch(0, 10), batch(10, 10), batch(20, 10)]
+    a = log(tmp_path / "a", data)
+    spoiled = data[1][:70] + bytes([data[1][70] ^ 1]) + data[1][71:]
+    b = log(tmp_path / "b", [data[0], spoiled, data[2]])
+    found = compare(a, b)
+    assert spans(found.only_a) == [(10, 19, "damaged")]
+    assert len(found.b.damage) == 1 and not found.a.damage
+    assert any(note.startswith("B is damaged: 1 place") for note in found.notes)
+    assert mirrored(found, compare(b, a))
+
+
+def test_ends_and_beginnings(tmp_path: Path) -> None:
+    a = log(tmp_path / "a", [batch(0, 10), batch(10, 10)])
+    b = log(tmp_path / "b", [batch(10, 10), batch(20, 10)])
+    found = compare(a, b)
+    assert spans(found.only_a) == [(0, 9, "head")] and spans(found.only_b) == [(20, 29, "tail")]
+    assert found.first == (20, "only one of the two goes on here")
+    assert found.identical_to == 20
+    assert mirrored(found, compare(b, a))
+
+
+def test_nothing_in_common(tmp_path: Path) -> None:
+    a = log(tmp_path / "a", [batch(0, 10)])
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / f"{0:020}.log").write_bytes(b"")
+    found = compare(a, tmp_path / "b")
+    assert spans(found.only_a) == [(0, 9, "tail")] and found.b.end is None
+    assert compare(tmp_path / "b", tmp_path / "b").identical
+
+
+def test_wrapper_messages(tmp_path: Path) -> None:
+    def wrapper(first: int, last: int, codec: str) -> bytes:
+        inner = b"".join(builders.message(offset=i - first, value=b"%d" % i, magic=1) for i in range(first, last + 1))
+        return builders.message(
+            offset=last,
+            magic=1,
+            attributes=builders.CODEC_IDS[codec],
+            key=None,
+            value=builders.compress(codec, inner, 1),
+        )
+
+    a = log(tmp_path / "a", [wrapper(0, 4, "gzip"), wrapper(5, 9, "gzip")])
+    b = log(tmp_path / "b", [wrapper(0, 4, "gzip"), wrapper(5, 9, "lz4")])
+    found = compare(a, b)
+    assert found.same and not found.identical and found.identical_to == 5
+
+
+def test_one_partition_with_one() -> None:
+    with pytest.raises(ValueError, match="partitions; compare one with one"):
+        compare(SEGMENTS, SEGMENTS / "txn-0")
+
+
+def test_random_histories_are_told_apart(tmp_path: Path) -> None:
+    """Any cutting of the same records into batches is the same; any record that is changed or left out is found."""
+    random_ = random.Random(7)
+    values = [b"%d" % random_.randrange(1000) for _ in range(60)]
+
+    def cut(values: list[bytes | None]) -> list[bytes]:
+        out, at = [], 0
+        while at < len(values):
+            stop = min(len(values), at + random_.randint(1, 9))
+            parts = [
+                builders.record(offset_delta=i - at, value=values[i]) for i in range(at, stop) if values[i] is not None
+            ]
+            codec = random_.choice(["none", "lz4", "zstd"])
+            out.append(builders.batch(parts, base_offset=at, last_offset_delta=stop - at - 1, codec=codec))
+            at = stop
+        return out
+
+    for turn in range(40):
+        other: list[bytes | None] = list(values)
+        changed = sorted(random_.sample(range(60), random_.randint(0, 3)))
+        gone = sorted(set(random_.sample(range(59), random_.randint(0, 3))) - set(changed))
+        for at in changed:
+            other[at] = b"changed"
+        for at in gone:
+            other[at] = None
+        found = compare(log(tmp_path / f"a{turn}", cut(list(values))), log(tmp_path / f"b{turn}", cut(other)))
+        assert [i for e in found.changed for i in range(e.first, e.last + 1)] == changed
+        assert [i for e in found.only_a for i in range(e.first, e.last + 1)] == gone
+        assert not found.only_b
+        assert found.same == (not changed and not gone)
+        if not found.same:
+            assert found.first is not None and found.first[0] == min(changed + gone)
+
+
+def entries(*pairs: tuple[int, int], end: int) -> EpochHistory:
+    return EpochHistory(tuple(EpochEntry(*pair) for pair in pairs), end, "test")
+
+
+def test_the_leader_is_asked_until_both_know_the_epoch() -> None:
+    a = entries((0, 0), (1, 10), end=15)
+    b = entries((0, 0), (2, 12), end=20)
+    assert truncation(a, b) == (10, (EpochStep(1, 0, 12, 10),))
+    assert truncation(b, a) == (10, (EpochStep(2, 1, 15, 12), EpochStep(0, 0, 10, 10)))
+
+
+def test_fast_leader_changes_of_kip_279() -> None:
+    """One broker wrote epoch 1, the other epoch 2, both from offset 10 on: one question alone would not do."""
+    a = entries((0, 0), (1, 10), end=11)
+    b = entries((0, 0), (2, 10), end=11)
+    assert truncation(a, b).offset == truncation(b, a).offset == 10
+
+
+def test_without_epochs_the_lower_end_counts() -> None:
+    assert truncation(entries(end=20), entries(end=15)) == (15, ())
+    assert truncation(entries((3, 0), end=20), entries(end=15)).offset == 15
+    assert truncation(entries(end=9), entries((3, 0), end=15)) == (9, ())
+
+
+def test_epochs_below_the_leaders_first_one() -> None:
+    assert truncation(entries((1, 0), end=50), entries((4, 30), end=90)).offset == 30
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.data())
+def test_truncation_ends_where_the_histories_part(lengths: list[int], data: st.DataObject) -> None:
+    """A common history, then each goes on under epochs that the other never saw, or one goes on under the last."""
+    common: list[tuple[int, int]] = []
+    end, epoch = 0, 0
+    for length in lengths:
+        common.append((epoch, end))
+        end += length
+        epoch += data.draw(st.integers(1, 3))
+
+    def going_on(first_epoch: int, start: int) -> tuple[list[tuple[int, int]], int]:
+        found = []
+        for length in data.draw(st.lists(st.integers(1, 9), max_size=3)):
+            found.append((first_epoch, start))
+            first_epoch += 2
+            start += length
+        return found, start
+
+    longer = data.draw(st.integers(0, 5))
+    more_a, end_a = going_on(epoch + epoch % 2, end + longer)
+    more_b, end_b = going_on(epoch + epoch % 2 + 1, end)
+    a, b = entries(*common, *more_a, end=end_a), entries(*common, *more_b, end=end_b)
+    assert truncation(a, b).offset == end
+    assert truncation(b, a).offset == end
+
+
+def test_a_checkpoint_that_the_batches_contradict_is_not_followed(tmp_path: Path) -> None:
+    a = log(tmp_path / "a", [batch(0, 10, epoch=3), batch(10, 10, epoch=4)], epochs=[(3, 0), (4, 15)])
+    found = compare(a, a)
+    assert found.a.lineage.origin == "batches"
+    assert "it says epoch 3 for offset 10, where a batch has epoch 4" in found.a.lineage.note
+    (a / "leader-epoch-checkpoint").write_text("rubbish")
+    found = compare(a, a)
+    assert found.a.lineage.entries == ((3, 0), (4, 10)) and "checkpoint" in found.a.lineage.note
+    assert leader_epochs.from_batches([(3, 0), (4, 10), (3, 20)]) == ((3, 0), (4, 10))

@@ -1,0 +1,195 @@
+"""dump without a JVM: the texts that Kafka's tool left beside real segments, and what is ours alone."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+from pathlib import Path
+
+import builders
+import golden
+import pytest
+from dumping import Said, ours
+from paths import SEGMENTS
+
+from kafkarec.errors import CorruptRecordError, InvalidRecordError
+from kafkarec.ops.dump import DumpOptions, decoders, dump
+from kafkarec.ops.dump.java_text import absolute_path, parse_long, shown_path
+from kafkarec.ops.dump.mismatches import Consecutive, Mismatches, Pairs
+from kafkarec.storage.sources import FileObject, LocalFile
+
+STEM = "00000000000000000000"
+DECODED = {"__consumer_offsets-0": "--offsets-decoder"}
+
+
+def texts(suffix: str) -> list[str]:
+    found = sorted(SEGMENTS.glob(f"*/*{suffix}"))
+    return [str(path.relative_to(SEGMENTS)).removesuffix(suffix) for path in found]
+
+
+@pytest.mark.parametrize("name", texts(".dump.txt"))
+def test_what_kafkas_tool_printed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SEGMENTS)
+    wanted = Path(f"{name}.dump.txt").read_bytes().decode()
+    assert ours([name], print_data=True).out == wanted
+
+
+@pytest.mark.parametrize("name", texts(".decoded.txt"))
+def test_what_it_printed_with_a_decoder(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SEGMENTS)
+    flag = DECODED.get(name.split("/")[0], "--cluster-metadata-decoder")
+    decode, cut = decoders.chosen([flag])
+    wanted = Path(f"{name}.decoded.txt").read_bytes().decode()
+    assert ours([name], decode=decode, cut=cut).out == wanted
+
+
+def log(folder: Path, *parts: bytes, stem: str = STEM) -> Path:
+    path = folder / f"{stem}.log"
+    path.write_bytes(b"".join(parts))
+    return path
+
+
+def test_a_damaged_batch_is_printed_and_called_invalid(tmp_path: Path) -> None:
+    raw = bytearray(builders.good_batch(2))
+    raw[-3] ^= 1
+    said = ours([log(tmp_path, bytes(raw), builders.good_batch(1, base_offset=2))], deep=True)
+    assert said.status == 0
+    assert [line.rpartition(" ")[2] for line in said.out.splitlines() if "isvalid" in line] == ["false", "true"]
+
+
+def test_what_is_left_at_the_end_is_counted(tmp_path: Path) -> None:
+    said = ours([log(tmp_path, builders.good_batch(1), bytes(17))])
+    assert said.out.splitlines()[-1] == f"Found 17 invalid bytes at the end of {STEM}.log"
+
+
+def test_everything_in_front_of_the_first_unreadable_record_is_printed(tmp_path: Path) -> None:
+    spoiled = builders.batch([*builders.records(3), builders.record(offset_delta=3, value_length=500)])
+    said = ours([log(tmp_path, builders.good_batch(1), spoiled)], print_data=True)
+    assert said.status == 1
+    assert said.out.splitlines()[-1].startswith("| offset: 2 ")
+    packed = builders.batch([*builders.records(3), builders.record(offset_delta=3, value_length=500)], codec="gzip")
+    said = ours([log(tmp_path, builders.good_batch(1), packed)], print_data=True)
+    assert said.out.splitlines()[-1].startswith("baseOffset: 0 ")
+
+
+def test_preallocated_zeros_end_kafkas_tool_and_ours(tmp_path: Path) -> None:
+    said = ours([log(tmp_path, builders.good_batch(1), bytes(4096))], deep=True)
+    assert (said.status, said.out.count("\n")) == (1, 4)
+
+
+def test_a_name_without_an_offset_is_noted_and_read_all_the_same(tmp_path: Path) -> None:
+    said = ours([log(tmp_path, builders.good_batch(1), stem="rescued")])
+    assert said.status == 0
+    assert said.err == (f"note: {tmp_path}/rescued.log: its name tells no offset; Kafka's tool would refuse it",)
+    assert "Log starting offset" not in said.out
+    snapshot = tmp_path / "some.checkpoint"
+    snapshot.write_bytes(builders.good_batch(1))
+    assert "tells no offset and epoch" in ours([snapshot]).err[0]
+
+
+def test_indexes_need_an_offset_in_their_name(tmp_path: Path) -> None:
+    for suffix in (".index", ".timeindex", ".txnindex"):
+        index = tmp_path / f"rescued{suffix}"
+        index.write_bytes(b"")
+        assert ours([index]) == Said(1, f"Dumping {index}\n", ())
+
+
+def test_an_index_is_never_touched(tmp_path: Path) -> None:
+    """Kafka's tool cuts one that does not end with a whole entry, and makes one that is not there."""
+    log(tmp_path, builders.good_batch(1))
+    index, times = tmp_path / f"{STEM}.index", tmp_path / f"{STEM}.timeindex"
+    times.write_bytes(bytes(12))
+    assert ours([times]).status == 1
+    assert not index.exists()
+    index.write_bytes(bytes(13))
+    ours([index, times])
+    assert index.stat().st_size == 13
+
+
+def test_offsets_that_do_not_count_up_are_told_once_per_first_one(tmp_path: Path) -> None:
+    again = builders.good_batch(2) + builders.good_batch(1, base_offset=5) + builders.good_batch(2)
+    path = log(tmp_path, again, builders.good_batch(1, base_offset=7))
+    assert ours([path], deep=True).err == (
+        f"Non-consecutive offsets in {path}",
+        "  1 is followed by 7",  # a TreeMap keeps the last of 1 -> 5 and 1 -> 7
+        "  5 is followed by 0",
+    )
+
+
+def test_pairs_take_sixteen_bytes_each() -> None:
+    tracemalloc.start()
+    pairs = Pairs()
+    for number in range(0, 400_000, 2):
+        pairs.add(number, number + 2)
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used < 200_000 * 20
+    assert list(pairs)[:2] == [(0, 2), (2, 4)]
+
+
+def test_consecutive_offsets_wrap_as_longs_do() -> None:
+    complaints = Mismatches()
+    watch = Consecutive(complaints, "/a.log")
+    watch.note([2**63 - 1, -(2**63), -(2**63) + 1])
+    assert list(complaints.lines()) == ["Non-consecutive offsets in /a.log", f"  -1 is followed by {2**63 - 1}"]
+
+
+def test_memory_is_flat(tmp_path: Path) -> None:
+    batch = builders.batch(builders.records(200, value=b"x" * 100))
+    path = log(tmp_path, *[batch] * 1000)  # 22 MB
+    tracemalloc.start()
+    lines = sum(text.count("\n") for text in dump([str(path)], DumpOptions(print_data=True), LocalFile, print))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert lines == 2 + 1000 * 201
+    assert peak < 16 << 20
+
+
+def test_a_batch_larger_than_a_window(tmp_path: Path) -> None:
+    large = builders.batch(builders.records(50, value=b"x" * 100_000))
+    path = log(tmp_path, large, builders.good_batch(1, base_offset=50))
+    assert ours([path], deep=True).out.count("\n| offset: ") == 51
+
+
+@pytest.mark.parametrize("case", golden.invalid(), ids=str)
+def test_invalid_buffers_raise_nothing_else(case: golden.Case, tmp_path: Path) -> None:
+    path = log(tmp_path, case.bytes)
+    assert ours([path], print_data=True).status in (0, 1)
+
+
+def test_a_file_that_shrinks(tmp_path: Path) -> None:
+    source = FileObject(io.BytesIO(builders.good_batch(3)), f"{STEM}.log")
+    source.size += 100
+    with pytest.raises(CorruptRecordError, match="shorter now"):
+        list(dump([f"{STEM}.log"], DumpOptions(), lambda path: source, print))
+
+
+def test_decoder_classes() -> None:
+    known = "org.apache.kafka.tools.api."
+    assert decoders.chosen([], None, known + "StringDecoder") == (None, None)
+    decode, _ = decoders.chosen([], known + "IntegerDecoder", known + "LongDecoder")
+    assert decode is not None
+    assert decode((-7).to_bytes(4, "big", signed=True), (9).to_bytes(8, "big") + b"more", 0) == ("-7", "9")
+    assert decode(None, None, 0) == (None, None)
+    with pytest.raises(InvalidRecordError, match="3 bytes are no int"):
+        decode(b"abc", None, 0)
+    with pytest.raises(decoders.UnknownClass, match="is a Java class"):
+        decoders.chosen([], None, "com.example.Mine")
+    # a flag of an internal topic goes before a class
+    assert decoders.chosen(["--offsets-decoder"], None, "com.example.Mine")[1] is not None
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [("a//b/", "a/b"), ("/", "/"), ("//", "/"), ("./a", "./a"), ("a/../b", "a/../b"), ("", "")],
+)
+def test_paths_of_java_io_file(path: str, shown: str) -> None:
+    assert shown_path(path) == shown
+    assert absolute_path(path).startswith("/")
+
+
+def test_parse_long() -> None:
+    assert [parse_long(text) for text in ("0" * 30 + "5", "-7", "+7", str(2**63 - 1))] == [5, -7, 7, 2**63 - 1]
+    for text in ("", "1a", str(2**63), " 1", "٣"):
+        with pytest.raises(InvalidRecordError):
+            parse_long(text)

@@ -1,0 +1,167 @@
+"""`kafkarec.internal_topics` as a user of Python meets it: one record, rows, columns, what there is."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import message_samples as samples
+import polars
+import pyarrow as pa
+import pytest
+from paths import ROOT, SEGMENTS
+
+import kafkarec
+from kafkarec import internal_topics
+from kafkarec.internal_topics import internal_records as records_module
+
+OFFSETS = kafkarec.decode((SEGMENTS / "__consumer_offsets-0" / "00000000000000000000.log").read_bytes())
+METADATA_LOG = (SEGMENTS / "__cluster_metadata-0" / "00000000000000000000.log").read_bytes()
+
+
+def test_one_record() -> None:
+    record = OFFSETS[2]
+    found = internal_topics.read("__consumer_offsets", record.key, record.value)
+    assert (found.type, found.type_id, found.version, found.is_tombstone) == ("OffsetCommit", 1, 4, False)
+    assert found.key == {"group": "readers-classic", "topic": "grouped", "partition": 0}
+    assert found.value == {
+        "offset": 10,
+        "leaderEpoch": -1,
+        "metadata": "note 10",
+        "commitTimestamp": 1795227913956,
+        "topicId": "cMKeh4UETHqYvSSYh98UrQ",
+    }
+    assert (found.raw_key, found.raw_value, found.problem) == (record.key, record.value, None)
+    assert found == internal_topics.read("__consumer_offsets", record.key, record.value)
+    assert len({found, internal_topics.read("__consumer_offsets", record.key, record.value)}) == 1
+    with pytest.raises(AttributeError):
+        found.type = "GroupMetadata"  # type: ignore[misc]
+    assert "readers-classic" in repr(found) and "raw_value" not in repr(found)
+
+
+def test_a_tombstone_has_a_key_and_no_value() -> None:
+    record = OFFSETS[14]
+    found = internal_topics.read("__consumer_offsets", record.key, record.value)
+    assert (found.type, found.version, found.value) == ("ConsumerGroupCurrentMemberAssignment", None, None)
+    assert found.is_tombstone and found.problem is None
+    assert found.as_json() == {"key": {"type": found.type, "data": found.key}, "value": None}
+
+
+def test_members_of_a_classic_group_are_opened_in_json_and_bytes_in_fields() -> None:
+    found = internal_topics.read("__consumer_offsets", OFFSETS[1].key, OFFSETS[1].value)
+    assert found.value is not None and isinstance(found.value["members"][0]["assignment"], bytes)
+    shown = found.as_json()["value"]["data"]["members"][0]
+    assert shown["assignment"] == {"assignedPartitions": [{"topic": "grouped", "partitions": [0]}], "userData": None}
+    json.dumps(found.as_json())
+
+
+def test_rows_of_mixed_types_leave_control_records_out() -> None:
+    decoded = kafkarec.decode(METADATA_LOG, control=True)
+    rows = list(internal_topics.rows(decoded, "__cluster_metadata"))
+    assert len(rows) == sum(not record.is_control for record in decoded) < len(decoded)
+    assert list(rows[0]) == ["offset", "timestamp", "type", "version", "is_tombstone", "key", "value", "problem"]
+    assert {row["problem"] for row in rows} == {None}
+    topics = [row["value"]["name"] for row in rows if row["type"] == "TopicRecord"]
+    assert {"txn", "compacted", "logappend"} <= set(topics)
+
+
+def test_columns_of_one_type_go_into_any_table() -> None:
+    found = internal_topics.columns(OFFSETS, "__consumer_offsets", type="OffsetCommit")
+    names = [column.name for column in internal_topics.schema("__consumer_offsets", "OffsetCommit")]
+    assert list(found) == ["offset", "timestamp", "version", "is_tombstone", *names, "problem"]
+    assert found["key_group"] == ["readers-classic"] * 3 + ["readers-consumer"] * 3
+    assert found["value_offset"] == [10, 20, 25] * 2
+    assert found["value_expireTimestamp"] == [None] * 6
+    assert pa.table(found).num_rows == polars.DataFrame(found).height == 6
+    assert list(internal_topics.columns([], "__consumer_offsets", type="OffsetCommit")) == list(found)
+    assert list(internal_topics.columns(OFFSETS, "__consumer_offsets"))[-1] == "problem"
+
+
+@pytest.mark.parametrize("topic", sorted(internal_topics.TOPICS))
+def test_arrow_tables_have_kafka_s_types(topic: str) -> None:
+    """Every type of every topic: random records in, the same cells out."""
+    maker = samples.Maker(3)
+    for kind in internal_topics.TOPICS[topic].types.values():
+        made = [maker.record(internal_topics.TOPICS[topic], kind, kind.value.last) for _ in range(8)]
+        records = [kafkarec.Record(n, 5, 0, sample.key, sample.value, []) for n, sample in enumerate(made)]
+        table = internal_topics.to_arrow(records, topic, type=kind.name)
+        wanted = internal_topics.columns(records, topic, type=kind.name)
+        assert table.column_names == list(wanted) and table.num_rows == 8
+        for column in internal_topics.schema(topic, kind.name):
+            cells = table.column(column.name)
+            if column.type in ("int8", "int16", "int32", "int64", "uint16"):
+                assert str(cells.type) == (f"list<item: {column.type}>" if column.is_array else column.type)
+            if not column.fields and column.type != "float64":
+                assert cells.to_pylist() == wanted[column.name]
+    empty = internal_topics.to_arrow([], topic, type=kind.name)
+    assert empty.schema == table.schema
+
+
+def test_nested_fields_in_arrow() -> None:
+    table = internal_topics.to_arrow(OFFSETS, "__consumer_offsets", type="GroupMetadata")
+    members = table.column("value_members").to_pylist()
+    assert members[1][0]["clientId"] == "consumer-readers-classic-1" and members[1][0]["groupInstanceId"] is None
+    assert str(table.schema.field("timestamp").type) == "timestamp[ms, tz=UTC]"
+
+
+def test_an_opened_partition_knows_its_topic_and_is_streamed() -> None:
+    asked: list[list[str]] = []
+
+    def stream(columns: list[str]) -> list[kafkarec.RecordColumns]:
+        asked.append(columns)
+        return [OFFSETS[:3], OFFSETS[3:]]
+
+    opened = SimpleNamespace(topic="__consumer_offsets", stream=stream)
+    assert internal_topics.columns(opened, type="OffsetCommit") == internal_topics.columns(
+        OFFSETS, "__consumer_offsets", type="OffsetCommit"
+    )
+    assert asked == [["offset", "timestamp", "key", "value"]]
+
+
+def test_wrong_words_are_answered_with_the_right_ones() -> None:
+    with pytest.raises(ValueError, match=r"'orders' is no internal topic; give one of __consumer_offsets, "):
+        internal_topics.read("orders", None, None)
+    with pytest.raises(ValueError, match=r"has no records 'Offset'; there are: LegacyOffsetCommit, OffsetCommit"):
+        internal_topics.rows([], "__consumer_offsets", type="Offset")
+    with pytest.raises(ValueError, match="is no internal topic"):
+        internal_topics.columns([])
+    with pytest.raises(ValueError, match="one of keep, raise"):
+        internal_topics.read("__consumer_offsets", None, None, errors="skip")
+
+
+def test_the_schema_says_types_and_versions() -> None:
+    columns = {column.name: column for column in internal_topics.schema("__cluster_metadata", "PartitionRecord")}
+    assert columns["value_replicas"] == ("value_replicas", "int32", True, "0-2", False, ())
+    assert columns["value_directories"] == ("value_directories", "uuid", True, "1-2", False, ())
+    assert repr(columns["value_lastKnownElr"]) == "<Column value_lastKnownElr [int32]?, versions 2>"
+    assert "PartitionRecord" in repr(internal_topics.TOPICS["__cluster_metadata"])
+    (members,) = (column for column in internal_topics.schema("__consumer_offsets", "GroupMetadata") if column.fields)
+    assert [field.name for field in members.fields][:2] == ["memberId", "groupInstanceId"]
+    assert members.fields[1].versions == "3-4"
+
+
+def test_bytes_of_a_known_type_that_cannot_be_read_are_told_from_a_tombstone() -> None:
+    commit, tombstone = OFFSETS[2], OFFSETS[14]
+    bad = [kafkarec.Record(1, 2, 0, commit.key, commit.value[:-1] if commit.value else b"", []), tombstone]
+    found = internal_topics.columns(bad, "__consumer_offsets", type="OffsetCommit")
+    assert (found["is_tombstone"], found["value_offset"], found["key_group"]) == ([False], [None], ["readers-classic"])
+    assert found["problem"] == ["the message ends inside of field topicId (at least 16, found 15)"]
+
+
+def test_a_missing_key_is_said() -> None:
+    assert internal_topics.read("__transaction_state", None, b"\0\0").problem == (
+        "the key is null, and it says what the record is"
+    )
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(records_module).failed == 0
+
+
+def test_the_package_is_there_without_an_import_of_its_own() -> None:
+    code = "import kafkarec; print(len(kafkarec.internal_topics.TOPICS))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.stdout, done.stderr) == ("5\n", "")

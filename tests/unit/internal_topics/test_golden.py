@@ -1,0 +1,110 @@
+"""The texts of kafka-dump-log's decoders, line for line: a real broker's segments, and Kafka's own classes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import message_samples as samples
+import pytest
+from paths import VECTORS
+
+import kafkarec
+from kafkarec import internal_topics
+from kafkarec.internal_topics import json_view
+from kafkarec.internal_topics.dump_text import DECODERS, MissingKey
+from kafkarec.internal_topics.topics import TOPICS, read_framed, read_key, read_value, write_key, write_value
+
+DECODED = sorted(VECTORS.glob("segments/*/*.decoded.txt"))
+CORPUS: list[dict[str, Any]] = [
+    json.loads(line) for line in (VECTORS / "messages" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
+]
+GOOD = [case for case in CORPUS if "," not in case["what"] and case["what"] != "odd"]
+
+
+def blob(case: dict[str, Any], name: str) -> bytes | None:
+    return None if case[name] is None else bytes.fromhex(case[name])
+
+
+@pytest.mark.parametrize("decoded", DECODED, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_a_real_broker_s_records(decoded: Path) -> None:
+    flag = "--offsets-decoder" if "offsets" in decoded.parent.name else "--cluster-metadata-decoder"
+    printed = {
+        int(found[1]): found[2]
+        for line in decoded.read_text(encoding="utf-8").splitlines()
+        if (found := re.match(r"\| offset: (\d+) .*? headerKeys: \[\](.*)", line))
+    }
+    records = kafkarec.decode(Path(str(decoded).removesuffix(".decoded.txt")).read_bytes())
+    assert [record.offset for record in records] == [offset for offset in printed if "payload: " in printed[offset]]
+    for record in records:
+        key, payload = DECODERS[flag](record.key, record.value, record.offset or 0)
+        shown = "" if key is None else f" key: {key}"
+        assert f"{shown} payload: {payload}" == printed[record.offset or 0]
+
+
+def test_there_are_decoded_dumps() -> None:
+    assert len(DECODED) >= 4
+
+
+@pytest.mark.parametrize("case", CORPUS, ids=lambda case: f"{case['offset']} {case['what']}")
+def test_what_kafka_s_own_classes_print(case: dict[str, Any]) -> None:
+    decode = DECODERS[case["flag"]]
+    if "dies" in case:
+        with pytest.raises(MissingKey) as caught:
+            decode(blob(case, "key"), blob(case, "value"), case["offset"])
+        assert str(caught.value) == case["dies"]
+        return
+    texts = decode(blob(case, "key"), blob(case, "value"), case["offset"])
+    assert texts == (case["key_text"], case["payload_text"])
+
+
+def test_the_corpus_has_every_type_in_every_version() -> None:
+    assert {case["what"] for case in GOOD} == {f"{kind.name} {version}" for _, kind, version in samples.kinds()}
+
+
+@pytest.mark.parametrize("case", GOOD, ids=lambda case: f"{case['offset']} {case['what']}")
+def test_the_writer_writes_what_kafka_wrote(case: dict[str, Any]) -> None:
+    topic = TOPICS[next(name for name, flag in samples.FLAGS.items() if flag == case["flag"])]
+    key, value = blob(case, "key"), blob(case, "value")
+    assert value is not None
+    if key is None:
+        part = read_framed(topic, value)
+    else:
+        head = read_key(topic, key)
+        assert write_key(head.type, head.fields) == key
+        part = read_value(head.type, value)
+    assert f"{part.type.name} {part.version}" == case["what"]
+    assert write_value(topic, part.type, part.version, part.fields) == value
+
+
+def test_the_table_has_the_types_that_kafka_4_3_has() -> None:
+    """Their ids, as Kafka's enums CoordinatorRecordType and MetadataRecordType have them."""
+    assert {name: sorted(topic.types) for name, topic in TOPICS.items()} == {
+        "__consumer_offsets": [*range(9), *range(10, 18), *range(19, 24)],
+        "__transaction_state": [0],
+        "__share_group_state": [0, 1],
+        "__cluster_metadata": [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 14, 15, *range(17, 29)],
+        "__remote_log_metadata": [0, 1, 2, 3],
+    }
+    assert internal_topics.KAFKA_VERSION == "4.3"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.0"), (-0.0, "-0.0"), (1.0, "1.0"), (1048576.0, "1048576.0"), (9999999.0, "9999999.0"),
+        (1e7, "1.0E7"), (12345678.9, "1.23456789E7"), (0.001, "0.001"), (0.00099, "9.9E-4"), (-2.5e-10, "-2.5E-10"),
+        (1e300, "1.0E300"), (1.7976931348623157e308, "1.7976931348623157E308"), (123456.789, "123456.789"),
+        (5e-324, "4.9E-324"), (2.2250738585072014e-308, "2.2250738585072014E-308"), (2e-3, "0.002"),
+        (3.14e22, "3.1399999999999998E22"), (-2.848094538889218e-306, "-2.8480945388892178E-306"),
+        (2.0551738933448696e25, "2.0551738933448695E25"), (9.223372036854775807e18, "9.223372036854776E18"),
+        (9007199254740993.0, "9.007199254740992E15"), (2.0**60, "1.15292150460684698E18"),
+        (1e23, "9.999999999999999E22"),
+        (float("inf"), '"Infinity"'), (float("-inf"), '"-Infinity"'), (float("nan"), '"NaN"'),
+    ],
+)  # fmt: skip
+def test_doubles_are_printed_as_java_17_does(value: float, text: str) -> None:
+    """What Double.toString of OpenJDK 17.0.15 said; the shortest digits of later ones are others in some cases."""
+    assert json_view.text(value) == text

@@ -1,0 +1,118 @@
+"""All 231 invalid or odd buffers: refused if and only if Kafka refuses, the others read as Kafka reads."""
+
+from __future__ import annotations
+
+import differences
+import golden
+import pytest
+import reading
+from golden_reading import assert_reads_as
+
+import kafkarec
+from kafkarec import errors
+
+pytestmark = pytest.mark.core
+
+CASES = golden.invalid()
+
+
+def kafka_accepts(case: golden.Case) -> bool:
+    return case.json["exception"] is None or case.json["raised_by"] == "controlRecord"
+
+
+ACCEPTED = [case for case in CASES if kafka_accepts(case)]
+REFUSED = [case for case in CASES if not kafka_accepts(case)]
+UNREADABLE_CONTROL = [case for case in CASES if case.json["raised_by"] == "controlRecord"]
+
+
+@pytest.mark.parametrize("case", ACCEPTED, ids=str)
+def test_accepts_what_kafka_accepts(case: golden.Case) -> None:
+    if case.name in differences.VERDICT:
+        with pytest.raises(kafkarec.KafkaRecordError):
+            kafkarec.decode(case.bytes)
+    elif case.json["exception"] is None:
+        assert_reads_as(case.bytes, case.json["read"])
+    else:
+        assert len(kafkarec.decode(case.bytes, control=True)) == 1
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=str)
+def test_refuses_what_kafka_refuses(case: golden.Case) -> None:
+    if case.name in differences.VERDICT:
+        kafkarec.decode(case.bytes)
+        return
+    with pytest.raises(kafkarec.KafkaRecordError) as caught:
+        kafkarec.decode(case.bytes)
+    error = caught.value
+    assert error.reason in errors.REASONS
+    assert type(error) is errors.REASONS[error.reason][0]
+    assert error.position is not None
+    assert 0 <= error.position < len(case.bytes)
+    assert error.next_position is None or error.position < error.next_position <= len(case.bytes)
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=str)
+def test_kind_of_refusal_fits_kafkas(case: golden.Case) -> None:
+    """Framing and checksum errors are CorruptRecordError; raw JVM exceptions become one of the family."""
+    with pytest.raises(kafkarec.KafkaRecordError) as caught:
+        kafkarec.decode(case.bytes)
+    if case.json["raised_by"] in ("batches", "ensureValid"):
+        assert isinstance(caught.value, kafkarec.CorruptRecordError)
+    if case.json["exception"] == "OutOfMemoryError":
+        assert isinstance(caught.value, kafkarec.LimitExceededError | kafkarec.CorruptRecordError)
+    if "Unknown compression type" in (case.json["message"] or ""):
+        assert isinstance(caught.value, kafkarec.UnsupportedCompressionError)
+    if "Invalid magic" in (case.json["message"] or ""):
+        assert isinstance(caught.value, kafkarec.UnsupportedMagicError)
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=str)
+def test_batches_raises_where_decode_does(case: golden.Case) -> None:
+    """Framing errors at next(), checksum and payload errors when the batch is iterated."""
+    framing = case.json["raised_by"] == "batches"
+    with pytest.raises(kafkarec.KafkaRecordError):
+        for batch in kafkarec.batches(case.bytes):
+            if not framing:
+                list(batch)
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=str)
+def test_scan_refuses_framing_only(case: golden.Case) -> None:
+    """Headers only: no payload is looked at, so nothing but framing (and a batch below 61 bytes) raises."""
+    below_header = "smaller than the minimum allowed overhead" in (case.json["message"] or "")
+    if case.json["raised_by"] == "batches" or below_header:
+        with pytest.raises(kafkarec.CorruptRecordError):
+            kafkarec.scan(case.bytes)
+    else:
+        assert len(kafkarec.scan(case.bytes)) >= 1
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_skip_never_raises_and_accounts_for_every_byte(case: golden.Case) -> None:
+    skipped = kafkarec.decode(case.bytes, columns=reading.RECORD_FIELDS, errors="skip")
+    reading.assert_tiles(case.bytes, skipped)
+    if kafka_accepts(case) and case.name not in differences.VERDICT:
+        assert skipped.damage == ()
+    else:
+        assert skipped.damage != () or skipped.remaining == len(case.bytes)
+    for damage in skipped.damage:
+        assert damage.reason in errors.REASONS
+        assert damage.next_position is None or damage.next_position == damage.position + damage.length
+
+
+@pytest.mark.parametrize("case", UNREADABLE_CONTROL, ids=str)
+def test_unreadable_control_records_raise_when_asked(case: golden.Case) -> None:
+    [record] = kafkarec.decode(case.bytes, control=True)
+    if case.name in differences.CONTROL:
+        assert record.control.version == 1
+        return
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        _ = record.control
+    assert caught.value.reason == "control_record_invalid"
+
+
+def test_listed_differences_are_cases() -> None:
+    names = {case.name for case in CASES}
+    for table in (differences.VERDICT, differences.CONTROL, differences.KINDS):
+        assert set(table) <= names
+        assert all(len(reason) > 20 for reason in table.values())

@@ -1,0 +1,57 @@
+"""Every golden vector and every segment of a real broker: each header field, each record."""
+
+from __future__ import annotations
+
+import golden
+import pytest
+import reading
+from golden_reading import assert_reads_as
+
+import kafkarec
+
+pytestmark = pytest.mark.core
+
+CASES = golden.vectors() + golden.segment_files()
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_reads_as_kafka_reads(case: golden.Case) -> None:
+    assert_reads_as(case.bytes, case.json)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_skipping_finds_nothing_to_skip(case: golden.Case) -> None:
+    skipped = kafkarec.decode(case.bytes, columns=reading.RECORD_FIELDS, errors="skip")
+    assert skipped.damage == ()
+    assert reading.arrow_rows(skipped) == reading.by_columns(case.bytes)
+    reading.assert_tiles(case.bytes, skipped)
+
+
+@pytest.mark.parametrize(("folder", "isolation"), golden.consumer_reads())
+def test_rows_equal_what_a_real_consumer_returned(folder: str, isolation: str) -> None:
+    """All segments of a partition in one buffer: the transactions of txn-0 span two."""
+    data = golden.partition_bytes(folder)
+    wanted = [
+        golden.expected_record(row | {"sequence": -1}, {}) | {"epoch": row["leaderEpoch"]}
+        for row in golden.consumer_rows(folder, isolation)
+    ]
+    columns = (*reading.DEFAULT_COLUMNS, "partition_leader_epoch")
+    got = reading.arrow_rows(kafkarec.decode(data, columns=columns, isolation=isolation))
+    assert len(got) == len(wanted)
+    for mine, theirs in zip(got, wanted, strict=True):
+        epoch = theirs.pop("epoch")
+        theirs.pop("sequence")
+        assert mine.pop("partition_leader_epoch") == epoch
+        assert mine == theirs
+
+
+def test_sixty_byte_tail_is_remaining_not_damage() -> None:
+    data = golden.vector("v2-none-single").bytes
+    assert kafkarec.decode(data + data[:60]).remaining == 60
+
+
+def test_all_golden_files_are_here() -> None:
+    assert len(golden.vectors()) == 127
+    assert len(golden.invalid()) == 231
+    assert len(golden.segment_files()) >= 9
+    assert len(golden.consumer_reads()) == 8

@@ -1,0 +1,109 @@
+"""salvage refuses what would endanger a source, or the output of an earlier run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paths import SEGMENTS
+from plain_logs import batch
+from salvaging import content, make_source, unfinished
+
+from kafkarec import storage
+from kafkarec.ops.salvage import Refused, salvage
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return make_source(tmp_path / "data")
+
+
+def refused(sources: Any, out: Path, why: str) -> None:
+    with pytest.raises(Refused, match=why):
+        salvage(sources, out)
+
+
+def test_nothing_is_written_in_or_under_a_source(source: Path, tmp_path: Path) -> None:
+    before = content(source)
+    inside = source / "orders-0"
+    refused(source, source, "is one of the inputs")
+    for out in (source / "new", inside, inside / "new" / "deep", source / "x" / ".." / "orders-0" / "y"):
+        refused(source, out, "lies in .*, one of the inputs")
+    refused(inside / f"{0:020}.log", inside / "new", "the partition folder of")
+    refused([tmp_path / "data" / "other-1", inside], inside / "new", "lies in")
+    (tmp_path / "link").symlink_to(source)
+    refused(source, tmp_path / "link" / "new", "link/new leads to .*/data/new, which lies in")
+    refused(tmp_path / "link", source / "new", "lies in .*link, one of the inputs")
+    (tmp_path / "deeper").symlink_to(inside)
+    refused(source, tmp_path / "deeper" / "new", "lies in")
+    with storage.open(inside) as opened:
+        refused(opened, inside / "new", "lies in")
+    assert content(source) == before and not (source / "new").exists()
+
+
+def test_an_image_may_lie_beside_the_output(tmp_path: Path) -> None:
+    (tmp_path / "disk.img").write_bytes(batch(0, 3))
+    assert salvage(tmp_path / "disk.img", tmp_path / "rescued").ok
+
+
+def test_a_folder_that_is_not_empty(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "mine.txt").write_text("do not touch")
+    refused(source, out, "is not empty")
+    assert content(out).keys() == {"mine.txt"}
+    (tmp_path / "file").write_text("x")
+    refused(source, tmp_path / "file", "is not a folder")
+    salvage(source, tmp_path / "done")
+    before = content(tmp_path / "done")
+    refused(source, tmp_path / "done", "holds a finished salvage")
+    assert content(tmp_path / "done") == before
+
+
+def test_the_unfinished_run_of_another_salvage(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    unfinished(source, out)
+    refused(source / "orders-0", out, "unfinished run of another salvage")
+    with pytest.raises(Refused, match="unfinished run of another salvage"):
+        salvage(source, out, as_partition=True)
+    path = source / "orders-0" / f"{0:020}.log"
+    path.write_bytes(path.read_bytes() + b"\0")
+    refused(source, out, "unfinished run of another salvage")
+    (out / "salvage.journal").write_bytes(b"rubbish\n")
+    refused(source, out, "is not what a salvage wrote")
+
+
+def test_one_run_at_a_time(source: Path, tmp_path: Path) -> None:
+    import fcntl
+
+    out = tmp_path / "out"
+    unfinished(source, out)
+    with open(out / "salvage.journal", "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        refused(source, out, "another salvage is at work")
+    assert salvage(source, out).partitions
+
+
+def test_room_is_looked_at_first(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Small:
+        f_bavail, f_frsize = 3, 4096
+
+    monkeypatch.setattr(os, "statvfs", lambda path: Small)
+    refused(source, tmp_path / "out", "12288 bytes free, and up to")
+    assert not (tmp_path / "out").exists()
+    assert salvage(source, tmp_path / "out", check_free_space=False).partitions
+    assert salvage(source, tmp_path / "dry", dry_run=True).partitions
+
+
+def test_the_source_may_be_read_only(tmp_path: Path) -> None:
+    source = tmp_path / "txn-0"
+    shutil.copytree(SEGMENTS / "txn-0", source)
+    for path in (source, *source.iterdir()):
+        path.chmod(0o500 if path.is_dir() else 0o400)
+    try:
+        assert salvage(source, tmp_path / "out").ok
+    finally:
+        source.chmod(0o700)

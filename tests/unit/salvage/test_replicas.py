@@ -1,0 +1,153 @@
+"""salvage of several damaged replicas: each batch that is whole in one of them is in the output."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from pathlib import Path
+
+import builders
+import pytest
+from plain_logs import batch, log
+from salvaging import FOLDERS, aside, copied, rows
+from spoiled_bytes import Bytes, cut, flip, garbage, hole, zeros
+
+import kafkarec
+from kafkarec.ops.salvage import salvage
+
+
+def whole_batches(path: Path, damaged: Bytes) -> dict[tuple[str, int], bytes]:
+    """(file, original position) -> bytes of the batches that were not touched, and that can be told from the rest."""
+    original = path.read_bytes()
+    table = kafkarec.decode(bytes(damaged.data), errors="skip", control=True).batches
+    found = {(row["position"], row["size_in_bytes"]) for row in table}
+    alive = {}
+    for row in rows(path):
+        position, size = int(row["position"]), int(row["size_in_bytes"])  # type: ignore[call-overload]
+        if (damaged.where(position, size), size) in found:
+            alive[path.name, position] = original[position : position + size]
+    return alive
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_damaged_replicas(folder: Path, tmp_path: Path) -> None:
+    random_ = random.Random(folder.name)
+    for turn in range(6):
+        sources, alive = [], dict[tuple[str, int], bytes]()
+        for number in range(random_.randint(2, 3)):
+            source = tmp_path / f"{turn}-{number}" / folder.name
+            source.mkdir(parents=True)
+            sources.append(source)
+            for path in folder.glob("*.log"):
+                damaged = Bytes(path.read_bytes())
+                for _ in range(random_.randint(0, 2)):
+                    random_.choice((flip, zeros, garbage, hole, cut))(damaged, random_)
+                (source / path.name).write_bytes(damaged.data)
+                alive |= whole_batches(path, damaged)
+        out = tmp_path / f"out{turn}"
+        report = salvage(sources, out, as_partition=random_.random() < 0.5)
+        kept = copied(out)
+        table = list(kafkarec.scan(kept))
+        batches = {kept[row["position"] :][: row["size_in_bytes"]] for row in table}
+        for place, raw in alive.items():
+            assert raw in batches, (place, report.partitions[0].set_aside)
+        assert all(one["last_offset"] < other["base_offset"] for one, other in pairwise(table))
+        beside = aside(out)
+        assert sum(one.size for one in report.partitions[0].set_aside) == len(beside)
+
+
+def test_fragments_of_one_partition_are_put_in_order(tmp_path: Path) -> None:
+    parts = [batch(i * 10, 10) for i in range(9)]
+    for name, those in {"#3": parts[6:], "#1": parts[:4], "#2": parts[3:7]}.items():
+        (tmp_path / name).write_bytes(b"".join(those))
+    report = salvage([tmp_path / name for name in ("#3", "#1", "#2")], tmp_path / "out", topic="t", partition=0)
+    assert copied(tmp_path / "out") == b"".join(parts)
+    assert report.partitions[0].duplicates == 2 and report.ok
+
+
+def test_replicas_complete_each_other(tmp_path: Path) -> None:
+    parts = [batch(i * 10, 10) for i in range(9)]
+
+    def hit(*which: int) -> list[bytes]:
+        return [p[:80] + bytes([p[80] ^ 1]) + p[81:] if i in which else p for i, p in enumerate(parts)]
+
+    a = log(tmp_path / "a" / "orders-0", hit(1, 2, 8)[:5], hit(1, 2, 8)[5:])
+    b = log(tmp_path / "b" / "orders-0", hit(2, 5)[:3], hit(2, 5)[3:])
+    report = salvage([a, b], tmp_path / "out")
+    (one,) = report.partitions
+    assert copied(tmp_path / "out") == b"".join(p for i, p in enumerate(parts) if i != 2)
+    assert one.lost == [(20, 29)] and len(one.damage) == 5
+    assert [file.name for file in one.files] == [f"{base:020}.log" for base in (0, 50)]
+    assert not one.ends_in_damage and one.duplicates == 5
+    assert kafkarec.verify(tmp_path / "out").ok
+
+
+def test_conflicts_are_reported_and_nothing_is_lost(tmp_path: Path) -> None:
+    common = [batch(0, 10), batch(10, 10, epoch=1)]
+    a = log(tmp_path / "a" / "orders-0", [*common, batch(20, 5, epoch=1), batch(25, 5, epoch=1)])
+    b = log(tmp_path / "b" / "orders-0", [*common, batch(20, 7, epoch=2), batch(27, 2, epoch=2)])
+    for name, sources in {"ab": [a, b], "ba": [b, a]}.items():
+        report = salvage(sources, tmp_path / name)
+        assert copied(tmp_path / name) == b"".join([*common, batch(20, 7, epoch=2), batch(27, 2, epoch=2)])
+        assert aside(tmp_path / name) == batch(20, 5, epoch=1) + batch(25, 5, epoch=1)
+        assert {one.reason for one in report.partitions[0].set_aside} == {"conflict_epoch"}
+        assert not report.ok and "a later leader" in str(report)
+
+
+@pytest.mark.parametrize("epoch", [-5, 0, 2, 1 << 30])
+@pytest.mark.parametrize("hit", [0, 1, 2])
+def test_a_leader_epoch_that_was_hit_in_one_replica(tmp_path: Path, epoch: int, hit: int) -> None:
+    parts = [batch(i * 10, 10, epoch=1) for i in range(3)]
+    wrong = [*parts]
+    wrong[hit] = parts[hit][:12] + epoch.to_bytes(4, "big", signed=True) + parts[hit][16:]
+    a = log(tmp_path / "a" / "orders-0", parts)
+    b = log(tmp_path / "b" / "orders-0", wrong)
+    for name, sources in {"ab": [a, b], "ba": [b, a]}.items():
+        salvage(sources, tmp_path / name, as_partition=True)
+        assert copied(tmp_path / name) == b"".join(parts) and aside(tmp_path / name) == wrong[hit]
+
+
+def test_a_stale_tail_stays_out_of_a_brokers_folder(tmp_path: Path) -> None:
+    a = log(tmp_path / "a" / "orders-0", [batch(0, 10), batch(10, 5, epoch=3), batch(15, 5, epoch=3)])
+    b = log(tmp_path / "b" / "orders-0", [batch(0, 10), batch(10, 5, epoch=3), batch(20, 5, epoch=1)])
+    loose = salvage([a, b], tmp_path / "log")
+    assert loose.partitions[0].next_offset == 25
+    report = salvage([a, b], tmp_path / "broker", as_partition=True)
+    assert report.partitions[0].next_offset == 20
+    assert [one.reason for one in report.partitions[0].set_aside] == ["stale_epoch"]
+    assert (tmp_path / "broker/orders-0/leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n3 10\n"
+
+
+def test_compacted_replicas_give_the_fuller_one(tmp_path: Path) -> None:
+    parts = builders.records(10)
+    full = builders.batch(parts, base_offset=10, last_offset_delta=9)
+    cleaned = builders.batch([parts[2], parts[9]], base_offset=10, last_offset_delta=9)
+    a = log(tmp_path / "a" / "orders-0", [batch(0, 10), cleaned, batch(20, 1)])
+    b = log(tmp_path / "b" / "orders-0", [full, batch(20, 1)])
+    report = salvage([a, b], tmp_path / "out")
+    assert copied(tmp_path / "out") == batch(0, 10) + full + batch(20, 1)
+    assert aside(tmp_path / "out") == cleaned
+    assert [one.reason for one in report.partitions[0].set_aside] == ["conflict_content"]
+
+
+def test_epochs_of_one_replica_that_the_merged_log_contradicts(tmp_path: Path) -> None:
+    common = [batch(0, 10), batch(10, 10, epoch=1)]
+    a = log(tmp_path / "a" / "orders-0", common, epochs=[(0, 0), (1, 10), (5, 20)])
+    b = log(tmp_path / "b" / "orders-0", [*common, batch(20, 5, epoch=2)], epochs=[(0, 0), (1, 10), (2, 20)])
+    for name, sources in {"ab": [a, b], "ba": [b, a]}.items():
+        report = salvage(sources, tmp_path / name, as_partition=True)
+        text = (tmp_path / name / "orders-0" / "leader-epoch-checkpoint").read_text()
+        assert text == "0\n3\n0 0\n1 10\n2 20\n"
+        passed_over = [one for one in report.partitions[0].problems if "is passed over" in one]
+        assert len(passed_over) == (name == "ab")
+
+
+def test_a_deleted_segment_fills_what_is_lost(tmp_path: Path) -> None:
+    """Named besides its folder, 0.log.deleted is another copy of 0.log."""
+    parts = [batch(0, 5), batch(5, 5), batch(10, 5)]
+    source = log(tmp_path / "orders-0", [parts[0], parts[1][:-1] + b"\7", parts[2]], [batch(15, 5)])
+    old = source / f"{0:020}.log.deleted"
+    old.write_bytes(b"".join(parts[:2]))
+    report = salvage([source, old], tmp_path / "out")
+    assert copied(tmp_path / "out") == b"".join([*parts, batch(15, 5)])
+    assert not report.partitions[0].lost and not report.partitions[0].set_aside

@@ -1,0 +1,288 @@
+"""salvage: what is untouched is in the output byte for byte, nothing else is, whatever was done to the source."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import builders
+import pytest
+from paths import SEGMENTS
+from plain_logs import batch, log
+from salvaging import FOLDERS, LOGS, aside, copied, rows
+from spoiled_bytes import Bytes, cut, flip, garbage, hole, zeros
+
+import kafkarec
+from kafkarec import storage
+from kafkarec.ops.salvage import Refused, salvage
+from kafkarec.ops.salvage import good_batches as rows_room
+
+# What verify says of a log with batches missing: that they are. An epoch may have been hit, no checksum covers it; a
+# marker may be among what is lost.
+GAPS = {"offset_gap", "segment_gap", "offsets_compacted", "epoch_goes_back", "transaction_hanging", "transaction_open"}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_a_sound_log_is_copied_with_the_brokers_own_indexes(folder: Path, tmp_path: Path) -> None:
+    report = salvage(folder, tmp_path / "out")
+    assert report.ok and not report.damage
+    made = tmp_path / "out" / folder.name
+    for path in folder.glob("*.log"):
+        assert (made / path.name).read_bytes() == path.read_bytes()
+        for file in report.partitions[0].files:
+            if file.name == path.name:
+                assert file.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+                assert file.size == path.stat().st_size
+        assert (made / path.with_suffix(".index").name).exists()
+        assert (made / path.with_suffix(".timeindex").name).exists()
+    assert json.loads((tmp_path / "out" / "salvage.json").read_text()) == json.loads(json.dumps(report.to_dict()))
+    assert not (tmp_path / "out" / "salvage.journal").exists()
+    assert kafkarec.verify(tmp_path / "out").ok
+
+
+@pytest.mark.parametrize("damage", [flip, zeros, garbage, hole, cut], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: f"{path.parent.name}/{path.name[16:20]}")
+def test_random_damage(path: Path, damage: Callable[[Bytes, random.Random], None], tmp_path: Path) -> None:
+    """Each batch that was not touched is in the output, and nothing is that was not a batch."""
+    random_ = random.Random(f"{path.parent.name}{path.name}{damage.__name__}")
+    original = path.read_bytes()
+    batches = [(int(row["position"]), int(row["size_in_bytes"])) for row in rows(path)]  # type: ignore[call-overload]
+    checked = {original[at + 17 : at + size] for at, size in batches}  # base offset and epoch have no checksum
+    for turn in range(6):
+        bytes_ = Bytes(original)
+        for _ in range(random_.randint(1, 3)):
+            damage(bytes_, random_)
+        source = tmp_path / f"source{turn}" / path.parent.name
+        source.mkdir(parents=True)
+        (source / path.name).write_bytes(bytes_.data)
+        out = tmp_path / f"out{turn}"
+        report = salvage(source, out)
+        assert {file: file.read_bytes() for file in source.iterdir()} == {source / path.name: bytes_.data}
+        accepted = kafkarec.decode(bytes(bytes_.data), errors="skip", control=True).batches
+        ranges = [(row["position"], row["position"] + row["size_in_bytes"]) for row in accepted]
+        kept, beside = copied(out), aside(out)
+        table = list(kafkarec.scan(kept))
+        stays = [kept[row["position"] :][: row["size_in_bytes"]] for row in table]
+        for start, size in batches:
+            at = bytes_.where(start, size)
+            # A hole may leave bytes that serve two batches, the end of one and the beginning of the next.
+            if at is not None and (at, at + size) in ranges:
+                assert original[start : start + size] in (
+                    beside if original[start : start + size] in beside else stays
+                ), f"the batch at {start} is lost"
+            elif at is not None:
+                assert any(low < at + size and at < high for low, high in ranges)
+        assert len(stays) == len(set(stays)) == report.partitions[0].batches
+        assert all(raw[17:] in checked for raw in stays)
+        assert sum(map(len, stays)) == len(kept) == report.partitions[0].size
+        assert all(one["last_offset"] < other["base_offset"] for one, other in pairwise(table))
+        checks = {finding.kind for finding in kafkarec.verify(out / path.parent.name).findings} if stays else set()
+        assert checks <= GAPS, checks
+
+
+def test_damage_is_mapped_with_the_offsets_that_are_lost(tmp_path: Path) -> None:
+    parts = [batch(0, 10), batch(10, 10), batch(20, 10), batch(30, 5)]
+    spoiled = bytearray(parts[1])
+    spoiled[80] ^= 1
+    source = log(tmp_path / "orders-0", [parts[0], bytes(spoiled), parts[2], parts[3][:-1]])
+    report = salvage(source, tmp_path / "out")
+    (one,) = report.partitions
+    assert (one.batches, one.records, one.start_offset, one.next_offset) == (2, 20, 0, 30)
+    assert one.lost == [(10, 19)]
+    assert [(d["position"], d["length"], d["reason"]) for d in one.damage] == [
+        (len(parts[0]), len(parts[1]), "crc_mismatch")
+    ]
+    assert one.tails == [(str(source / f"{0:020}.log"), sum(map(len, parts[:3])), len(parts[3]) - 1, "cut")]
+    text = str(report)
+    assert "orders-0: saved 2 batches, 20 records" in text and "offsets 10 to 19 (at most" in text
+    assert not report.ok
+
+
+def test_lost_offsets_at_segment_borders_and_ends(tmp_path: Path) -> None:
+    def hit(data: bytes) -> bytes:
+        return data[:80] + bytes([data[80] ^ 1]) + data[81:]
+
+    source = log(
+        tmp_path / "orders-0",
+        [hit(batch(100, 10)), batch(110, 10), hit(batch(120, 10))],
+        [hit(batch(130, 10)), batch(140, 10)],
+        [batch(150, 10), hit(batch(160, 10))],
+    )
+    (one,) = salvage(source, tmp_path / "out").partitions
+    assert one.lost == [(100, 109), (120, 139), (160, None)]
+    assert [file.name for file in one.files] == [f"{base:020}.log" for base in (100, 130, 150)]
+    (dry,) = salvage(source, tmp_path / "dry", dry_run=True).partitions
+    assert not (tmp_path / "dry").exists()
+    assert (dry.lost, dry.batches, dry.size) == (one.lost, one.batches, one.size)
+
+
+def test_a_base_offset_that_was_hit_does_not_outlaw_what_follows(tmp_path: Path) -> None:
+    parts = [batch(i * 10, 10) for i in range(6)]
+    wild = (1 << 40).to_bytes(8, "big") + parts[2][8:]
+    source = log(tmp_path / "orders-0", [*parts[:2], wild, *parts[3:]])
+    report = salvage(source, tmp_path / "out")
+    assert copied(tmp_path / "out") == b"".join(parts[:2] + parts[3:])
+    assert aside(tmp_path / "out") == wild
+    assert [one.reason for one in report.partitions[0].set_aside] == ["outside_of_segment"]
+    assert report.partitions[0].lost == [(20, 29)]
+    high = (9000).to_bytes(8, "big") + parts[2][8:]
+    report = salvage(log(tmp_path / "orders-2", [*parts[:2], high, *parts[3:]]), tmp_path / "high")
+    assert copied(tmp_path / "high") == b"".join(parts[:2] + parts[3:]) and aside(tmp_path / "high") == high
+    assert [one.reason for one in report.partitions[0].set_aside] == ["offset_out_of_order"]
+    low = (5).to_bytes(8, "big") + parts[2][8:]
+    salvage(log(tmp_path / "orders-1", [*parts[:2], low, *parts[3:]]), tmp_path / "low")
+    assert copied(tmp_path / "low") == b"".join(parts[:2] + parts[3:])
+
+
+@pytest.mark.parametrize("window", [8, 2048])
+def test_blocks_of_another_file_do_not_outlaw_a_log(
+    tmp_path: Path, window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system that lost its way: a run of batches with other offsets in the middle of a log."""
+    monkeypatch.setattr(rows_room, "_WINDOW", window)
+    own = [batch(i * 10, 10) for i in range(40)]
+    for number, start in enumerate((100_000, 0, 5)):
+        foreign = [batch(start + i * 3, 3, epoch=7) for i in range(3)]
+        for at in (0, 1, 20, 38):
+            source = log(tmp_path / f"{number}-{at}" / "orders-0", [*own[:at], *foreign, *own[at:]])
+            if at == 0:
+                (source / f"{start:020}.log").rename(source / f"{0:020}.log")
+            out = tmp_path / f"out{number}-{at}"
+            salvage(source, out)
+            assert copied(out).endswith(b"".join(own[at + 3 :])), (start, at)
+            assert len(copied(out)) >= len(own[0]) * 36
+
+
+@pytest.mark.parametrize("turn", range(5))
+def test_the_largest_rising_part_is_kept(turn: int) -> None:
+    """Against the plain quadratic way."""
+    random_ = random.Random(turn)
+    for _ in range(200):
+        window = [
+            row_at(base := random_.randrange(60), base + random_.randrange(4)) for _ in range(random_.randint(0, 14))
+        ]
+        start = random_.randrange(10)
+        best = [0] * len(window)
+        for i, row in enumerate(window):
+            if row.base >= start:
+                best[i] = 1 + max([best[j] for j in range(i) if best[j] and window[j].last < row.base], default=0)
+        gone: list[object] = []
+        kept = rows_room._rising(window, start, rows_room.Notes([], gone.append, [], {}))
+        assert len(kept) == max(best, default=0) and len(kept) + len(gone) == len(window)
+        assert all(one.last < other.base for one, other in pairwise(kept))
+        assert not kept or kept[0].base >= start
+
+
+def row_at(base: int, last: int) -> rows_room.GoodBatch:
+    return rows_room.GoodBatch(base, last, 0, 0, 1, 1, None, 0, False, 0)  # type: ignore[arg-type]
+
+
+def test_batches_of_another_segment_are_set_aside(tmp_path: Path) -> None:
+    source = log(tmp_path / "orders-0", [batch(0, 10), batch(500, 10)], [batch(100, 10)])
+    report = salvage(source, tmp_path / "out")
+    assert copied(tmp_path / "out") == batch(0, 10) + batch(100, 10)
+    assert [(a.reason, a.first_offset) for a in report.partitions[0].set_aside] == [("outside_of_segment", 500)]
+
+
+def test_a_good_checksum_over_an_unreadable_payload_is_kept_beside(tmp_path: Path) -> None:
+    broken = builders.batch(payload=b"no gzip at all", codec="gzip", count=3, base_offset=10)
+    source = log(tmp_path / "orders-0", [batch(0, 10), broken, batch(13, 1)])
+    report = salvage(source, tmp_path / "out")
+    assert aside(tmp_path / "out") == broken and copied(tmp_path / "out") == batch(0, 10) + batch(13, 1)
+    assert report.partitions[0].lost == [(10, 12)] and report.damage[0]["reason"] == "payload_corrupt"
+
+
+@pytest.mark.parametrize("name", ["#12345", "image.bin", "00000000000000000000.log", "x.log"])
+def test_any_file_name(tmp_path: Path, name: str) -> None:
+    data = b"rubbish" * 30 + batch(7, 3) + bytes(512) + batch(10, 2) + b"\0" * 4096
+    (tmp_path / name).write_bytes(data)
+    report = salvage(tmp_path / name, tmp_path / "out")
+    assert copied(tmp_path / "out") == batch(7, 3) + batch(10, 2)
+    assert report.partitions[0].folder == "unnamed-0"
+    told = salvage(tmp_path / name, tmp_path / "told", topic="orders", partition=3)
+    assert told.partitions[0].folder == "orders-3"
+    assert copied(tmp_path / "told") == batch(7, 3) + batch(10, 2)
+
+
+def test_a_file_of_several_logs(tmp_path: Path) -> None:
+    """A disk image: what goes back in offsets is another log, unless the caller says that it is one."""
+    image = tmp_path / "disk.img"
+    image.write_bytes(batch(50, 5) + batch(55, 5) + b"x" * 700 + batch(0, 5) + batch(5, 5) + batch(2, 1, epoch=1))
+    report = salvage(image, tmp_path / "out")
+    assert [one.folder for one in report.partitions] == ["unnamed-0", "unnamed-1", "unnamed-2"]
+    assert (tmp_path / "out" / "unnamed-1" / f"{0:020}.log").read_bytes() == batch(0, 5) + batch(5, 5)
+    assert "fall back 2 times" in report.partitions[0].problems[0]
+    one = salvage(image, tmp_path / "one", topic="t", partition=0)
+    assert copied(tmp_path / "one") == batch(2, 1, epoch=1) + batch(5, 5) + batch(50, 5) + batch(55, 5)
+    assert aside(tmp_path / "one") == batch(0, 5)
+    assert [a.reason for a in one.partitions[0].set_aside] == ["conflict_epoch"]
+
+
+def test_as_partition_has_what_a_broker_reads(tmp_path: Path) -> None:
+    source = SEGMENTS / "txn-0"
+    report = salvage(source, tmp_path / "out", as_partition=True)
+    made = tmp_path / "out" / "txn-0"
+    names = {path.name for path in made.iterdir()}
+    for path in source.iterdir():
+        if path.name.endswith((".txt", ".json")):
+            continue
+        assert path.name in names
+        if path.name.endswith((".log", ".txnindex", "metadata", "checkpoint")):
+            assert (made / path.name).read_bytes() == path.read_bytes(), path.name
+    assert report.as_partition and kafkarec.verify(made).ok
+    with pytest.raises(Refused, match="say --topic and --partition"):
+        salvage(source / "00000000000000000000.log.dump.txt", tmp_path / "x", as_partition=True)
+
+
+def test_an_empty_active_segment_keeps_the_logs_end(tmp_path: Path) -> None:
+    source = log(tmp_path / "orders-0", [batch(0, 10)])
+    (source / f"{70:020}.log").write_bytes(bytes(1024))
+    report = salvage(source, tmp_path / "out", as_partition=True)
+    assert (tmp_path / "out/orders-0" / f"{70:020}.log").read_bytes() == b""
+    assert report.partitions[0].next_offset == 70
+
+
+def test_wrapper_messages(tmp_path: Path) -> None:
+    case = next(path for path in (SEGMENTS.parent / "vectors").glob("v1-*gzip*.bin"))
+    data = case.read_bytes()
+    source = tmp_path / "orders-0" / f"{0:020}.log"
+    source.parent.mkdir()
+    source.write_bytes(data + batch(1000, 3))
+    salvage(source.parent, tmp_path / "out")
+    assert copied(tmp_path / "out") == data + batch(1000, 3)
+
+
+def test_a_whole_data_folder(tmp_path: Path) -> None:
+    report = salvage(SEGMENTS, tmp_path / "out")
+    assert len(report.partitions) == len(FOLDERS)
+    for folder in FOLDERS:
+        for path in folder.glob("*.log"):
+            assert (tmp_path / "out" / folder.name / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_cut_in_front_of_a_later_segment_is_a_loss(tmp_path: Path) -> None:
+    source = log(tmp_path / "orders-0", [batch(0, 5), batch(5, 5)[:-3]], [batch(10, 5), batch(15, 5)[:-3]])
+    for name, sources in {"folder": [source], "files": sorted(source.iterdir())}.items():
+        (one,) = salvage(sources, tmp_path / name).partitions
+        assert one.lost == [(5, 9)] and [damage["reason"] for damage in one.damage] == ["length_beyond_end"]
+        assert [tail[3] for tail in one.tails] == ["cut"]
+
+
+def test_opened_sources(tmp_path: Path) -> None:
+    with storage.open(SEGMENTS / "txn-0") as opened:
+        salvage(opened, tmp_path / "a")
+        salvage(opened.segments[1], tmp_path / "b")
+    assert copied(tmp_path / "a").endswith(copied(tmp_path / "b"))
+    listed = salvage(sorted((SEGMENTS / "txn-0").glob("*.log")), tmp_path / "c")
+    assert copied(tmp_path / "c") == copied(tmp_path / "a") and listed.partitions[0].folder == "txn-0"
+    with pytest.raises(FileNotFoundError):
+        salvage(tmp_path / "nope", tmp_path / "d")
+    with pytest.raises(Refused, match="nothing to salvage"):
+        salvage(
+            tmp_path / "a" / "set-aside" if (tmp_path / "a" / "set-aside").exists() else SEGMENTS.parent / "invalid",
+            tmp_path / "d",
+        )

@@ -1,0 +1,176 @@
+"""salvage: KRaft snapshots beside the metadata log, segments that are missing, what is not read."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from command import Here
+from paths import SEGMENTS
+from plain_logs import batch, log
+from salvaging import run_in_child
+
+import kafkarec
+from kafkarec.ops.salvage import kraft_snapshots as room
+from kafkarec.ops.salvage import salvage
+
+METADATA = SEGMENTS / "__cluster_metadata-0"
+NAME = "00000000000000000000-0000000000.checkpoint"
+WHOLE = (METADATA / NAME).read_bytes()
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
+    return Here(capfdbinary)
+
+
+def metadata(root: Path, snapshot: bytes) -> Path:
+    folder = root / METADATA.name
+    folder.mkdir(parents=True)
+    shutil.copy(METADATA / f"{0:020}.log", folder)
+    (folder / NAME).write_bytes(snapshot)
+    return folder
+
+
+def test_a_whole_snapshot_is_copied_under_its_name(tmp_path: Path) -> None:
+    report = salvage(METADATA, tmp_path / "out")
+    (one,) = report.partitions
+    assert report.ok and [file.name for file in one.snapshots] == [NAME]
+    assert (tmp_path / "out" / METADATA.name / NAME).read_bytes() == WHOLE
+    assert one.snapshots[0].size == len(WHOLE) and len(one.snapshots[0].sha256) == 64
+    assert str(METADATA / NAME) in one.sources
+    assert "in 1 segment and 1 KRaft snapshot, from 2 files" in str(report)
+    (dry,) = salvage(METADATA, tmp_path / "dry", dry_run=True).partitions
+    assert [file.name for file in dry.snapshots] == [NAME] and not (tmp_path / "dry").exists()
+
+
+def test_a_controllers_folder(run: Here, tmp_path: Path) -> None:
+    text = run("salvage", METADATA, "-o", tmp_path / "out", "--as-partition").out.decode()
+    assert "keep the partition.metadata and quorum-state there" in text
+    made = tmp_path / "out" / METADATA.name
+    for name in ("quorum-state", "partition.metadata", "leader-epoch-checkpoint"):
+        assert (made / name).read_bytes() == (METADATA / name).read_bytes()
+
+
+def first_batch(data: bytes) -> int:
+    return int(kafkarec.scan(data)[0]["size_in_bytes"])
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "good", "reasons"),
+    [
+        (WHOLE[:-1], None, ["length_beyond_end"]),
+        (WHOLE[: first_batch(WHOLE)], first_batch(WHOLE), []),  # whole batches, and no footer
+        (WHOLE + bytes(4096), len(WHOLE), ["length_beyond_end"]),
+        (WHOLE[:80] + bytes([WHOLE[80] ^ 1]) + WHOLE[81:], None, ["crc_mismatch"]),
+        (b"", 0, ["length_beyond_end"]),
+        (b"rubbish" * 9, 0, ["unsupported_magic"]),
+    ],
+    ids=["cut", "no footer", "zeros behind", "flipped", "empty", "rubbish"],
+)
+def test_a_snapshot_that_is_not_whole_is_set_aside(
+    tmp_path: Path, snapshot: bytes, good: int | None, reasons: list[str]
+) -> None:
+    source = metadata(tmp_path / "in", snapshot)
+    report = salvage(source, tmp_path / "out")
+    (one,) = report.partitions
+    assert not report.ok and not one.snapshots
+    assert [damage["reason"] for damage in one.damage] == reasons
+    assert not list((tmp_path / "out" / METADATA.name).glob("*.checkpoint"))
+    beside = tmp_path / "out" / "set-aside" / METADATA.name / f"snapshot_incomplete-0-{NAME}"
+    sound = [
+        snapshot[row["position"] :][: row["size_in_bytes"]]
+        for row in kafkarec.decode(snapshot, errors="skip", control=True, _file="x").batches
+    ]
+    assert (beside.read_bytes() if beside.exists() else b"") == b"".join(sound)
+    assert good is None or sum(map(len, sound)) == good
+    assert all(aside.reason == "snapshot_incomplete" for aside in one.set_aside)
+    assert sum(aside.batches for aside in one.set_aside) == len(sound)
+    assert (tmp_path / "out" / METADATA.name / f"{0:020}.log").read_bytes() == (METADATA / f"{0:020}.log").read_bytes()
+
+
+def test_the_whole_copy_of_two_is_taken(tmp_path: Path) -> None:
+    a, b = metadata(tmp_path / "a", WHOLE[:-9]), metadata(tmp_path / "b", WHOLE)
+    (one,) = salvage([a, b], tmp_path / "out").partitions
+    assert (tmp_path / "out" / METADATA.name / NAME).read_bytes() == WHOLE
+    assert [damage["file"] for damage in one.damage] == [str(a / NAME)]
+
+
+def test_a_folder_of_snapshots_alone(tmp_path: Path) -> None:
+    source = metadata(tmp_path / "in", WHOLE)
+    (source / f"{0:020}.log").unlink()
+    for as_partition in (False, True):
+        out = tmp_path / f"out{as_partition}"
+        assert salvage(source, out, as_partition=as_partition).ok
+        assert (out / METADATA.name / NAME).read_bytes() == WHOLE
+
+
+def test_a_killed_run_goes_on_at_the_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = metadata(tmp_path / "in", WHOLE)
+
+    def killed(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    def attempt() -> None:
+        monkeypatch.setattr(room, "_copy", killed)
+        salvage(source, tmp_path / "out")
+
+    assert run_in_child(attempt) != 0
+    assert (tmp_path / "out" / "salvage.journal").exists()
+    report = salvage(source, tmp_path / "out")
+    assert report.ok and report.partitions[0].batches == len(kafkarec.scan((METADATA / f"{0:020}.log").read_bytes()))
+    assert (tmp_path / "out" / METADATA.name / NAME).read_bytes() == WHOLE
+
+
+def test_a_missing_segment_is_named_and_where_it_may_be(run: Here, tmp_path: Path) -> None:
+    parts = [batch(i * 10, 10) for i in range(6)]
+    disk = tmp_path / "disk"
+    folder = log(disk / "orders-0", parts[:2], parts[2:4], parts[4:])
+    found = disk / "lost+found" / "#12345"
+    found.parent.mkdir()
+    (folder / f"{20:020}.log").rename(found)
+    (disk / "meta.properties").write_text("version=1\n")
+    gone = disk / f"gone-3.{'0' * 32}-delete"
+    gone.mkdir()
+    text = run("salvage", disk, "--dry-run").out.decode()
+    assert "missing: offsets 20 to 39: in no source, between two segments" in text
+    assert f"not read: {disk}/lost+found: holds 1 file that fsck found without a name: kafkarec verify " in text
+    assert f"not read: {gone}: a partition that was deleted" in text
+    assert "not copied: meta.properties: the data folder's own small files, which hold no topic's records" in text
+    text = run("salvage", folder, found, "-o", tmp_path / "two").out.decode()
+    assert "unnamed-0: saved 2 batches" in text
+    assert "its offsets are missing in orders-0: if they are from there, salvage both with --topic orders" in text
+    assert run("salvage", found.parent, "--dry-run").complaint.endswith(f"such as {found.parent}/*")
+    assert run("explain", found.parent).complaint.endswith("holds no partition; name a file in it")
+    merged = salvage([folder, found], tmp_path / "one", topic="orders", partition=0)
+    assert merged.partitions[0].missing == [] and merged.partitions[0].records == 60
+    made = sorted((tmp_path / "one" / "orders-0").glob("*.log"))
+    assert b"".join(path.read_bytes() for path in made) == b"".join(parts)
+
+
+def test_compaction_is_no_missing_segment(run: Here, tmp_path: Path) -> None:
+    folder = log(tmp_path / "orders-0", [batch(0, 2), batch(7, 1)], [batch(20, 3)])
+    base = folder / f"{20:020}.log"
+    base.rename(folder / f"{12:020}.log")
+    report = salvage(folder, tmp_path / "out")
+    assert report.ok and report.partitions[0].missing == [(8, 11)] and report.partitions[0].gaps == 5 + 12
+    assert "  missing: " not in str(report)
+
+
+def test_the_worst_partition_is_told_first(run: Here, tmp_path: Path) -> None:
+    def hit(data: bytes) -> bytes:
+        return data[:70] + bytes([data[70] ^ 1]) + data[71:]
+
+    log(tmp_path / "in" / "__a-0", [hit(batch(0, 5)), batch(5, 5)])
+    log(tmp_path / "in" / "b-0", [batch(0, 3), hit(batch(3, 1)), batch(4, 1), hit(batch(5, 1)), batch(6, 4)])
+    log(tmp_path / "in" / "c-0", [batch(0, 10)])
+    ran = run("salvage", tmp_path / "in", "-o", tmp_path / "out")
+    lines = ran.out.decode().splitlines()
+    assert [line.split(":")[0] for line in lines if ": saved " in line] == ["__a-0", "b-0", "c-0"]
+    assert any(line.startswith(f"      kafkarec cat {tmp_path}/out/b-0 ") for line in lines), "a topic of the user's"
+
+
+def test_zeros_are_called_zeros(run: Here, tmp_path: Path) -> None:
+    folder = log(tmp_path / "orders-0", [batch(0, 5), bytes(500), batch(5, 5)])
+    assert "500 bytes [size_too_small]: zeros" in run("salvage", folder, "--dry-run").out.decode()

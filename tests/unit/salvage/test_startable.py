@@ -1,0 +1,175 @@
+"""salvage --as-partition: what a broker fails on is taken out: plain batches within an open transaction."""
+
+from __future__ import annotations
+
+import os
+import random
+from itertools import pairwise
+from pathlib import Path
+
+import builders
+import pytest
+from jvm_oracle import Oracle, count
+from plain_logs import batch, log
+from salvaging import loads, run_in_child
+
+import kafkarec
+from kafkarec.ops.salvage import open_transactions, salvage
+from kafkarec.ops.salvage import run as run_room
+
+
+def produced(base: int, count: int, *, transactional: bool, producer_id: int = 7, sequence: int = -1) -> bytes:
+    attributes = builders.TRANSACTIONAL if transactional else 0
+    return builders.batch(
+        builders.records(count), base_offset=base, attributes=attributes, producer_id=producer_id, producer_epoch=0,
+        base_sequence=sequence,
+    )  # fmt: skip
+
+
+def marker(base: int, producer_id: int = 7) -> bytes:
+    return builders.end_marker(commit=True, producer_id=producer_id, base_offset=base)
+
+
+OPEN = produced(10, 5, transactional=True)
+PLAIN = [produced(16, 4, transactional=False), produced(25, 3, transactional=False)]
+PARTS = [
+    batch(0, 10), OPEN, marker(15), PLAIN[0], batch(20, 5), PLAIN[1], marker(28), produced(29, 1, transactional=False)
+]  # fmt: skip
+
+
+def damaged(parts: list[bytes]) -> list[bytes]:
+    """The first marker is hit."""
+    hit = parts[2]
+    return [*parts[:2], hit[:40] + bytes([hit[40] ^ 1]) + hit[41:], *parts[3:]]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    parts = damaged(PARTS)
+    return log(tmp_path / "orders-0", parts[:4], parts[4:])
+
+
+def made(out: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted((out / "orders-0").glob("*.log")))
+
+
+def test_plain_batches_in_an_open_transaction_are_set_aside(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    report = salvage(source, out, as_partition=True)
+    (one,) = report.partitions
+    assert not report.ok
+    assert made(out) == PARTS[0] + OPEN + PARTS[4] + PARTS[6] + PARTS[7], "behind the next marker it may write"
+    assert (out / "set-aside" / "orders-0" / "transaction_open-0-all.log").read_bytes() == b"".join(PLAIN)
+    assert [(a.reason, a.first_offset, a.last_offset) for a in one.set_aside] == [
+        ("transaction_open", 16, 19), ("transaction_open", 25, 27)
+    ]  # fmt: skip
+    table = list(kafkarec.scan(made(out)))
+    assert (one.batches, one.size, one.records) == (len(table), len(made(out)), sum(r["record_count"] for r in table))
+    assert [(file.name, file.size) for file in one.files] == [
+        (path.name, path.stat().st_size) for path in sorted((out / "orders-0").glob("*.log"))
+    ]
+    assert [(file.first_offset, file.last_offset) for file in one.files] == [(0, 14), (20, 29)]
+    assert (one.start_offset, one.next_offset) == (0, 30)
+    assert any("the transaction of producer 7 from offset 10 on is not here" in text for text in one.problems)
+    assert not open_transactions.find(str(out / "orders-0"))
+
+
+def test_without_as_partition_they_stay(source: Path, tmp_path: Path) -> None:
+    salvage(source, tmp_path / "out")
+    assert made(tmp_path / "out") == b"".join([*PARTS[:2], *PARTS[3:]])
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_the_logs_ends_move_with_them(tmp_path: Path, last: bool) -> None:
+    parts = [OPEN, PLAIN[0], PLAIN[1]] if last else [OPEN, PLAIN[0], batch(20, 1)]
+    source = log(tmp_path / "orders-0", parts[:1], parts[1:])
+    (one,) = salvage(source, tmp_path / "out", as_partition=True).partitions
+    assert (one.start_offset, one.next_offset) == (10, 16 if last else 21), "an empty segment keeps the end"
+    assert [(file.first_offset, file.last_offset) for file in one.files] == [
+        (10, 14), (None, None) if last else (20, 20)
+    ]  # fmt: skip
+
+
+def test_a_transaction_that_the_snapshot_knows(tmp_path: Path) -> None:
+    """It began in front of the log's first segment."""
+    whole = log(tmp_path / "whole" / "orders-0", [OPEN], [PLAIN[0], batch(20, 1)])
+    rebuilt = kafkarec.state.rebuild_folder.rebuild_log(kafkarec.open(whole))  # type: ignore[arg-type]
+    files = {name: data for step in rebuilt for name, data in step.files.items()}
+    source = log(tmp_path / "orders-0", [PLAIN[0], batch(20, 1)])
+    name = f"{16:020}.snapshot"
+    (source / name).write_bytes(files[name])
+    salvage(source, tmp_path / "out", as_partition=True)
+    assert made(tmp_path / "out") == batch(20, 1)
+
+
+@pytest.mark.parametrize("at", ["keep", "take_out", "_rewrite", "_correct"])
+def test_a_killed_run_goes_on(source: Path, tmp_path: Path, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def attempt() -> None:
+        real, calls = getattr(open_transactions, at), []
+
+        def killed(*given: object) -> object:
+            calls.append(given)
+            if at in ("keep", "take_out") or len(calls) == 2:
+                os._exit(9)
+            return real(*given)
+
+        monkeypatch.setattr(open_transactions, at, killed)
+        salvage(source, tmp_path / "out", as_partition=True)
+
+    assert run_in_child(attempt) != 0
+    again = salvage(source, tmp_path / "out", as_partition=True).partitions[0].to_dict()
+    fresh = salvage(source, tmp_path / "fresh", as_partition=True).partitions[0].to_dict()
+    assert made(tmp_path / "out") == made(tmp_path / "fresh")
+    assert str(again).replace(str(tmp_path / "out"), "") == str(fresh).replace(str(tmp_path / "fresh"), "")
+
+
+def test_most_logs_are_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No producer that wrote both ways: the headers alone tell."""
+    other = produced(16, 1, transactional=False, producer_id=8)
+    source = log(tmp_path / "orders-0", [batch(0, 10), OPEN, marker(15), other])
+
+    def walked(_: object) -> object:
+        raise AssertionError("the checksums are not needed")
+
+    monkeypatch.setattr(open_transactions, "walk", walked)
+    assert salvage(source, tmp_path / "out", as_partition=True).ok
+
+
+def test_a_broker_starts_on_it(kafka: Oracle, source: Path, tmp_path: Path) -> None:
+    (one,) = salvage(source, tmp_path / "out", as_partition=True).partitions
+    assert one.next_offset is not None
+    loads(kafka, tmp_path / "out" / "orders-0", tmp_path / "work", one.next_offset)
+
+
+def test_random_transactions_with_damage(kafka: Oracle, tmp_path: Path) -> None:
+    """Producers that write both ways, markers among them, and a few batches hit: a broker starts on what is saved."""
+    taken = 0
+    for seed in range(count(20)):
+        random_ = random.Random(seed)
+        parts, base = [], random_.choice((0, 0, 40))
+        for _ in range(random_.randrange(5, 40)):
+            producer, size = random_.randrange(1, 4), random_.randrange(1, 4)
+            ended = random_.random() < 0.3
+            parts.append(
+                marker(base, producer) if ended
+                else produced(base, size, transactional=random_.random() < 0.6, producer_id=producer)
+            )  # fmt: skip
+            if random_.random() < 0.2:
+                parts[-1] = parts[-1][:50] + bytes([parts[-1][50] ^ 1]) + parts[-1][51:]
+            base += 1 if ended else size
+        cuts = sorted(random_.sample(range(1, len(parts)), random_.randrange(3)))
+        segments = [parts[low:high] for low, high in pairwise([0, *cuts, len(parts)])]
+        source = log(tmp_path / f"in{seed}" / "orders-0", *segments)
+        (one,) = salvage(source, tmp_path / f"out{seed}", as_partition=True).partitions
+        if one.batches:
+            assert one.next_offset is not None
+            loads(kafka, tmp_path / f"out{seed}" / "orders-0", tmp_path / f"work{seed}", one.next_offset)
+        taken += sum(aside.reason == "transaction_open" for aside in one.set_aside)
+    assert taken
+
+
+def test_and_not_on_what_it_was(kafka: Oracle, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_room.startable, "find", lambda folder: [])
+    salvage(source, tmp_path / "out", as_partition=True)
+    answer = kafka.ask("load", tmp_path / "out" / "orders-0", 4096)
+    assert answer.status == 1 and "InvalidTxnStateException" in answer.err

@@ -1,0 +1,228 @@
+"""SegmentWriter goes on with a folder that is there already: torn ends are cut off, damage is refused, small files are
+mended; a real broker's folders stay as they are."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from killed_writer import SETTINGS, batches, content, ends, run
+from paths import SEGMENTS
+
+import kafkarec
+from kafkarec.errors import CorruptRecordError
+from kafkarec.ops.segment_writer import SegmentWriter
+from kafkarec.ops.verify.side_file_checks import check_log
+from kafkarec.sidecars import leader_epochs, producer_snapshot
+
+_OPEN = {"attributes": builders.TRANSACTIONAL, "producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
+
+
+def batch(offset: int = 0, count: int = 3, **fields: Any) -> bytes:
+    return builders.batch(builders.records(count, value=b"v" * 90), base_offset=offset, **fields)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "orders-7"
+
+
+@pytest.fixture
+def written(folder: Path) -> Path:
+    run(folder)
+    return folder
+
+
+def _last(folder: Path) -> Path:
+    return sorted(folder.glob("*.log"))[-1]
+
+
+@pytest.mark.parametrize("check_all", [True, False])
+def test_going_on(check_all: bool, written: Path) -> None:
+    before = content(written)
+    with SegmentWriter(written, check_all=check_all, **SETTINGS) as writer:
+        assert (writer.next_offset, writer.recovery_point, writer.cut) == (ends()[-1], ends()[-1], 0)
+    assert content(written) == before
+
+
+@pytest.mark.parametrize("cut", [1, 30, 60, 61, 90])
+def test_a_torn_end_is_cut_off(cut: int, written: Path, caplog: pytest.LogCaptureFixture) -> None:
+    whole, path = content(written), _last(written)
+    path.write_bytes(path.read_bytes()[:-cut])
+    with SegmentWriter(written, **SETTINGS) as writer:
+        assert writer.next_offset in ends() and writer.cut >= 0
+        assert not writer.cut or "cut off" in caplog.text
+    run(written)
+    assert content(written) == whole
+
+
+@pytest.mark.parametrize("junk", [b"\0" * 5000, b"\xff" * 7, b"junk" * 30, batch(900, 1)[:-2] + b"??"])
+def test_what_lies_behind_the_last_batch_is_cut_off(junk: bytes, written: Path) -> None:
+    whole, path = content(written), _last(written)
+    path.write_bytes(path.read_bytes() + junk)
+    with SegmentWriter(written, **SETTINGS) as writer:
+        assert writer.next_offset == ends()[-1] and writer.cut == len(junk)
+    assert content(written) == whole
+
+
+@pytest.mark.parametrize("place", ["first segment", "its end", "last segment"])
+def test_a_folder_damaged_in_the_middle_is_refused_and_left_alone(place: str, written: Path) -> None:
+    logs = sorted(written.glob("*.log"))
+    path = logs[-1] if place == "last segment" else logs[0]
+    data = bytearray(path.read_bytes())
+    assert len(kafkarec.scan(bytes(data))) > 1
+    data[-1 if place == "its end" else 80] ^= 1
+    path.write_bytes(data)
+    before = content(written)
+    with pytest.raises(CorruptRecordError, match="kafkarec salvage") as refused:
+        SegmentWriter(written, **SETTINGS)
+    assert refused.value.reason == "crc_mismatch" and refused.value.file == str(path)
+    assert content(written) == before
+
+
+def test_segments_that_overlap_are_refused(written: Path) -> None:
+    shutil.copy(_last(written), written / "00000000000000000001.log")
+    with pytest.raises(CorruptRecordError, match="below offset"):
+        SegmentWriter(written)
+
+
+def test_offsets_that_go_back_are_refused(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "00000000000000000000.log").write_bytes(batch(0) + batch(9) + batch(3))
+    with pytest.raises(CorruptRecordError, match="offset 3 is below 12"):
+        SegmentWriter(folder)
+
+
+def test_a_sector_that_cannot_be_read_is_not_cut_off(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kafkarec.storage import Segment
+
+    real = Segment.raw
+
+    def raw(self: Segment, position: int, length: int) -> bytes:
+        if self.path == str(_last(written)):
+            raise OSError(5, "Input/output error")
+        return real(self, position, length)
+
+    monkeypatch.setattr(Segment, "raw", raw)
+    before = content(written)
+    with pytest.raises(OSError, match="nothing was changed"):
+        SegmentWriter(written)
+    assert content(written) == before
+
+
+SMALL = [".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint", "partition.metadata"]
+
+
+@pytest.mark.parametrize("check_all", [True, False])
+@pytest.mark.parametrize("state", ["missing", "spoiled", "empty"])
+@pytest.mark.parametrize("kind", SMALL[:-1])
+def test_small_files_are_mended(kind: str, state: str, check_all: bool, written: Path) -> None:
+    whole = content(written)
+    for path in written.iterdir():
+        if path.name.endswith(kind):
+            if state == "missing":
+                path.unlink()
+            else:
+                path.write_bytes(b"\xff" * 7 if state == "spoiled" else b"")
+    if not check_all and kind in (".index", ".timeindex", ".txnindex"):
+        for path in sorted(written.glob("*.log"))[:-1]:  # those of earlier segments are then not looked at
+            mended = path.with_suffix(kind)
+            if mended.name in whole:
+                mended.write_bytes(whole[mended.name])
+    with SegmentWriter(written, check_all=check_all, **SETTINGS) as writer:
+        assert writer.next_offset == ends()[-1]
+    found = content(written)
+    assert {name: data for name, data in found.items() if whole[name] != data} == {}
+    assert found.keys() == whole.keys()
+
+
+def test_what_a_killed_writer_was_about_to_write_is_removed(written: Path) -> None:
+    whole = content(written)
+    for name in ("00000000000000000000.index.part", "leader-epoch-checkpoint.part", "partition.metadata.part"):
+        (written / name).write_bytes(b"half")
+    (written / "mine.part").write_bytes(b"kept")
+    SegmentWriter(written, **SETTINGS).close()
+    assert content(written) == whole | {"mine.part": b"kept"}
+
+
+def test_epochs_and_snapshots_beyond_the_end_are_given_up(written: Path) -> None:
+    whole, end = content(written), ends()[-1]
+    name = f"{end + 50:020d}.snapshot"
+    (written / name).write_bytes(producer_snapshot.write([]))
+    (written / leader_epochs.NAME).write_bytes(leader_epochs.write([(0, 0), (3, 25), (8, end), (9, end + 5)]))
+    SegmentWriter(written, **SETTINGS).close()
+    found = content(written)
+    assert name not in found and found[leader_epochs.NAME] == whole[leader_epochs.NAME]
+
+
+def test_a_log_that_begins_elsewhere(written: Path) -> None:
+    with pytest.raises(ValueError, match="begins at offset 0"):
+        SegmentWriter(written, start_offset=3)
+    SegmentWriter(written, start_offset=0).close()
+
+
+def test_names_that_no_broker_gives_are_refused(written: Path) -> None:
+    (written / "orders-7-00000000000000000900.log").write_bytes(b"")
+    with pytest.raises(ValueError, match="not named as in a broker's folder"):
+        SegmentWriter(written)
+
+
+def test_an_interrupted_replacement_is_the_brokers_to_finish(written: Path) -> None:
+    (written / "00000000000000000000.log.swap").write_bytes(b"")
+    with pytest.raises(ValueError, match="put into service"):
+        SegmentWriter(written)
+
+
+def test_while_it_is_written_it_can_be_read(written: Path) -> None:
+    """Without indexes of the last segment, old ones in front of new batches would hide aborted transactions."""
+    with SegmentWriter(written, **SETTINGS) as writer:
+        assert not [suffix for suffix in (".index", ".txnindex") if _last(written).with_suffix(suffix).exists()]
+        offset = writer.next_offset
+        writer.append(batch(offset, **(_OPEN | {"leader_epoch": 3})))
+        writer.append(builders.end_marker(commit=False, producer_id=9, base_offset=offset + 3, leader_epoch=3))
+        with kafkarec.open(written) as log:
+            assert len(log.read(start_offset=offset)) == 3
+            assert len(log.read(start_offset=offset, isolation="read_committed")) == 0
+
+
+def test_all_batches_are_there_and_the_small_files_agree_with_them(written: Path) -> None:
+    assert b"".join(path.read_bytes() for path in sorted(written.glob("*.log"))) == b"".join(batches())
+    log = kafkarec.open(written)
+    assert isinstance(log, kafkarec.Log) and list(check_log(log)) == []
+
+
+REAL = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0", "__consumer_offsets-0", "__cluster_metadata-0")
+
+
+def _copied(name: str, to: Path) -> Path:
+    to.mkdir()
+    for path in (SEGMENTS / name).iterdir():
+        if not path.name.endswith((".json", ".txt")):
+            shutil.copy(path, to)
+    return to
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_real_brokers_folder(name: str, tmp_path: Path) -> None:
+    """Snapshots and epochs of a broker know more than its batches, and stay; indexes are those of recovery."""
+    folder = _copied(name, tmp_path / name)
+    before, last = content(folder), _last(folder).stem
+    with SegmentWriter(folder) as writer:
+        assert writer.next_offset == kafkarec.open(folder).next_offset
+    after = content(folder)
+    assert after.keys() == before.keys()
+    changed = {name for name, data in after.items() if before[name] != data}
+    assert changed <= {f"{last}.index", f"{last}.timeindex"}
+    assert kafkarec.verify(folder).damage == ()
+
+
+def test_a_copy_of_a_running_broker(tmp_path: Path) -> None:
+    """Indexes that end in zeros, no snapshot of the end, no checkpoint: behind it as if the broker had stopped."""
+    with SegmentWriter(_copied("logappend-live-0", tmp_path / "logappend-0")) as writer:
+        assert writer.next_offset == 150
+    found, stopped = content(tmp_path / "logappend-0"), content(SEGMENTS / "logappend-0")
+    for name in found.keys() - {"partition.metadata"}:
+        assert found[name] == stopped[name] or name.endswith("index"), name

@@ -1,0 +1,386 @@
+"""SegmentWriter: what it takes and refuses, when it rolls, how it goes on with a folder that is there already."""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import builders
+import pytest
+from killed_writer import _GOOD, _OPEN, REFUSED, batch, content
+from salvaging import run_in_child
+
+import kafkarec
+from kafkarec.ops.segment_writer import AppendRefused, SegmentWriter
+from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapshot
+
+WEEK = 7 * 24 * 60 * 60 * 1000
+
+
+def bases(writer: SegmentWriter) -> list[int]:
+    return [one.base_offset for one in writer.segments]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "orders-7"
+
+
+# What is written
+
+
+def test_a_folder_like_a_brokers(folder: Path) -> None:
+    with SegmentWriter(folder) as writer:
+        assert (writer.topic, writer.partition, writer.next_offset, writer.position) == ("orders", 7, 0, 0)
+        assert writer.append(batch()) == range(3)
+        assert writer.append(batch(3) + batch(6)) == range(3, 9)
+        assert writer.position == 3 * len(batch()) and bases(writer) == [0]
+        assert "1 segment, next offset 9" in repr(writer)
+    assert sorted(content(folder)) == [
+        "00000000000000000000.index", "00000000000000000000.log", "00000000000000000000.timeindex",
+        "00000000000000000009.snapshot", "leader-epoch-checkpoint", "partition.metadata",
+    ]  # fmt: skip
+    assert (folder / "00000000000000000000.log").read_bytes() == batch() + batch(3) + batch(6)
+    assert "closed" in repr(writer)
+    report = kafkarec.verify(folder)
+    assert not report.damage and not report.findings
+
+
+def test_a_log_without_batches_is_one_empty_segment(folder: Path) -> None:
+    with SegmentWriter(folder, start_offset=40) as writer:
+        assert writer.next_offset == 40
+    assert kafkarec.open(folder).next_offset == 40
+    assert (folder / "00000000000000000040.log").read_bytes() == b""
+    with SegmentWriter(folder) as writer:
+        assert writer.append(batch(40)) == range(40, 43) and bases(writer) == [40]
+
+
+def test_nothing_given_is_nothing_written(folder: Path) -> None:
+    with SegmentWriter(folder) as writer:
+        assert writer.append(b"") == range(0) and writer.segments == ()
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_any_buffer_will_do(kind: Any, folder: Path) -> None:
+    with SegmentWriter(folder) as writer:
+        writer.append(kind(batch()))
+    with pytest.raises(TypeError), SegmentWriter(folder) as writer:
+        writer.append("text")
+
+
+def test_the_topic_id(folder: Path) -> None:
+    made = UUID("a666f06b-0f09-4509-8209-fcef4dab6a13")
+    SegmentWriter(folder, topic_id=made).close()
+    assert partition_metadata.read((folder / partition_metadata.NAME).read_bytes()).uuid == made
+    SegmentWriter(folder).close()
+    SegmentWriter(folder, topic_id=partition_metadata.topic_id_of(made)).close()
+    assert partition_metadata.read((folder / partition_metadata.NAME).read_bytes()).uuid == made
+    with pytest.raises(ValueError, match="the folder is of topic"):
+        SegmentWriter(folder, topic_id=UUID(int=5))
+    with pytest.raises(ValueError, match="22 characters"):
+        SegmentWriter(folder, topic_id="short")
+
+
+def test_producers_epochs_and_aborted_transactions(folder: Path) -> None:
+    with SegmentWriter(folder) as writer:
+        writer.append(batch(0, attributes=builders.TRANSACTIONAL, producer_id=9, producer_epoch=0, base_sequence=0))
+        writer.append(builders.end_marker(commit=False, producer_id=9, base_offset=3, leader_epoch=2))
+    [entry] = producer_snapshot.read((folder / "00000000000000000004.snapshot").read_bytes())
+    assert (entry.producer_id, entry.last_sequence, entry.current_txn_first_offset) == (9, 2, -1)
+    assert leader_epochs.read((folder / leader_epochs.NAME).read_bytes()) == ((0, 0), (2, 3))
+    assert len((folder / "00000000000000000000.txnindex").read_bytes()) == 34
+    with kafkarec.open(folder) as log:
+        assert len(log.read(isolation="read_committed")) == 0 and len(log.read()) == 3
+
+
+# Offsets and epochs of a leader
+
+
+def test_offsets_are_taken_or_given(folder: Path) -> None:
+    with SegmentWriter(folder) as writer:
+        assert writer.append(batch(5)) == range(5, 8)
+        assert writer.append(batch(100)) == range(100, 103)
+        assert bases(writer) == [5]
+    with SegmentWriter(folder, assign_offsets=True, leader_epoch=4) as writer:
+        assert writer.append(batch(0) + batch(0) + builders.message(offset=9)) == range(103, 110)
+    with kafkarec.open(folder) as log:
+        found = log.scan()
+        assert list(found.column("base_offset")) == [5, 100, 103, 106, 109]
+        assert list(found.column("partition_leader_epoch")) == [0, 0, 4, 4, None]
+
+
+def test_offsets_cannot_be_given_within_a_compressed_message_set(folder: Path) -> None:
+    wrapper = builders.wrapper([builders.message(offset=i) for i in range(3)], offset=2)
+    with SegmentWriter(folder, assign_offsets=True) as writer, pytest.raises(AppendRefused, match="convert"):
+        writer.append(wrapper)
+    with SegmentWriter(folder) as writer:
+        assert writer.append(wrapper) == range(3)
+
+
+def test_records_get_the_next_offsets(folder: Path) -> None:
+    rows = [(i, builders.NOW + i, b"k%d" % i, b"v", []) for i in range(5)]
+    with SegmentWriter(folder) as writer:
+        assert writer.write(rows, compression="zstd") == range(5)
+        assert writer.write(rows) == range(5, 10)
+        assert writer.write([(30, 1, None, None, [])], base_offset=None) == range(30, 31)
+    with kafkarec.open(folder) as log:
+        assert [record.key for record in log.read()] == [b"k0", b"k1", b"k2", b"k3", b"k4"] * 2 + [None]
+        assert set(log.scan().column("partition_leader_epoch")) == {0}
+
+
+def test_records_are_cut_into_batches_that_fit_a_segment(folder: Path) -> None:
+    with SegmentWriter(folder, segment_bytes=1000) as writer:
+        writer.write([(i, builders.NOW, b"k", b"v" * 90, []) for i in range(100)])
+        assert len(writer.segments) > 10 and all(one.size <= 1000 for one in writer.segments)
+
+
+def test_decoded_columns_are_written_as_they_were(folder: Path) -> None:
+    given = batch(0, leader_epoch=3, producer_id=5, producer_epoch=1, base_sequence=7)
+    with SegmentWriter(folder) as writer:
+        writer.write(kafkarec.decode(given))
+    assert (folder / "00000000000000000000.log").read_bytes() == given
+
+
+# Rolling
+
+
+def test_a_segment_is_rolled_before_it_is_too_large(folder: Path) -> None:
+    with SegmentWriter(folder, segment_bytes=2 * len(batch())) as writer:
+        for offset in range(0, 15, 3):
+            writer.append(batch(offset))
+        assert bases(writer) == [0, 6, 12]
+        assert [one.size for one in writer.segments] == [2 * len(batch())] * 2 + [len(batch())]
+
+
+def test_many_batches_of_one_append_are_spread(folder: Path) -> None:
+    with SegmentWriter(folder, segment_bytes=2 * len(batch())) as writer:
+        writer.append(b"".join(batch(offset) for offset in range(0, 15, 3)))
+        assert bases(writer) == [0, 6, 12]
+
+
+def test_a_segment_is_rolled_by_record_time(folder: Path) -> None:
+    times = [0, WEEK, WEEK + 1, 5, 2 * WEEK + 1, 2 * WEEK + 2]  # the third is later than the first by more than a week
+    with SegmentWriter(folder) as writer:
+        for number, time in enumerate(times):
+            writer.append(batch(number, 1, base_timestamp=builders.NOW + time))
+        assert bases(writer) == [0, 2, 5]
+
+
+def test_without_record_times_the_clock_decides(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [builders.NOW]
+    monkeypatch.setattr("kafkarec.ops.segment_writer.writer._now", lambda: clock[0])
+    with SegmentWriter(folder) as writer:
+        for offset in range(4):
+            writer.append(builders.message(magic=0, offset=offset))
+            clock[0] += WEEK // 2
+        assert bases(writer) == [0, 3]
+
+
+def test_a_segment_is_rolled_where_an_index_is_full(folder: Path) -> None:
+    with SegmentWriter(folder, index_interval_bytes=0, max_index_size=48) as writer:
+        for offset in range(0, 30, 3):
+            writer.append(batch(offset, base_timestamp=builders.NOW + offset))
+        assert bases(writer) == [0, 12, 24]  # three time entries, and the one at the end
+
+
+def test_a_segment_is_rolled_where_offsets_do_not_fit_an_index(folder: Path) -> None:
+    far = 2**31
+    with SegmentWriter(folder) as writer:
+        writer.append(batch(0, 1))
+        writer.append(batch(far - 1, 1))
+        writer.append(batch(far, 1))
+        writer.append(builders.wrapper([builders.message(offset=0)], offset=3 * far))
+        assert bases(writer) == [0, far, 2 * far + 1]  # of an old message the last offset is known: less 2^31-1
+
+
+def test_a_batch_larger_than_a_segment_is_refused(folder: Path) -> None:
+    with SegmentWriter(folder, segment_bytes=200) as writer, pytest.raises(AppendRefused, match="segment_bytes=200"):
+        writer.append(batch())
+
+
+# What is refused: and nothing of the append is written
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name: str, folder: Path) -> None:
+    data, kind, words, position = REFUSED[name]
+    with SegmentWriter(folder) as writer:
+        writer.append(batch(0))
+        with pytest.raises(kind, match=words) as refused:
+            writer.append(data)
+        assert type(refused.value) is kind and refused.value.position == position  # type: ignore[attr-defined]
+        assert (writer.next_offset, writer.position) == (3, len(batch()))
+        writer.append(_GOOD)
+    assert (folder / "00000000000000000000.log").read_bytes() == batch(0) + _GOOD
+
+
+def test_a_transaction_may_end_and_a_plain_batch_follow_in_one_append(folder: Path) -> None:
+    plain = batch(4, producer_id=9, producer_epoch=0, base_sequence=3)
+    with SegmentWriter(folder) as writer:
+        writer.append(batch(0, **_OPEN))
+    with SegmentWriter(folder) as writer:
+        with pytest.raises(AppendRefused, match="transaction is open"):
+            writer.append(plain)
+        writer.append(builders.end_marker(commit=True, producer_id=9, base_offset=3) + plain)
+
+
+def test_a_refusal_can_be_sent_to_another_process() -> None:
+    again = pickle.loads(pickle.dumps(AppendRefused("why", 5, 9)))
+    assert (str(again), again.position, again.base_offset) == ("why", 5, 9)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "kind"),
+    [
+        ("segment_bytes", 0, ValueError), ("segment_bytes", 2**31, ValueError), ("segment_bytes", 1.5, TypeError),
+        ("segment_ms", 0, ValueError), ("index_interval_bytes", -1, ValueError), ("max_index_size", 23, ValueError),
+        ("flush_messages", 0, ValueError), ("leader_epoch", -1, ValueError), ("start_offset", -1, ValueError),
+        ("start_offset", True, TypeError), ("segment_bytes", None, TypeError),
+    ],
+)  # fmt: skip
+def test_settings_out_of_range(setting: str, value: Any, kind: type[Exception], folder: Path) -> None:
+    with pytest.raises(kind, match=setting):
+        SegmentWriter(folder, **{setting: value})
+    assert not folder.exists()
+
+
+# Flush and close
+
+
+def test_what_is_on_the_disk_is_told(folder: Path) -> None:
+    with SegmentWriter(folder, segment_bytes=2 * len(batch())) as writer:
+        assert writer.recovery_point == 0
+        writer.append(batch(0))
+        assert writer.recovery_point == 0
+        assert writer.flush() == 3 == writer.recovery_point
+        writer.append(batch(3) + batch(6))
+        assert writer.recovery_point == 6  # rolled: the segment before is on the disk
+    assert writer.recovery_point == 9
+
+
+def test_it_flushes_by_itself(folder: Path) -> None:
+    with SegmentWriter(folder, flush_messages=5) as writer:
+        writer.append(batch(100))
+        assert writer.recovery_point == 100
+        writer.append(batch(103))
+        assert writer.recovery_point == 106
+
+
+def test_a_closed_writer(folder: Path) -> None:
+    writer = SegmentWriter(folder)
+    writer.append(batch())
+    writer.close()
+    writer.close()
+    for call in (lambda: writer.append(batch(3)), writer.flush, lambda: writer.write([])):
+        with pytest.raises(ValueError, match="closed"):
+            call()
+
+
+def test_a_forgotten_writer_is_told_of_and_lets_go(folder: Path) -> None:
+    writer = SegmentWriter(folder)
+    writer.append(batch())
+    with pytest.warns(ResourceWarning, match="not closed"):
+        del writer
+        gc.collect()
+    with SegmentWriter(folder) as writer:
+        assert writer.next_offset == 3
+
+
+def test_reserved_bytes_are_given_back(folder: Path) -> None:
+    writer = SegmentWriter(folder, preallocate=True, segment_bytes=100_000)
+    writer.append(batch())
+    path = Path(writer.segments[0].path)
+    assert path.stat().st_size == 100_000
+    shutil.copytree(folder, folder.with_name("killed-7"))
+    writer.close()
+    assert path.read_bytes() == batch()
+    with SegmentWriter(folder.with_name("killed-7")) as writer:
+        assert writer.next_offset == 3 and writer.cut == 100_000 - len(batch())
+
+
+# One writer at a time
+
+
+def test_two_writers_cannot_share_a_folder(folder: Path) -> None:
+    with SegmentWriter(folder), pytest.raises(BlockingIOError, match="another writer"):
+        SegmentWriter(folder)
+    SegmentWriter(folder).close()
+    assert ".kafkarec.lock" not in content(folder)
+
+
+def test_the_lock_of_a_killed_writer_is_taken_over(folder: Path) -> None:
+    def action() -> None:
+        writer = SegmentWriter(folder)
+        writer.append(batch())
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert os.WIFSIGNALED(run_in_child(action))
+    assert ".kafkarec.lock" in content(folder)
+    with SegmentWriter(folder) as writer:
+        assert writer.next_offset == 3
+
+
+def test_a_forked_child_has_no_part_in_it(folder: Path) -> None:
+    with SegmentWriter(folder) as writer:
+
+        def action() -> None:
+            with pytest.raises(ValueError, match="belongs to the process"):
+                writer.append(batch())
+            writer.__del__()
+            os._exit(5)
+
+        assert os.waitstatus_to_exitcode(run_in_child(action)) == 5
+        with pytest.raises(BlockingIOError):
+            SegmentWriter(folder)
+        writer.append(batch())
+
+
+def test_a_folder_of_partitions_is_refused(folder: Path) -> None:
+    SegmentWriter(folder).close()
+    before = sorted(folder.parent.iterdir())
+    with pytest.raises(ValueError, match="folder of partitions"):
+        SegmentWriter(folder.parent)
+    data = folder.parent / "data"
+    data.mkdir()
+    (data / "meta.properties").write_text("version=1\n")
+    with pytest.raises(ValueError, match="folder of partitions"):
+        SegmentWriter(data)
+    assert sorted(folder.parent.iterdir()) == [data, *before]
+
+
+_TAKE = """
+import fcntl, sys
+file = open(sys.argv[1], "r+")
+fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+print("taken", flush=True)
+input()
+"""
+
+
+def test_a_running_broker_keeps_writers_out_and_the_other_way_round(folder: Path) -> None:
+    lock = folder.parent / ".lock"
+    lock.touch()
+
+    def broker() -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", _TAKE, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+
+    running = broker()
+    assert running.stdout is not None and running.stdout.readline() == "taken\n"
+    with pytest.raises(BlockingIOError, match="broker"):
+        SegmentWriter(folder)
+    running.communicate("\n")
+    with SegmentWriter(folder), SegmentWriter(folder.with_name("orders-8")):
+        kept_out = broker()
+        assert kept_out.communicate()[0] == "" and kept_out.returncode == 1
+    fcntl.lockf(lock.open("r+"), fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,266 @@
+"""The small files of a log: read, written back byte for byte, looked up, and refused when they are broken."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from paths import VECTORS
+
+from kafkarec import errors
+from kafkarec.sidecars import (
+    leader_epochs,
+    meta_properties,
+    offset_checkpoints,
+    offset_index,
+    partition_metadata,
+    producer_snapshot,
+    time_index,
+    txn_index,
+)
+
+BINARY = {
+    ".index": lambda data, base: offset_index.write(offset_index.read(data, base), base),
+    ".timeindex": lambda data, base: time_index.write(time_index.read(data, base), base),
+    ".txnindex": lambda data, base: txn_index.write(txn_index.read(data)),
+    ".snapshot": lambda data, base: producer_snapshot.write(producer_snapshot.read(data)),
+}
+FILES = sorted(path for path in VECTORS.glob("*/*-0/*") if path.suffix in BINARY)
+READERS: dict[str, Callable[[bytes], object]] = {
+    "index": lambda data: list(offset_index.read(data, 0)),
+    "timeindex": lambda data: list(time_index.read(data, 0)),
+    "txnindex": txn_index.read,
+    "snapshot": producer_snapshot.read,
+    "epochs": leader_epochs.read,
+    "partition.metadata": partition_metadata.read,
+    "meta.properties": meta_properties.read,
+    "checkpoint": offset_checkpoints.read,
+}
+
+
+def test_there_are_files_of_every_kind() -> None:
+    assert {path.suffix for path in FILES} == set(BINARY)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_written_back_byte_for_byte(path: Path) -> None:
+    data = path.read_bytes()
+    written = BINARY[path.suffix](data, int(path.stem))
+    assert written == data[: len(written)] and not any(data[len(written) :])
+
+
+def test_what_kafkas_dump_says_of_them() -> None:
+    folder = VECTORS / "segments" / "txn-0"
+    offsets = offset_index.read((folder / "00000000000000000030.index").read_bytes(), 30)
+    lines = (folder / "00000000000000000030.index.dump.txt").read_text().splitlines()[1:]
+    assert [f"offset: {entry.offset} position: {entry.position}" for entry in offsets] == lines
+    times = time_index.read((folder / "00000000000000000030.timeindex").read_bytes(), 30)
+    lines = (folder / "00000000000000000030.timeindex.dump.txt").read_text().splitlines()[1:]
+    assert [f"timestamp: {entry.timestamp} offset: {entry.offset}" for entry in times] == lines
+    aborted = txn_index.read((folder / "00000000000000000030.txnindex").read_bytes())
+    lines = (folder / "00000000000000000030.txnindex.dump.txt").read_text().splitlines()[1:]
+    assert [
+        f"version: {one.version} producerId: {one.producer_id} firstOffset: {one.first_offset} lastOffset: "
+        f"{one.last_offset} lastStableOffset: {one.last_stable_offset}"
+        for one in aborted
+    ] == lines
+
+
+# ---- zeros made in advance
+
+
+def test_preallocated_zeros_are_no_entries() -> None:
+    folder = VECTORS / "segments" / "logappend-live-0"
+    index = offset_index.read((folder / "00000000000000000000.index").read_bytes(), 0)
+    assert (len(index), index.preallocated, len(index.used)) == (7, 4040, 56)
+    times = time_index.read((folder / "00000000000000000000.timeindex").read_bytes(), 0)
+    assert (len(times), times.preallocated) == (7, 4008)
+    assert offset_index.read(bytes(80), 5) == offset_index.read(b"", 5)
+    assert len(time_index.read(bytes(24), 5)) == 0
+
+
+def test_a_lone_time_entry_of_zeros_is_one() -> None:
+    assert list(time_index.read(bytes(12), 70)) == [(0, 70)]
+
+
+def test_an_entry_that_ends_in_zero_bytes_is_whole() -> None:
+    data = offset_index.write([(256, 65536)], 0)
+    assert data.endswith(b"\0\0")
+    assert list(offset_index.read(data + bytes(16), 0)) == [(256, 65536)]
+
+
+# ---- look-ups
+
+
+def test_the_greatest_entry_that_is_not_above() -> None:
+    index = offset_index.read(offset_index.write([(19, 500), (39, 900)], 10), 10)
+    wanted = {0: 0, 18: 0, 19: 500, 38: 500, 39: 900, 1000: 900}
+    assert {offset: offset_index.position_for(index, offset) for offset in wanted} == wanted
+    times = time_index.read(time_index.write([(1000, 19), (2000, 39)], 10), 10)
+    wanted = {999: 10, 1000: 19, 1999: 19, 2000: 39, 9999: 39}
+    assert {ms: time_index.offset_for_timestamp(times, ms, 10) for ms in wanted} == wanted
+
+
+def test_entries_are_a_sequence() -> None:
+    index = offset_index.read(offset_index.write([(19, 500), (39, 900), (59, 1300)], 10), 10)
+    assert index[-1] == (59, 1300) and index[1:] == [(39, 900), (59, 1300)] and index[0].position == 500
+    with pytest.raises(IndexError):
+        index[3]
+    assert "3 entries" in repr(index)
+
+
+def test_aborted_between() -> None:
+    one = txn_index.AbortedTransaction(7, 10, 20, 21)
+    ranges = {(0, 10): 0, (0, 11): 1, (20, 30): 1, (21, 30): 0}
+    assert {r: len(txn_index.aborted_between([one], *r)) for r in ranges} == ranges
+
+
+def test_epochs_of_offsets_and_ends_of_epochs() -> None:
+    entries = leader_epochs.read(b"0\n3\n0 0\n2 100\n5 180\n")
+    assert [leader_epochs.epoch_at(entries, offset) for offset in (0, 99, 100, 180)] == [0, 0, 2, 5]
+    assert leader_epochs.epoch_at(entries[1:], 50) is None
+    ends = {0: (0, 100), 1: (0, 100), 2: (2, 180), 4: (2, 180), 5: (5, 250), 9: (5, 250)}
+    assert {epoch: leader_epochs.end_of(entries, epoch, 250) for epoch in ends} == ends
+    assert leader_epochs.end_of(entries[1:], 1, 250) is None
+
+
+def test_assigning_an_epoch_removes_what_contradicts_it() -> None:
+    entries = [leader_epochs.EpochEntry(0, 0), leader_epochs.EpochEntry(2, 100), leader_epochs.EpochEntry(3, 150)]
+    leader_epochs.assign(entries, 3, 170)
+    assert entries[-1] == (3, 150)
+    leader_epochs.assign(entries, 4, 120)
+    assert entries == [(0, 0), (2, 100), (4, 120)]
+
+
+# ---- text files
+
+
+def test_text_files_written_back() -> None:
+    for path in sorted((VECTORS / "segments").glob("*/leader-epoch-checkpoint")):
+        data = path.read_bytes()
+        assert leader_epochs.write(leader_epochs.read(data)) == data
+    for path in sorted((VECTORS / "segments").glob("*/partition.metadata")):
+        data = path.read_bytes()
+        found = partition_metadata.read(data)
+        assert partition_metadata.write(found.topic_id) == partition_metadata.write(found.uuid) == data
+    metadata = partition_metadata.read((VECTORS / "segments/__cluster_metadata-0/partition.metadata").read_bytes())
+    assert metadata.uuid == UUID(int=1)
+
+
+def test_offset_checkpoints() -> None:
+    data = b"0\n2\norders 0 55\na.b-c_d 12 9223372036854775807\n"
+    found = offset_checkpoints.read(data)
+    assert found == {("orders", 0): 55, ("a.b-c_d", 12): 2**63 - 1}
+    assert offset_checkpoints.write(found) == data
+    assert offset_checkpoints.read(b"") == {} == offset_checkpoints.read(b"0\n0\n")
+
+
+def test_meta_properties() -> None:
+    data = b"#\n#Sat Nov 21 04:00:00 UTC 2026\ncluster.id=Y7n\\=K\ndirectory.id : gXa8\n"
+    data += b" node.id 1\nversion=1\nx=\\u00e9\\\n  y\n"
+    found = meta_properties.read(data)
+    assert found == (1, "Y7n=K", 1, "gXa8", {"x": "\xe9y"})
+    assert meta_properties.read(meta_properties.write(found)) == found
+    old = meta_properties.read(b"broker.id=7\nversion=0\n")
+    assert (old.version, old.node_id, old.cluster_id) == (0, 7, None)
+
+
+def test_properties_as_java_reads_them() -> None:
+    """A comment does not go on in the next line, a value does; blanks, `:` and `=` part; \\v is no blank."""
+    data = b"# c\\\nnode.id=1\n  version=\\\n   1\r! x\r\na\\ b c=d\nu\x0b:\\t\\u0041\\\\\nlast=\\"
+    expected = {"node.id": "1", "version": "1", "a b": "c=d", "u\x0b": "\tA\\", "last": ""}
+    assert meta_properties.properties(data) == expected
+
+
+# ---- what is refused
+
+REFUSED = {
+    "index: half an entry": ("index", bytes(7) + b"\1\1", "index_invalid", "no multiple of 8"),
+    "timeindex: half an entry": ("timeindex", b"\1" * 13, "index_invalid", "no multiple of 12"),
+    "txnindex: half an entry": ("txnindex", bytes(35), "index_invalid", "no multiple of 34"),
+    "txnindex: version 1": ("txnindex", b"\0\1" + bytes(32), "index_invalid", "version 1"),
+    "snapshot: nothing": ("snapshot", b"", "snapshot_invalid", "0 bytes"),
+    "snapshot: version 2": ("snapshot", b"\0\2" + bytes(8), "snapshot_invalid", "version 2"),
+    "snapshot: crc": ("snapshot", b"\0\1" + bytes(8), "crc_mismatch", "stored 0x00000000"),
+    "snapshot: count": ("snapshot", b"\0\1" + bytes(4) + b"\x7f\xff\xff\xff", "snapshot_invalid", "2147483647 entries"),
+    "snapshot: negative": ("snapshot", b"\0\1" + bytes(4) + b"\xff\xff\xff\xff", "snapshot_invalid", "-1 entries"),
+    "epochs: version": ("epochs", b"1\n0\n", "checkpoint_invalid", "line 1: version 1"),
+    "epochs: count": ("epochs", b"0\n2\n0 0\n", "checkpoint_invalid", "2 entries are announced and 1"),
+    "epochs: words": ("epochs", b"0\n1\n0\n", "checkpoint_invalid", "line 3: 1 fields"),
+    "epochs: number": ("epochs", b"0\n1\n0 x\n", "checkpoint_invalid", "line 3: the start offset is no number"),
+    "epochs: range": ("epochs", b"0\n1\n2147483648 0\n", "checkpoint_invalid", "outside"),
+    "epochs: zeros": ("epochs", bytes(512), "checkpoint_invalid", "512 zero bytes"),
+    "epochs: no text": ("epochs", b"0\n1\n\xff 0\n", "checkpoint_invalid", "not UTF-8"),
+    "epochs: digits": ("epochs", "0\n1\n\u0661 0\n".encode(), "checkpoint_invalid", "no number"),
+    "checkpoint: words": ("checkpoint", b"0\n1\na 0\n", "checkpoint_invalid", "2 fields"),
+    "metadata: empty": ("partition.metadata", b"", "metadata_invalid", "'version' is missing"),
+    "metadata: no id": ("partition.metadata", b"version: 0\n", "metadata_invalid", "'topic_id' is missing"),
+    "metadata: id": ("partition.metadata", b"version: 0\ntopic_id: x\n", "metadata_invalid", "16 bytes"),
+    "metadata: zero id": ("partition.metadata", b"version: 0\ntopic_id: " + b"A" * 22, "metadata_invalid", "all zeros"),
+    "properties: version": ("meta.properties", b"version=9\n", "metadata_invalid", "neither 0 nor 1"),
+    "properties: node": ("meta.properties", b"version=1\ncluster.id=x\n", "metadata_invalid", "node.id missing"),
+    "properties: number": ("meta.properties", b"version=1\nnode.id=one\n", "metadata_invalid", "no number"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str) -> None:
+    reader, data, reason, words = REFUSED[name]
+    with pytest.raises(errors.CorruptRecordError, match=words) as caught:
+        READERS[reader](data)
+    assert caught.value.reason == reason
+    assert reason in errors.REASONS
+
+
+def test_a_wrong_snapshot_checksum_names_both_sides() -> None:
+    data = bytearray((VECTORS / "segments/txn-0/00000000000000000030.snapshot").read_bytes())
+    data[30] ^= 1
+    with pytest.raises(errors.CorruptRecordError) as caught:
+        producer_snapshot.read(bytes(data), "30.snapshot")
+    assert caught.value.expected != caught.value.found and caught.value.file == "30.snapshot"
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_spoiled_bytes_raise_nothing_else(kind: str) -> None:
+    """Random bytes, and good files with random changes."""
+    chance = random.Random(kind)
+    good = {
+        "epochs": b"0\n2\n0 0\n1 5\n",
+        "partition.metadata": b"version: 0\ntopic_id: pmqbwj8JRCSCfzvNTqatEw",
+        "meta.properties": b"version=1\nnode.id=1\ncluster.id=x\\u0041\n",
+        "checkpoint": b"0\n1\ntopic 0 5\n",
+    }
+    start = good.get(kind) or next(path for path in FILES if path.suffix == f".{kind}").read_bytes()
+    refused = 0
+    for _ in range(800):
+        data = bytearray(start if chance.random() < 0.8 else chance.randbytes(chance.randrange(60)))
+        for _ in range(chance.randrange(1, 4)):
+            if data:
+                data[chance.randrange(len(data))] = chance.randrange(256)
+        try:
+            READERS[kind](bytes(data[: chance.randrange(len(data) + 1)] if chance.random() < 0.3 else data))
+        except errors.KafkaRecordError:
+            refused += 1
+    assert refused > 0
+
+
+def test_entries_that_do_not_fit_are_refused() -> None:
+    for write in (
+        lambda: offset_index.write([(2**31, 0)], 0),
+        lambda: offset_index.write([(0, 2**31)], 0),
+        lambda: time_index.write([(2**63, 0)], 0),
+        lambda: txn_index.write([txn_index.AbortedTransaction(2**63, 0, 0, 0)]),
+        lambda: producer_snapshot.write([producer_snapshot.SnapshotEntry(0, 2**15, 0, 0, 0, 0, 0, 0)]),
+    ):
+        with pytest.raises(errors.KafkaRecordError):
+            write()
+
+
+def test_the_order_of_a_java_map() -> None:
+    for path in (path for path in FILES if path.suffix == ".snapshot"):
+        ids = [entry.producer_id for entry in producer_snapshot.read(path.read_bytes())]
+        assert producer_snapshot.in_java_order(ids) == ids
+    assert producer_snapshot.in_java_order([42, 0, 16, 2**40, 3]) == [0, 16, 2**40, 3, 42]

@@ -1,0 +1,223 @@
+"""Indexes made from the batches, byte for byte as LogSegment.recover() of Kafka 4.3 made them (vectors/indexes), and
+as the broker that wrote the log left them (vectors/segments)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import builders
+import pytest
+from paths import VECTORS
+
+import kafkarec
+from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
+from kafkarec.state.index_builders import SegmentRebuild
+from kafkarec.state.index_interval import NOTHING_FITS, IntervalRange
+from kafkarec.state.rebuild_folder import Rebuilt, rebuild_log
+from kafkarec.state.recovery_walk import walk
+
+# The interval that each topic had.
+BROKER = {
+    "__cluster_metadata-0": 4096,
+    "__consumer_offsets-0": 4096,
+    "all-codecs-0": 256,
+    "compacted-0": 4096,
+    "logappend-0": 256,
+    "txn-0": 256,
+}
+RECOVERED = sorted(path.name for path in (VECTORS / "indexes").iterdir() if path.is_dir())
+SMALL = {".index", ".timeindex", ".txnindex", ".snapshot"}
+
+
+def rebuilt(folder: Path, interval: int = 4096, **options: bool) -> tuple[dict[str, bytes], list[Rebuilt]]:
+    """All files by name, and what they came from."""
+    parts = list(rebuild_log(kafkarec.open(folder), interval, **options))
+    return {name: data for part in parts for name, data in part.files.items()}, parts
+
+
+def small_files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in SMALL}
+
+
+def logs_alone(folder: Path, to: Path) -> Path:
+    """The same log without any other file."""
+    for path in folder.glob("*.log"):
+        shutil.copy(path, to / path.name)
+    return to
+
+
+@pytest.mark.parametrize("name", BROKER)
+def test_as_the_broker_left_them(name: str) -> None:
+    folder = VECTORS / "segments" / name
+    made, parts = rebuilt(folder, BROKER[name])
+    assert made.pop(leader_epochs.NAME) == (folder / leader_epochs.NAME).read_bytes()
+    assert made == small_files(folder)
+    assert not any(part.damage or part.problems for part in parts)
+
+
+@pytest.mark.parametrize("name", BROKER)
+def test_from_the_log_files_alone(name: str, tmp_path: Path) -> None:
+    folder = VECTORS / "segments" / name
+    made, _ = rebuilt(logs_alone(folder, tmp_path), BROKER[name])
+    assert made.pop(leader_epochs.NAME) == (folder / leader_epochs.NAME).read_bytes()
+    assert made == small_files(folder)
+
+
+def test_of_a_running_broker_without_the_zeros() -> None:
+    folder = VECTORS / "segments" / "logappend-live-0"
+    made, _ = rebuilt(folder, 256)
+    for name, read in (("index", offset_index.read), ("timeindex", time_index.read)):
+        old = (folder / f"{0:020d}.{name}").read_bytes()
+        assert made[f"{0:020d}.{name}"] == read(old, 0).used != old
+
+
+@pytest.mark.parametrize("name", RECOVERED)
+def test_as_recovery_makes_them(name: str, tmp_path: Path) -> None:
+    folder = VECTORS / "indexes" / name
+    interval = int((folder / "interval").read_text())
+    made, parts = rebuilt(logs_alone(folder, tmp_path), interval, as_recovery=True)
+    assert [part.problems for part in parts if part.problems] == []
+    found, expected = leader_epochs.read(made.pop(leader_epochs.NAME)), leader_epochs.read((folder / leader_epochs.NAME).read_bytes())
+    assert found[1:] == expected[1:]
+    assert found[0].epoch == expected[0].epoch and found[0].start_offset <= expected[0].start_offset
+    assert made == small_files(folder)
+
+
+def test_the_vectors_cover_what_they_are_for() -> None:
+    counts = dict.fromkeys(SMALL, 0)
+    for name in RECOVERED:
+        for file, data in small_files(VECTORS / "indexes" / name).items():
+            counts[Path(file).suffix] += bool(data)
+    assert min(counts.values()) >= 15
+
+
+def test_a_transaction_that_begins_in_an_earlier_segment() -> None:
+    """The segment alone, with the snapshot at its begin, is enough."""
+    folder = VECTORS / "segments" / "txn-0"
+    log = kafkarec.storage.logs(kafkarec.open(folder / f"{30:020d}.log"))[0]
+    made = {name: data for part in rebuild_log(log, 256) for name, data in part.files.items()}
+    assert made[f"{30:020d}.txnindex"] == (folder / f"{30:020d}.txnindex").read_bytes()
+    assert made[f"{293:020d}.snapshot"] == (folder / f"{293:020d}.snapshot").read_bytes()
+
+
+def test_without_that_snapshot_its_beginning_is_not_known(tmp_path: Path) -> None:
+    folder = VECTORS / "segments" / "txn-0"
+    shutil.copy(folder / f"{30:020d}.log", tmp_path)
+    made, _ = rebuilt(tmp_path, 256)
+    old = txn_index.read((folder / f"{30:020d}.txnindex").read_bytes())
+    assert set(txn_index.read(made[f"{30:020d}.txnindex"])) < set(old)
+
+
+def test_a_broken_snapshot_is_passed_over(tmp_path: Path) -> None:
+    folder = VECTORS / "segments" / "txn-0"
+    shutil.copy(folder / f"{30:020d}.log", tmp_path)
+    (tmp_path / f"{30:020d}.snapshot").write_bytes(b"\0\1" + bytes(8))
+    _, parts = rebuilt(tmp_path, 256)
+    assert "first snapshot is passed over: crc mismatch" in parts[-1].problems[0]
+
+
+def test_old_epochs_without_batches_are_kept(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020d}.log").write_bytes(builders.good_batch(2, base_offset=5, leader_epoch=4))
+    (tmp_path / leader_epochs.NAME).write_bytes(b"0\n2\n1 0\n3 5\n")
+    assert leader_epochs.read(rebuilt(tmp_path)[0][leader_epochs.NAME]) == ((1, 0), (4, 5))
+
+
+# ---- damage
+
+
+def test_the_indexes_lead_around_damage(tmp_path: Path) -> None:
+    batches = [builders.good_batch(3, base_offset=3 * n) for n in range(6)]
+    spoiled = bytearray(b"".join(batches))
+    size = len(batches[0])
+    spoiled[2 * size + 70] ^= 1
+    (tmp_path / f"{0:020d}.log").write_bytes(spoiled)
+    made, parts = rebuilt(tmp_path, 0)
+    assert [(one.position, one.length, one.reason) for one in parts[0].damage] == [(2 * size, size, "crc_mismatch")]
+    index = offset_index.read(made[f"{0:020d}.index"], 0)
+    assert [entry.position for entry in index] == [size, 3 * size, 4 * size, 5 * size]
+
+
+def test_a_segment_that_cannot_be_read_in_places() -> None:
+    """A failing disk: the batch is damage, the rest is walked."""
+    folder = VECTORS / "segments" / "all-codecs-0"
+    segment = kafkarec.open(folder).segments[0]
+    position = segment.scan()[5]["position"]
+
+    class Failing:
+        path = segment.path
+
+        def scan_pieces(self, *, errors: str = "raise"):  # type: ignore[no-untyped-def]
+            return segment.scan_pieces(errors=errors)
+
+        def raw(self, at: int, length: int) -> bytes:
+            if at <= position + 100 < at + length:
+                raise OSError(5, "Input/output error")
+            return segment.raw(at, length)
+
+    stretches = list(walk(Failing()))
+    damage = [one for stretch in stretches for one in stretch.damage]
+    good = sum(len(stretch.columns["position"]) for stretch in stretches)
+    assert {one.reason for one in damage} == {"unreadable"} and position in [one.position for one in damage]
+    assert len(damage) + good == len(segment.scan())
+
+
+def test_offsets_that_no_entry_can_hold(tmp_path: Path) -> None:
+    far = builders.good_batch(1, base_offset=2**31 + 5)
+    back = builders.good_batch(1, base_offset=1)
+    data = builders.good_batch(3) + builders.good_batch(3, base_offset=3) + far + back
+    (tmp_path / f"{0:020d}.log").write_bytes(data)
+    made, parts = rebuilt(tmp_path, 0)
+    assert [entry.offset for entry in offset_index.read(made[f"{0:020d}.index"], 0)] == [5]
+    assert len(parts[0].problems) == 2 and "does not fit an index" in parts[0].problems[0]
+
+
+def test_an_empty_folder_segment(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020d}.log").write_bytes(b"")
+    made, parts = rebuilt(tmp_path)
+    assert made == {f"{0:020d}.index": b"", f"{0:020d}.timeindex": b"", leader_epochs.NAME: b"0\n0\n"}
+    assert len(parts) == 2
+
+
+def test_emptied_markers_keep_their_epochs_unless_recovery_is_meant() -> None:
+    folder = VECTORS / "segments" / "compacted-0"
+    name = f"{568:020d}.snapshot"
+    ours = {one.producer_id: one for one in producer_snapshot.read(rebuilt(folder)[0][name])}
+    kafkas = {one.producer_id: one for one in producer_snapshot.read(rebuilt(folder, as_recovery=True)[0][name])}
+    assert (ours[5].producer_epoch, kafkas[5].producer_epoch) == (6, 5)
+    assert {k: v for k, v in ours.items() if k != 5} == {k: v for k, v in kafkas.items() if k != 5}
+
+
+@pytest.mark.parametrize("name", RECOVERED)
+def test_the_interval_is_found_from_the_gaps(name: str) -> None:
+    folder = VECTORS / "indexes" / name
+    interval = int((folder / "interval").read_text())
+    fits = [part.fit for part in rebuild_log(kafkarec.open(folder), 77) if part.fit is not None]
+    assert fits
+    for fit in fits:
+        assert fit.low <= interval <= fit.high and fit.guess is not None
+        assert fit.low <= fit.guess <= fit.high
+    common = fits[0]
+    for fit in fits:
+        common &= fit
+    assert common.guess is not None
+    again, _ = rebuilt(folder, common.guess)
+    for file, data in again.items():
+        if file.endswith("index"):
+            assert data == (folder / file).read_bytes()
+
+
+def test_guesses_are_round_numbers() -> None:
+    for low, high, guess in ((0, 5000, 4096), (962, 1003, 1000), (240, 260, 256), (611, 633, 611), (0, 0, 0)):
+        assert IntervalRange(low, high).guess == guess
+    assert NOTHING_FITS.guess is None and (IntervalRange() & NOTHING_FITS).guess is None
+
+
+def test_pieces_of_any_size_make_the_same() -> None:
+    folder = VECTORS / "segments" / "txn-0"
+    segment = kafkarec.open(folder).segments[0]
+    (stretch,) = walk(segment)
+    maker = SegmentRebuild(0, interval=256)
+    for row in range(len(stretch.columns["position"])):
+        maker.add({name: values[row : row + 1] for name, values in stretch.columns.items()}, stretch.markers)
+    assert maker.finish().offset_index == (folder / f"{0:020d}.index").read_bytes()

@@ -1,0 +1,343 @@
+"""Transactions of whole logs: golden folders, folders of Kafka's own log class, cuts, an obvious oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
+from pathlib import Path
+
+import builders
+import golden
+import pytest
+import transaction_logs as txns
+from hypothesis import given
+from hypothesis import strategies as st
+from paths import SEGMENTS
+from transaction_logs import ABORT, COMMIT, DATA, EMPTY, PLAIN, Event, Kafkas
+
+import kafkarec
+from kafkarec._core import Source
+from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.read.marker_columns import MarkerInput
+from kafkarec.read.marker_matching import NOTES
+from kafkarec.sidecars import producer_snapshot, txn_index
+from kafkarec.state import transactions
+from kafkarec.state.transactions import listing
+from kafkarec.storage import logs as logs_of
+
+KAFKAS = sorted((golden.VECTORS / "transactions").glob("orders-*"))
+DELETED = sorted((golden.VECTORS / "transactions").glob("deleted-*"))
+
+
+def committed(path: object, **more: object) -> list[int]:
+    return kafkarec.open(path).read(isolation="read_committed", columns=["offset"], **more).column("offset")
+
+
+def of_folder(path: Path, **more: object) -> transactions.TransactionListing:
+    [log] = logs_of(kafkarec.open(path))
+    return listing(log.segments, **more)
+
+
+# ---- what Kafka wrote
+
+
+@pytest.mark.parametrize(("folder", "isolation"), golden.consumer_reads(), ids="/".join)
+def test_a_folder_gives_what_a_consumer_got(folder: str, isolation: str) -> None:
+    found = kafkarec.open(SEGMENTS / folder).read(isolation=isolation)
+    wanted = [(row["offset"], golden.blob(row, "value")) for row in golden.consumer_rows(folder, isolation)]
+    assert [(record.offset, record.value) for record in found] == wanted
+
+
+def test_aborted_transactions_are_those_of_the_golden_index() -> None:
+    found = of_folder(SEGMENTS / "txn-0")
+    index = txn_index.read((SEGMENTS / "txn-0" / "00000000000000000030.txnindex").read_bytes())
+    assert [(t.producer_id, t.first_offset, t.marker_offset) for t in found.aborted] == [one[:3] for one in index]
+    assert (len(found.aborted), len(found.committed), len(found.ongoing)) == (11, 15, 0)
+    assert found.last_stable_offset == 293 and found.notes == () and found.damage == ()
+    first = found[0]
+    assert (first.state, first.batches, first.records, first.coordinator_epoch) == ("aborted", 3, 9, 0)
+    assert first.segments == ("00000000000000000000.log", "00000000000000000030.log")
+
+
+def test_a_lone_segment_knows_from_its_index_where_a_transaction_began() -> None:
+    found = of_folder(SEGMENTS / "txn-0" / "00000000000000000030.log")
+    assert [(t.producer_id, t.first_offset, t.marker_offset, t.batches) for t in found.aborted][:2] == [
+        (19, 0, 30, 0),
+        (20, 3, 32, 0),
+    ]
+    assert len(found.without_data) == 1  # the COMMIT of what was begun and not aborted in front of it
+    assert found.notes == ()
+
+
+def test_a_first_segment_alone_is_open_from_its_first_transaction_on() -> None:
+    path = SEGMENTS / "txn-0" / "00000000000000000000.log"
+    found = of_folder(path)
+    assert [(t.producer_id, t.first_offset) for t in found.open] == [(19, 0), (20, 3), (21, 6)]
+    assert found.last_stable_offset == 0 and committed(path) == []
+
+
+@pytest.mark.parametrize("folder", KAFKAS, ids=lambda folder: folder.name)
+def test_kafkas_log_class_says_the_same(folder: Path) -> None:
+    """Folders and answers by tests/support/jvm/TransactionLogs.java: UnifiedLog of Kafka 4.3.0."""
+    answers = Kafkas.read(folder / "expected.json")
+    assert Kafkas.of(folder) == answers
+    assert of_folder(folder).notes == ()
+
+
+@pytest.mark.parametrize("folder", KAFKAS, ids=lambda folder: folder.name)
+def test_without_its_markers_a_segment_is_read_by_its_index(folder: Path) -> None:
+    """P13: where every ABORT is cut out of the files, the .txnindex alone gives the same aborted transactions."""
+    [log] = logs_of(kafkarec.open(folder))
+    whole = listing(log.segments)
+    aborts = {txn.marker_offset for txn in whole.aborted}
+    inputs = []
+    for one in log.segments:
+        kept = b"".join(bytes(batch.raw) for batch in one.batches() if batch.base_offset not in aborts)
+        inputs.append(MarkerInput(_source(kept), one.name, one.marker_input().index))
+    found = listing(inputs)
+    assert [(t.producer_id, t.first_offset, t.marker_offset) for t in found.aborted] == [
+        (t.producer_id, t.first_offset, t.marker_offset) for t in whole.aborted if t.marker_offset < found.next_offset
+    ]
+    assert {note.reason for note in found.notes} <= {"marker_missing", "txnindex_ahead"}
+
+
+def _source(data: bytes) -> Callable[[], AbstractContextManager[Source]]:
+    return lambda: nullcontext(Source(data))
+
+
+@pytest.mark.parametrize("folder", DELETED, ids=lambda folder: folder.name)
+def test_what_was_open_in_front_of_deleted_segments(folder: Path) -> None:
+    """Kafka deleted the first segments (DeleteRecords); its producer snapshot knows what was open there."""
+    answers, found = Kafkas.read(folder / "expected.json"), Kafkas.of(folder)
+    assert (found.open, found.aborted_from(answers.start_offset)) == (answers.open, answers.aborted)
+    listed = of_folder(folder)
+    without = {txn.producer_id for txn in listed.ongoing if not txn.batches}
+    assert without == {note.producer_id for note in listed.notes if note.reason == "begun_before"}
+
+
+def test_some_transactions_were_begun_in_deleted_segments() -> None:
+    begun = [
+        (txn.batches > 0, txn.first_offset < int(min(folder.glob("*.log")).stem))
+        for folder in DELETED
+        for txn in of_folder(folder).ongoing
+    ]
+    assert set(begun) == {(True, True), (True, False), (False, True)}
+
+
+def test_a_snapshot_that_cannot_be_read_is_a_note() -> None:
+    one = txns.segment(log_of((DATA, 1)))
+    found = listing([MarkerInput(one.opened, one.name, snapshot=lambda: producer_snapshot.read(b"\0\1"))])
+    assert [note.reason for note in found.notes] == ["snapshot_unreadable"] and len(found.open) == 1
+
+
+# ---- against the oracle
+
+
+def check(events: list[Event], inputs: list[object]) -> None:
+    found = listing(inputs)
+    ended, unended = txns.ended(events), txns.still_open(events)
+    assert [(t.producer_id, t.state, t.marker_offset, t.first_offset, t.batches, t.records) for t in found][
+        : len(found) - len(found.ongoing)
+    ] == [
+        (
+            txn.producer,
+            "aborted" if txn.kind == ABORT else "committed",
+            txn.marker.base,
+            txn.data[0].base,
+            len(txn.data),
+            sum(event.count for event in txn.data),
+        )
+        for txn in ended
+        if txn.data
+    ]
+    assert [t.marker_offset for t in found.without_data] == [txn.marker.base for txn in ended if not txn.data]
+    assert [(t.producer_id, t.first_offset, t.last_offset) for t in found.ongoing] == [
+        (data[0].producer, data[0].base, data[-1].last) for data in unended
+    ]
+    assert found.last_stable_offset == txns.last_stable_offset(events)
+
+
+@given(txns.logs())
+def test_any_log_of_one_buffer(events: list[Event]) -> None:
+    data = txns.as_bytes(events)
+    check(events, [data])
+    found = kafkarec.decode(data, isolation="read_committed")
+    assert found.column("offset") == txns.committed_offsets(events)
+    assert found.last_stable_offset == txns.last_stable_offset(events)
+
+
+@given(txns.logs(), st.lists(st.integers(0, 30), max_size=4))
+def test_any_log_of_several_segments(events: list[Event], borders: list[int]) -> None:
+    """Markers at the borders of segments, transactions over several: the parts say what the whole says."""
+    parts = txns.split(events, borders)
+    check(events, [txns.as_bytes(part) for part in parts])
+    check(events, [txns.segment(part, txns.index_of(events, part)) for part in parts])
+
+
+@given(txns.logs(), st.data())
+def test_any_log_with_a_hole(events: list[Event], data: st.DataObject) -> None:
+    """Cut in front, at the end, in the middle: what is left speaks for itself."""
+    start = data.draw(st.integers(0, len(events)))
+    stop = data.draw(st.integers(start, len(events)))
+    for left in (events[start:], events[:stop], events[:start] + events[stop:]):
+        check(left, [txns.as_bytes(left)])
+        found = kafkarec.decode(txns.as_bytes(left), isolation="read_committed")
+        assert found.column("offset") == txns.committed_offsets(left)
+
+
+@given(txns.logs())
+def test_an_index_in_place_of_lost_markers(events: list[Event]) -> None:
+    """P13, for any log: a lone segment whose ABORT markers are gone, all but what lay behind its last batch."""
+    last_kept = max((at for at, event in enumerate(events) if event.kind != ABORT), default=-1)
+    events = events[: last_kept + 1]
+    index = txns.index_of(events, events)
+    kept = [event for event in events if event.kind != ABORT]
+    found = listing([txns.segment(kept, index)])
+    begun = kept[0].base if kept else 0
+    wanted = [entry for entry in index if entry.last_offset >= begun]
+    assert [(t.producer_id, t.first_offset, t.marker_offset) for t in found.aborted] == [one[:3] for one in wanted]
+    assert {note.reason for note in found.notes} <= {"marker_missing"}
+    assert found.last_stable_offset == (txns.last_stable_offset(events) if events else None)
+
+
+# ---- contradictions
+
+
+def log_of(*kinds: tuple[str, int], epochs: tuple[int, ...] = ()) -> list[Event]:
+    return [
+        Event(kind, producer, at, 1, epochs[at] if epochs else 0, builders.NOW + 1000 * at)
+        for at, (kind, producer) in enumerate(kinds)
+    ]
+
+
+def test_markers_are_the_truth_and_the_index_is_a_note() -> None:
+    events = log_of((DATA, 1), (COMMIT, 1), (DATA, 2), (ABORT, 2), (DATA, 3), (ABORT, 3), (PLAIN, -1))
+    index = [
+        AbortedTransaction(1, 0, 1, 2),  # a COMMIT in the log
+        AbortedTransaction(2, 1, 3, 4),  # begins elsewhere
+    ]
+    found = listing([txns.segment(events, index)])
+    assert [(t.producer_id, t.state, t.first_offset) for t in found] == [
+        (1, "committed", 0),
+        (2, "aborted", 2),
+        (3, "aborted", 4),
+    ]
+    assert [(note.reason, note.producer_id) for note in found.notes] == [("txnindex_differs", who) for who in (1, 2, 3)]
+    assert all(note.reason in NOTES for note in found.notes)
+
+
+def test_an_index_of_bytes_that_make_no_sense_leaves_the_markers() -> None:
+    events = log_of((DATA, 1), (ABORT, 1))
+    one = txns.segment(events)
+    for index in (b"\0", b"\1" * 34):
+        found = listing([MarkerInput(one.opened, one.name, lambda index=index: txn_index.read(index))])
+        assert [note.reason for note in found.notes] == ["txnindex_unreadable"]
+        assert len(found.aborted) == 1
+
+
+def test_an_index_that_is_ahead_of_its_log_is_not_believed() -> None:
+    """A broker that crashed: the index reached the disk, the batches did not, and others take their offsets."""
+    found = listing([txns.segment(log_of((DATA, 1)), [AbortedTransaction(1, 0, 9, 10)])])
+    assert [note.reason for note in found.notes] == ["txnindex_ahead"]
+    assert found.last_stable_offset == 0
+
+
+def test_an_epoch_that_changes_within_a_transaction_is_a_note() -> None:
+    events = log_of((DATA, 1), (DATA, 1), (COMMIT, 1), epochs=(0, 1, 1))
+    found = listing([txns.as_bytes(events)])
+    assert [note.reason for note in found.notes] == ["marker_missing"]
+    assert [(t.first_offset, t.producer_epoch, t.state) for t in found] == [(0, 1, "committed")]
+
+
+def test_an_unreadable_marker_raises_and_under_skip_ends_nothing() -> None:
+    flags = builders.TRANSACTIONAL | builders.CONTROL
+    bad = builders.batch([builders.record(key=b"\0\0")], base_offset=1, attributes=flags, producer_id=1)
+    data = txns.as_bytes(log_of((DATA, 1))) + bad + Event(PLAIN, -1, 2, 1).batch
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        kafkarec.decode(data, isolation="read_committed")
+    assert caught.value.reason == "control_record_invalid" and caught.value.base_offset == 1
+    found = kafkarec.decode(data, isolation="read_committed", errors="skip")
+    assert (len(found), found.last_stable_offset) == (0, 0)
+    assert [note.reason for note in listing([data]).notes] == ["marker_unreadable"]
+
+
+def test_a_control_batch_of_the_quorum_is_no_marker() -> None:
+    """It has no producer; a consumer does not look into it for markers, readable or not."""
+    odd = builders.batch([builders.record(key=b"\0\0")], attributes=builders.CONTROL)
+    assert len(listing([odd])) == 0 and listing([odd]).notes == ()
+
+
+def test_damage_that_looks_like_an_open_transaction_keeps_nobody_waiting() -> None:
+    """A header whose bits flipped opens a transaction that nothing ends: its checksum is looked at first."""
+    good = Event(PLAIN, -1, 0, 1).batch
+    lying = bytearray(Event(PLAIN, -1, 1, 1).batch)
+    lying[22] |= builders.TRANSACTIONAL
+    lying[43:51] = (7).to_bytes(8, "big")
+    behind = Event(PLAIN, -1, 2, 1).batch
+    found = listing([good + bytes(lying) + behind])
+    assert found.last_stable_offset == 3 and len(found) == 0
+    read = kafkarec.decode(good + bytes(lying) + behind, isolation="read_committed", errors="skip")
+    assert read.column("offset") == [0, 2]
+
+
+# ---- the listing
+
+
+def test_states_by_the_logs_own_clock() -> None:
+    events = log_of((DATA, 1), (DATA, 2), (PLAIN, -1))
+    data = txns.as_bytes(events)
+    ages = {t.producer_id: t.duration_ms for t in listing([data])}
+    assert ages == {1: 2000, 2: 1000}
+    found = listing([data], hanging_after=timedelta(seconds=2))
+    assert [t.state for t in found] == ["hanging", "open"]
+    assert [t.producer_id for t in found.hanging] == [1] and [t.producer_id for t in found.open] == [2]
+    assert found.count("hanging") == 1 and len(found.ongoing) == 2
+    late = [*events, Event(PLAIN, -1, 3, 1, 0, builders.NOW + 15 * 60_000 + 1000)]
+    assert [t.state for t in listing([txns.as_bytes(late)])] == ["hanging", "hanging"]
+    early = [*events, Event(PLAIN, -1, 3, 1, 0, builders.NOW + 15 * 60_000 - 1)]
+    assert [t.state for t in listing([txns.as_bytes(early)])] == ["open", "open"]
+    with pytest.raises(ValueError, match="zero or more"):
+        listing([data], hanging_after=timedelta(seconds=-1))
+
+
+def test_a_transaction_tells_everything_that_is_asked_of_it() -> None:
+    events = [
+        Event(DATA, 5, 10, 2, 3, builders.NOW),
+        Event(DATA, 5, 12, 3, 3, builders.NOW + 100),
+        Event(COMMIT, 5, 15, 1, 4, builders.NOW + 700),
+        Event(EMPTY, 5, 16, 1, 4),
+        Event(DATA, 5, 17, 1, 4, builders.NOW + 900),
+    ]
+    found = listing([txns.segment(events[:1]), txns.segment(events[1:])])
+    done, unended = found
+    assert done == transactions.Transaction(
+        producer_id=5, producer_epoch=3, state="committed", first_offset=10, last_offset=14, marker_offset=15,
+        first_timestamp=builders.NOW, last_timestamp=builders.NOW + 102, duration_ms=700, batches=2, records=5,
+        bytes=len(txns.as_bytes(events[:2])), coordinator_epoch=5,
+        segments=(f"{10:020}.log", f"{12:020}.log"),
+    )  # fmt: skip
+    assert (unended.state, unended.marker_offset, unended.coordinator_epoch) == ("open", None, 5)
+    assert unended.segments == (f"{12:020}.log",)
+    assert found[-1] == unended and found[:1] == [done] and list(found.committed) == [done]
+    assert found.spreads()["records"] == transactions.Spread(5, 5.0, 5)
+    assert found.spreads()["duration_ms"].most == 700
+    with pytest.raises(IndexError):
+        found[2]
+
+
+def test_stamped_batches_begin_when_the_broker_stamped_them() -> None:
+    """Log append time: the base timestamp is the producer's, and stays in the header (KIP-32)."""
+    for flag in (builders.LOG_APPEND, builders.DELETE_HORIZON):
+        data = builders.good_batch(
+            2, attributes=builders.TRANSACTIONAL | flag, producer_id=1, producer_epoch=0, base_sequence=0,
+            base_timestamp=builders.NOW, max_timestamp=builders.NOW + 500,
+        )  # fmt: skip
+        [txn] = listing([data])
+        assert txn.first_timestamp == builders.NOW + 500
+
+
+def test_no_batch_no_transaction() -> None:
+    for inputs in ([], [b""], [b"", b""]):
+        found = listing(inputs)
+        assert len(found) == 0 and found.last_stable_offset is None and found.spreads() == {}

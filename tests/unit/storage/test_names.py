@@ -1,0 +1,225 @@
+"""Names of folders and files: what Kafka and tiered storage plugins write, and what only looks like it."""
+
+from __future__ import annotations
+
+import uuid
+from base64 import urlsafe_b64encode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from paths import DOCS
+
+from kafkarec.storage import names, remote_errors
+
+HEX = "0123456789abcdef" * 2
+UUID = "MWJ6FHTfRYy67jzwZdeqSQ"
+SEGMENT_UUID = "tqimKeZwStOEOwRzT3L5oQ"
+OFFSET = "00000000000000000030"
+
+
+@pytest.mark.parametrize(
+    ("name", "topic", "partition", "state"),
+    [
+        ("orders-7", "orders", 7, ""),
+        ("a-b-c-0", "a-b-c", 0, ""),
+        ("a--1", "a-", 1, ""),
+        ("my.topic_x-2147483647", "my.topic_x", 2147483647, ""),
+        ("__consumer_offsets-49", "__consumer_offsets", 49, ""),
+        ("__cluster_metadata-0", "__cluster_metadata", 0, ""),
+        ("-future-3", "-future", 3, ""),
+        ("x-delete-3", "x-delete", 3, ""),
+        (f"orders-7.{HEX}-delete", "orders", 7, "delete"),
+        (f"orders-7.{HEX}-future", "orders", 7, "future"),
+        (f"orders-7.{HEX}-stray", "orders", 7, "stray"),
+        (f"a.b-c-7.{HEX}-stray", "a.b-c", 7, "stray"),
+        ("t" * 249 + "-0", "t" * 249, 0, ""),
+    ],
+)
+def test_partition_folders(name: str, topic: str, partition: int, state: str) -> None:
+    found = names.folder(name)
+    assert found is not None
+    assert (found.topic, found.partition, found.state, found.cut) == (topic, partition, state, False)
+
+
+def test_a_topic_that_the_broker_had_to_cut_is_told() -> None:
+    # LocalLog.logDirNameWithSuffixCappedLength: at most 255 characters with the suffix
+    suffix = f"-12.{HEX}-delete"
+    topic = ("t" * 249)[: 255 - len(suffix)]
+    found = names.folder(topic + suffix)
+    assert found == names.FolderName(topic, 12, "delete", cut=True)
+    assert "cut" in names.explain(topic + suffix, is_dir=True).sentence
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "orders",
+        "orders-",
+        "-7",
+        "orders-x",
+        "backup-2024-01",
+        "orders-07",
+        "orders-2147483648",
+        "orders-٣",
+        "my orders-7",
+        "orders-7.delete",
+        "orders-7-delete",
+        f"orders-7.{HEX}-gone",
+        "t" * 250 + "-0",
+        "..-0",
+        "",
+    ],
+)
+def test_no_partition_folders(name: str) -> None:
+    assert names.folder(name) is None
+
+
+def test_tiered_layouts() -> None:
+    aiven = names.place(f"s3://bucket/pre/fix/a-b-{UUID}/7/{OFFSET}-{SEGMENT_UUID}.log")
+    assert aiven == names.SegmentOwner("a-b", 7, 30, UUID, f"s3://bucket/pre/fix/a-b-{UUID}/7")
+    local = names.place(f"/tiered/orders-3-{UUID}/{OFFSET}-{SEGMENT_UUID}.log.zst")
+    assert local[:4] == ("orders", 3, 30, UUID)
+    flat = names.place(f"backup/orders-7-{OFFSET}.log.gz")
+    assert flat == names.SegmentOwner("orders", 7, 30, None, "backup/orders-7")
+    assert names.place(f"/data/orders-7/{OFFSET}.log")[:3] == ("orders", 7, 30)
+    assert names.place(f"/data/orders/{OFFSET}.log")[:3] == (None, None, 30)
+    assert names.place("/data/backup-2024/x.bin")[:3] == (None, None, None)
+    assert names.place(f"{OFFSET}.log")[:3] == (None, None, 30)
+    wide = names.segment(f"{OFFSET}-{uuid.UUID(int=7)}.log")
+    assert wide is not None and wide.segment_id == str(uuid.UUID(int=7))
+
+
+@given(st.uuids(), st.integers(0, 2**31 - 1), st.from_regex(r"\A[a-zA-Z0-9._-]{1,60}\Z"))
+def test_every_uuid_is_told_from_a_partition(value: uuid.UUID, partition: int, topic: str) -> None:
+    text = urlsafe_b64encode(value.bytes).decode().rstrip("=")
+    found = names.folder(f"{topic}-{partition}-{text}")
+    if topic in (".", ".."):
+        assert found is None
+        return
+    assert found is not None and found[:2] == (topic, partition) and found.topic_id == text
+    assert names.tiered_topic(f"{topic}-{text}") == (topic, text)
+    plain = names.folder(f"{topic}-{partition}")
+    assert plain == names.FolderName(topic, partition)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (f"{OFFSET}.log", (30, ".log", "", "", OFFSET)),
+        (f"{OFFSET}.log.gz", (30, ".log", "", ".gz", OFFSET)),
+        (f"{OFFSET}.log.zst", (30, ".log", "", ".zst", OFFSET)),
+        (f"{OFFSET}.log.deleted", (30, ".log", ".deleted", "", OFFSET)),
+        (f"{OFFSET}.index.swap", (30, ".index", ".swap", "", OFFSET)),
+        (f"{OFFSET}.txnindex.cleaned", (30, ".txnindex", ".cleaned", "", OFFSET)),
+        (f"{OFFSET}.snapshot", (30, ".snapshot", "", "", OFFSET)),
+        (f"{OFFSET}-{SEGMENT_UUID}.rsm-manifest", (30, ".rsm-manifest", "", "", f"{OFFSET}-{SEGMENT_UUID}")),
+        (f"{OFFSET}-{SEGMENT_UUID}.indexes", (30, ".indexes", "", "", f"{OFFSET}-{SEGMENT_UUID}")),
+        (f"{OFFSET}-0000000003.checkpoint", (30, ".checkpoint", "", "", f"{OFFSET}-0000000003")),
+        (f"{OFFSET}-0000000003.checkpoint.deleted", (30, ".checkpoint", ".deleted", "", f"{OFFSET}-0000000003")),
+        (
+            f"{OFFSET}-0000000003-1234567.checkpoint.part",
+            (30, ".checkpoint", ".part", "", f"{OFFSET}-0000000003-1234567"),
+        ),
+        ("09223372036854775807.log", (2**63 - 1, ".log", "", "", "09223372036854775807")),
+    ],
+)
+def test_segment_names(name: str, expected: tuple[object, ...]) -> None:
+    found = names.segment(name)
+    assert found is not None and found[:5] == expected
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["x.bin", "30.log", f"{OFFSET}.log.bak", f"{OFFSET}.txt", f"{OFFSET}.checkpoint", "99999999999999999999.log", "-"],
+)
+def test_no_segment_names(name: str) -> None:
+    assert names.segment(name) is None
+    assert names.base_offset(name) is None
+    assert not names.is_segment(name)
+
+
+def test_what_belongs_to_a_log() -> None:
+    lying_there = {
+        f"{OFFSET}.log": True,
+        f"{OFFSET}.log.zst": True,
+        f"{OFFSET}-0000000003.checkpoint": True,
+        f"{OFFSET}.log.swap": False,
+        f"{OFFSET}.log.deleted": False,
+        f"{OFFSET}.log.cleaned": False,
+        f"{OFFSET}.index": False,
+        "leader-epoch-checkpoint": False,
+    }
+    assert {name: names.is_segment(name) for name in lying_there} == lying_there
+
+
+def test_neighbours() -> None:
+    assert names.sidecar(f"{OFFSET}.log", ".index") == f"{OFFSET}.index"
+    assert names.sidecar(f"{OFFSET}.log.gz", ".timeindex") == f"{OFFSET}.timeindex"
+    tiered = f"{OFFSET}-{SEGMENT_UUID}"
+    assert names.sidecar(f"{tiered}.log", ".rsm-manifest") == f"{tiered}.rsm-manifest"
+    assert names.sidecar("copy.of.a.log.zst", ".index") == "copy.of.a.index"
+    assert names.sidecar("copy", ".index") == "copy.index"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_dir", "kind", "words"),
+    [
+        (f"{OFFSET}.log.deleted", False, "deleted", "last copy"),
+        (f"{OFFSET}.log.cleaned", False, "cleaned", "still complete"),
+        (f"{OFFSET}.log.swap", False, "swap", "complete replacement"),
+        (f"{OFFSET}.index.swap", False, "swap", "an offset index of a complete replacement"),
+        (f"{OFFSET}-0000000003.checkpoint.deleted", False, "deleted", "KRaft"),
+        (f"{OFFSET}-0000000003-77.checkpoint.part", False, "part", "KRaft"),
+        (f"{OFFSET}-0000000003.checkpoint", False, "checkpoint", "before offset 30"),
+        (f"{OFFSET}.log.gz", False, "wrapped", "gzip"),
+        (f"{OFFSET}.log", False, "segment", "from offset 30"),
+        (f"{OFFSET}.txnindex", False, "txnindex", "aborted"),
+        ("meta.properties", False, "file", "cluster"),
+        ("leader-epoch-checkpoint.tmp", False, "temporary", "leader-epoch-checkpoint"),
+        ("orders-7", True, "partition", "orders"),
+        (f"orders-7.{HEX}-delete", True, "delete", "copy them first"),
+        (f"orders-7.{HEX}-stray", True, "stray", "moved it aside"),
+        (f"orders-7.{HEX}-future", True, "future", "another disk"),
+        (f"orders-{UUID}", True, "tiered_topic", "orders"),
+        ("lost+found", True, "foreign", "topic-partition"),
+        ("notes.txt", False, "foreign", "not a name that Kafka gives"),
+        ("remote-log-index-cache", True, "file", "cache"),
+    ],
+)
+def test_explanations(name: str, is_dir: bool, kind: str, words: str) -> None:
+    found = names.explain(name, is_dir)
+    assert found.kind == kind
+    assert words in found.sentence
+    assert "\n" not in found.sentence
+
+
+def test_which_swap_files_a_broker_takes() -> None:
+    # LogLoader.removeTempFilesAndCollectSwapFiles (KAFKA-6264)
+    low, high = "00000000000000000000", "00000000000000000100"
+    folder = [f"{low}.log", f"{low}.log.swap", f"{high}.log.swap", f"{high}.index.swap"]
+    assert names.swaps_to_take(folder) == [f"{low}.log.swap", f"{high}.log.swap"]
+    assert names.swaps_to_take([*folder, f"{high}.log.cleaned"]) == [f"{low}.log.swap"]
+    assert names.swaps_to_take([*folder, f"{low}.index.cleaned"]) == []
+
+
+@given(st.text(max_size=80), st.booleans())
+def test_any_name_has_an_explanation(name: str, is_dir: bool) -> None:
+    assert names.explain(name, is_dir).sentence
+    names.place(name)
+    names.sidecar(name, ".index")
+
+
+def test_the_page_about_layouts_names_everything() -> None:
+    page = (DOCS / "layouts.md").read_text()
+    known = [*names.FILES, *names.SIDECARS, *names.WRAPPERS, *(f"-{state}" for state in names.FOLDER_STATES)]
+    known += [
+        ".deleted",
+        ".cleaned",
+        ".swap",
+        ".part",
+        *(row.kind for row in remote_errors.TROUBLES),
+        "missing",
+        "other",
+    ]
+    assert [name for name in known if name not in page] == []

@@ -1,0 +1,399 @@
+"""kafkarec.open: segments, logs, data folders, ranges, lists, file objects, early close, flat memory."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import builders
+import golden
+import pytest
+import reading
+import subprocesses
+from paths import SEGMENTS
+
+import kafkarec
+from kafkarec import storage
+
+pytestmark = pytest.mark.core
+
+CODECS = SEGMENTS / "all-codecs-0" / f"{0:020}.log"
+
+
+def log_of(folder: Path | str) -> kafkarec.Log:
+    log = kafkarec.open(SEGMENTS / folder)
+    assert isinstance(log, kafkarec.Log)
+    return log
+
+
+def segment_of(path: Any, **wishes: Any) -> kafkarec.Segment:
+    segment = kafkarec.open(path, **wishes)
+    assert isinstance(segment, kafkarec.Segment)
+    return segment
+
+
+@pytest.mark.parametrize(("folder", "isolation"), golden.consumer_reads())
+def test_a_log_reads_as_a_real_consumer(folder: str, isolation: str) -> None:
+    log = log_of(folder)
+    wanted = [
+        golden.expected_record(row | {"sequence": -1}, {}) | {"epoch": row["leaderEpoch"]}
+        for row in golden.consumer_rows(folder, isolation)
+    ]
+    columns = [*reading.DEFAULT_COLUMNS, "partition_leader_epoch"]
+    whole = log.read(isolation=isolation, columns=columns)
+    pieces = log.stream(isolation=isolation, columns=columns, batch_bytes=1)
+    streamed = [row for piece in pieces for row in piece.to_arrow().to_pylist()]
+    assert streamed == whole.to_arrow().to_pylist()
+    got = reading.arrow_rows(whole)
+    assert len(got) == len(wanted)
+    for mine, theirs in zip(got, wanted, strict=True):
+        epoch = theirs.pop("epoch")
+        theirs.pop("sequence")
+        assert mine.pop("partition_leader_epoch") == epoch
+        assert mine == theirs
+
+
+def test_every_way_to_read_agrees() -> None:
+    for log in storage.logs(kafkarec.open(SEGMENTS)):
+        data = golden.partition_bytes(Path(log.path).name)
+        whole = list(kafkarec.decode(data, control=True))
+        assert list(log.read(control=True)) == whole
+        assert list(log.read(control=True, threads=2)) == whole
+        assert [record for batch in log.batches() for record in batch] == whole
+        assert b"".join(bytes(batch.raw) for batch in log.batches()) == data
+        assert len(log.scan()) == len(kafkarec.scan(data)) == sum(len(table) for table in log.scan_pieces())
+        assert log.next_offset == kafkarec.scan(data)[-1]["next_offset"]
+
+
+@pytest.mark.slow
+def test_any_range_of_offsets_is_a_filter() -> None:
+    """Through the indexes and without them: the same as reading everything and choosing."""
+    chance = random.Random(1)
+    for folder in ("txn-0", "compacted-0", "all-codecs-0", "logappend-live-0"):
+        log = log_of(folder)
+        every = list(log.read(control=True))
+        edges = [None, -5, 0, *(chance.randrange(every[-1].offset + 5) for _ in range(25)), 2**63 - 1]
+        for _ in range(60):
+            low, high = chance.choice(edges), chance.choice(edges)
+            wanted = [r for r in every if (low is None or r.offset >= low) and (high is None or r.offset < high)]
+            found = log.read(start_offset=low, end_offset=high, control=True)
+            assert list(found) == wanted, (folder, low, high)
+            assert found.to_arrow().validate(full=True) is None
+            pieces = log.stream(start_offset=low, end_offset=high, control=True, batch_bytes=500)
+            assert [record for piece in pieces for record in piece] == wanted
+            touched = [
+                batch
+                for batch in log.scan()
+                if (low is None or batch["last_offset"] >= low) and (high is None or batch["base_offset"] < high)
+            ]
+            assert list(log.scan(start_offset=low, end_offset=high)) == touched
+
+
+def test_any_range_of_times_is_a_filter() -> None:
+    chance = random.Random(2)
+    for folder in ("txn-0", "compacted-0", "all-codecs-0", "logappend-0"):
+        log = log_of(folder)
+        every = list(log.read(control=True))
+        times = sorted({record.timestamp for record in every})
+        for _ in range(40):
+            low, high = (chance.choice([None, times[0] - 1, *times, times[-1] + 1]) for _ in range(2))
+            wanted = [
+                r for r in every if (low is None or r.timestamp >= low) and (high is None or r.timestamp < high)
+            ]
+            assert list(log.read(start_timestamp=low, end_timestamp=high, control=True)) == wanted
+        moment = chance.choice(sorted({record.timestamp for record in log.read()}))
+        expected = next(r.offset for r in log.read() if r.timestamp >= moment)
+        aware = datetime.fromtimestamp(moment // 1000, UTC).replace(microsecond=moment % 1000 * 1000)
+        assert log.offset_for_timestamp(moment) == log.offset_for_timestamp(aware) == expected
+        assert log.offset_for_timestamp(times[-1] + 1) is None
+
+
+def rich_log() -> bytes:
+    """Every magic and codec; nulls, headers, timestamps that are missing."""
+    pieces, offset = [], 0
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        bodies = [
+            builders.record_body(
+                offset_delta=i, timestamp_delta=(7 * i) % 5 - 2,
+                key=None if i % 3 == 0 else b"k%d" % i, value=None if i % 4 == 1 else b"v" * i,
+                headers=[(b"h%d" % j, None if j % 2 else b"x" * j) for j in range(i % 4)],
+            )
+            for i in range(13)
+        ]  # fmt: skip
+        records = [builders.sized(body) for body in bodies]
+        pieces.append(builders.batch(records, codec=codec, base_offset=offset, count=13, last_offset_delta=12))
+        offset += 13
+        pieces.append(builders.message(magic=0, offset=offset, value=b"old"))
+        pieces.append(builders.message(magic=1, offset=offset + 1, key=None, value=b"older"))
+        offset += 2
+    return b"".join(pieces)
+
+
+def test_rows_that_go_leave_whole_columns(tmp_path: Path) -> None:
+    """Rows are taken out in place: nulls, headers and their ends are those of the rows that stay."""
+    data = rich_log()
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(data)
+    segment = segment_of(path)
+    columns = [*reading.RECORD_FIELDS]
+    every = reading.arrow_rows(kafkarec.decode(data, columns=columns))
+    assert any(row["key"] is None for row in every) and any(row["timestamp"] is None for row in every)
+    last = every[-1]["offset"]
+    for low in range(0, last + 2, 2):
+        for high in range(low, last + 2, 3):
+            found = segment.read(start_offset=low, end_offset=high, columns=columns)
+            assert reading.arrow_rows(found) == [row for row in every if low <= row["offset"] < high]
+    for low in range(builders.NOW - 3, builders.NOW + 4):
+        found = segment.read(start_timestamp=low, end_timestamp=low + 2, columns=columns)
+        wanted = [row for row in every if row["timestamp"] is not None and low <= row["timestamp"] < low + 2]
+        assert reading.arrow_rows(found) == wanted
+
+
+@pytest.mark.slow
+def test_a_wrong_index_costs_time_and_no_record(tmp_path: Path) -> None:
+    folder = tmp_path / "all-codecs-0"
+    shutil.copytree(CODECS.parent, folder)
+    every = [r.offset for r in log_of("all-codecs-0").read()]
+    chance = random.Random(3)
+    for spoiled in (b"", b"\0" * 8, b"\x7f" * 80, b"x" * 13, *(chance.randbytes(800) for _ in range(50))):
+        (folder / f"{0:020}.index").write_bytes(spoiled)
+        log = kafkarec.open(folder)
+        assert [r.offset for r in log.read(start_offset=500)] == [o for o in every if o >= 500]
+    log = log_of("all-codecs-0")
+    times = sorted({record.timestamp for record in log.read()})
+    for spoiled in (b"\x7f" * 120, b"", bytes(24), *(chance.randbytes(8 * 12) for _ in range(50))):
+        (folder / f"{0:020}.timeindex").write_bytes(spoiled)
+        moment = chance.choice(times)
+        wanted = [r.offset for r in log.read() if r.timestamp >= moment]
+        assert [r.offset for r in kafkarec.open(folder).read(start_timestamp=moment)] == wanted
+
+
+def test_an_index_saves_reading(tmp_path: Path) -> None:
+    """A file object counts: reading from the middle does not fetch the first half."""
+    segment = segment_of(CODECS)
+    with segment:
+        from kafkarec.storage import ranges
+
+        start = ranges.start_position(segment, ranges.RecordRange.of(700, None, None, None))
+    assert segment.size * 0.6 < start < segment.size
+    batch = next(iter(segment.slice(700, 701)))
+    assert batch.base_offset <= 700 <= batch.last_offset
+
+
+def test_slices_are_whole_batches_and_pass_bytes_unchanged(tmp_path: Path) -> None:
+    segment = segment_of(CODECS)
+    out = tmp_path / "out.log"
+    memory = io.BytesIO()
+    whole = segment.slice(range(100, 400))
+    with segment, open(out, "wb") as file:
+        for batch in segment.slice(100, 400):
+            assert batch.write_to(file) == batch.write_to(memory) == batch.size_in_bytes
+    assert out.read_bytes() == memory.getvalue()
+    rows = list(segment.scan())
+    chosen = [row for row in rows if row["last_offset"] >= 100 and row["base_offset"] < 400]
+    first, last = chosen[0], chosen[-1]
+    data = CODECS.read_bytes()
+    assert out.read_bytes() == data[first["position"] : last["position"] + last["size_in_bytes"]]
+    assert len(whole) == len(chosen)
+    assert (whole.base_offset, whole.next_offset) == (first["base_offset"], last["next_offset"])
+    for mode in ("wb", "ab"):
+        with open(tmp_path / mode, mode) as file:
+            assert whole.write_to(file) == whole.size
+        assert (tmp_path / mode).read_bytes() == bytes(whole.raw) == memory.getvalue()
+    nothing = segment.slice(10**6)
+    assert (len(nothing), nothing.size, nothing.write_to(memory)) == (0, 0, 0)
+    one = next(iter(kafkarec.batches(data)))
+    assert one.write_to(memory) == one.size_in_bytes
+
+
+def test_a_data_folder(tmp_path: Path) -> None:
+    for name in ("txn-0", "all-codecs-0"):
+        shutil.copytree(SEGMENTS / name, tmp_path / name)
+    shutil.copytree(SEGMENTS / "txn-0", tmp_path / "txn-1.0123456789abcdef0123456789abcdef-delete")
+    (tmp_path / "meta.properties").write_text("version=1\n")
+    (tmp_path / "notes.txt").write_text("mine")
+    with kafkarec.open(tmp_path) as folder:
+        assert isinstance(folder, kafkarec.LogDir)
+        assert [(log.topic, log.partition) for log in folder] == [("all-codecs", 0), ("txn", 0)]
+        assert len(folder["txn", 0].segments) == 2
+        with pytest.raises(KeyError):
+            folder["txn", 1]
+        assert ("txn", 0) in folder and ("txn", 1) not in folder and folder["txn", 0] in folder
+        assert folder.folder_file("meta.properties") == b"version=1\n"
+        assert folder.folder_file("none") is None
+        assert {one.name for one in folder.left_out} == {
+            "txn-1.0123456789abcdef0123456789abcdef-delete",
+            "notes.txt",
+        }
+        found = folder.read().to_arrow()
+        assert found.column_names[-3:] == ["topic", "partition", "file"]
+        assert set(found["topic"].to_pylist()) == {"all-codecs", "txn"}
+        assert "2 partitions" in repr(folder) and "2 segments" in repr(folder["txn", 0])
+
+
+def test_a_folder_that_cannot_be_listed_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("txn-0", "all-codecs-0"):
+        shutil.copytree(SEGMENTS / name, tmp_path / name)
+    real = os.scandir
+
+    def scandir(path: str) -> Any:
+        if str(path).endswith("txn-0"):
+            raise OSError(5, "Input/output error", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    folder = kafkarec.open(tmp_path)
+    assert isinstance(folder, kafkarec.LogDir)
+    assert [log.topic for log in folder] == ["all-codecs"]
+    assert [tuple(one) for one in folder.left_out] == [("txn-0", "cannot be listed: input/output error")]
+    with pytest.raises(OSError, match="Input/output"):
+        kafkarec.open(tmp_path / "txn-0")
+
+
+def test_what_a_broker_was_renaming_is_left_out_and_told(tmp_path: Path) -> None:
+    folder = tmp_path / "txn-0"
+    shutil.copytree(SEGMENTS / "txn-0", folder)
+    for suffix in (".log.deleted", ".log.cleaned", ".log.swap"):
+        shutil.copy(CODECS, folder / f"{7:020}{suffix}")
+    log = kafkarec.open(folder)
+    assert isinstance(log, kafkarec.Log) and len(log.segments) == 2
+    told = {one.name: one.why for one in log.left_out}
+    for suffix in (".log.deleted", ".log.cleaned", ".log.swap"):
+        assert "left out" in told[f"{7:020}{suffix}"]
+    assert len(list(segment_of(folder / f"{7:020}.log.deleted").read())) == 865
+
+
+def test_lists_of_paths(tmp_path: Path) -> None:
+    first, second = sorted((SEGMENTS / "txn-0").glob("*.log"))
+    log = kafkarec.open([second, first])
+    assert isinstance(log, kafkarec.Log) and [s.base_offset for s in log.segments] == [0, 30]
+    assert list(log.read(isolation="read_committed")) == list(log_of("txn-0").read(isolation="read_committed"))
+    several = kafkarec.open([SEGMENTS / "txn-0", CODECS])
+    assert isinstance(several, kafkarec.LogDir) and len(several) == 2
+    with pytest.raises(ValueError, match="empty list"):
+        kafkarec.open([])
+
+
+def test_file_objects_and_any_blob(tmp_path: Path) -> None:
+    data = CODECS.read_bytes()
+    segment = segment_of(io.BytesIO(data), topic="t", partition=3)
+    assert (segment.topic, segment.partition, segment.size) == ("t", 3, len(data))
+    assert list(segment.read()) == list(kafkarec.decode(data))
+    with open(CODECS, "rb") as file:
+        assert len(segment_of(file).read()) == 865
+    blob = tmp_path / "#12345"
+    blob.write_bytes(data)
+    assert len(segment_of(blob).read()) == 865
+    assert segment_of(str(blob).encode()).base_offset is None
+    empty = tmp_path / "empty.log"
+    empty.write_bytes(b"")
+    assert len(segment_of(empty).read()) == len(segment_of(empty).scan()) == 0
+
+
+def test_what_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        kafkarec.open(tmp_path / "no.log")
+    with pytest.raises(ValueError, match=r"partition.metadata holds no records .what it holds: the topic's id"):
+        kafkarec.open(CODECS.parent / "partition.metadata")
+    with pytest.raises(ValueError, match="offset index and holds no records"):
+        kafkarec.open(CODECS.with_suffix(".index"))
+    for wrong in ({"start_offset": "1"}, {"end_offset": 2**63}, {"start_timestamp": datetime(2026, 1, 1)}):
+        with pytest.raises(ValueError):
+            segment_of(CODECS).read(**wrong)
+    for verb in ("read", "stream", "batches"):
+        with pytest.raises(TypeError, match="no such option: colour; there are check_crcs, columns"):
+            getattr(segment_of(CODECS), verb)(colour="red")
+    with pytest.raises(ValueError, match="batch_bytes"):
+        segment_of(CODECS).stream(batch_bytes=0)
+    with pytest.raises(ValueError, match="no column 'colour'"):
+        segment_of(CODECS).read(columns=["colour"])
+
+
+def test_a_cut_segment_in_front_of_another_lost_its_end(tmp_path: Path) -> None:
+    folder = tmp_path / "txn-0"
+    folder.mkdir()
+    first, second = sorted((SEGMENTS / "txn-0").glob("*.log"))
+    for cut in (1, 5, 13, 70):
+        data = first.read_bytes()[:-cut]
+        (folder / first.name).write_bytes(data)
+        (folder / second.name).write_bytes(second.read_bytes()[:-cut])
+        log = kafkarec.open(folder)
+        found = log.read(errors="skip")
+        assert [(one.file, one.reason) for one in found.damage] == [(str(folder / first.name), "length_beyond_end")]
+        assert "a later segment follows" in found.damage[0].detail
+        assert found.remaining > 0
+        sizes = sum(row["size_in_bytes"] for row in found.batches) + sum(one.length for one in found.damage)
+        assert sizes + found.remaining == log.size
+        with pytest.raises(kafkarec.CorruptRecordError):
+            log.read()
+        alone = segment_of(folder / first.name).read(errors="skip")
+        assert alone.damage == () and alone.remaining > 0
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_files_are_closed_behind_their_last_user() -> None:
+    before = open_files()
+    segment = segment_of(CODECS)
+    pieces = segment.stream(batch_bytes=1)
+    next(pieces)
+    assert open_files() == before + 1
+    pieces.close()  # type: ignore[attr-defined]
+    assert open_files() == before
+    batches = list(segment.batches())
+    assert open_files() == before
+    assert [len(list(batch)) for batch in batches[:2]] and open_files() == before
+    with segment:
+        list(segment.read())
+        assert open_files() == before + 1
+    assert open_files() == before
+    assert segment.source.read_at(0, 3) == CODECS.read_bytes()[:3]
+    segment.close()
+    assert open_files() == before
+    log = log_of("txn-0")
+    with pytest.raises(kafkarec.CorruptRecordError):
+        segment_of(io.BytesIO(b"\xff" * 100)).read()
+    log.read(isolation="read_committed")
+    assert open_files() == before
+
+
+@pytest.mark.slow
+def test_a_large_segment_streams_in_little_memory(tmp_path: Path) -> None:
+    """192 MB, damaged in two places, one claim of a gigabyte among it: the peak stays below 48 MB."""
+    batch = builders.batch(builders.records(100, value=b"x" * 150), base_offset=0)
+    forged = builders.patched(batch, 8, (1 << 27).to_bytes(4, "big"))
+    count = (192 << 20) // len(batch)
+    path = tmp_path / f"{0:020}.log"
+    with open(path, "wb") as file:
+        for i in range(count):
+            file.write((100 * i).to_bytes(8, "big") + (forged if i in (50, count // 2) else batch)[8:])
+    out = subprocesses.run(
+        subprocesses.PEAK
+        + f"""
+import kafkarec
+begin()
+records = damage = 0
+for piece in kafkarec.open({str(path)!r}).stream(errors="skip"):
+    records += len(piece)
+    damage += len(piece.damage)
+print(records, damage, peak())
+"""
+    )
+    records, damage, peak = map(int, out.split())
+    assert records == (count - 2) * 100 and damage == 2
+    assert peak < 48 << 20
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    """Opening one for reading would wait for somebody who writes."""
+    os.mkfifo(tmp_path / f"{0:020}.log")
+    for path in (tmp_path / f"{0:020}.log", tmp_path):
+        with pytest.raises(OSError, match="a pipe, which is read only as standard input"):
+            kafkarec.open(path).scan()

@@ -1,0 +1,417 @@
+"""Files behind URLs: against an S3 API server on loopback, through both libraries, counting what it serves."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import pickle
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paths import SEGMENTS
+from s3server import BUCKET, Refusal, Server, running, without_aws
+
+import kafkarec
+from kafkarec import storage
+from kafkarec.storage import remote
+from kafkarec.storage.remote import Entry, RemoteError, RemoteNotFoundError, RemotePermissionError
+from kafkarec.storage.remote_errors import shown, translate
+
+NAMES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
+SEGMENT = "txn-0/00000000000000000030.log"
+KEY = f"kafka-backup/{SEGMENT}"
+URL = f"s3://{BUCKET}/{KEY}"
+CONTENT = (SEGMENTS / SEGMENT).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Server]:
+    with running("s3fs", "pyarrow") as server:
+        server.put_folder(SEGMENTS, "kafka-backup", NAMES)
+        server.put("odd/NoSuchKey/403 #1?é.log", CONTENT)
+        server.put("odd/", b"")
+        yield server
+
+
+@pytest.fixture
+def server(bucket: Server) -> Server:
+    bucket.reset()
+    return bucket
+
+
+@pytest.fixture(params=["fsspec", "pyarrow"])
+def library(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def test_only_what_is_asked_for_is_served(server: Server, library: str) -> None:
+    with remote.open_source(URL, server.options(), library=library) as source:
+        assert source.size == len(CONTENT)
+        assert server.served == 0
+        assert source.read_at(0, 61) == CONTENT[:61]
+        assert source.read_at(5, 40) == CONTENT[5:45]  # the first 64 bytes are kept
+        assert source.read_at(len(CONTENT) - 10, 100) == CONTENT[-10:]
+        assert source.read_at(len(CONTENT), 10) == source.read_at(10**12, 1) == b""
+        assert (source.fetched, source.requests) == (71, 2)
+        assert server.served == 71
+        assert f"{len(CONTENT)} bytes, 71 fetched" in repr(source)
+    with pytest.raises(ValueError, match="is closed"):
+        source.read_at(0, 1)
+
+
+def test_several_threads_may_read(server: Server, library: str) -> None:
+    with remote.open_source(URL, server.options(), library=library) as source, ThreadPoolExecutor(8) as pool:
+        pieces = list(pool.map(lambda start: source.read_at(start, 1000), range(0, len(CONTENT), 1000)))
+    assert b"".join(pieces) == CONTENT
+    assert source.fetched == server.served == len(CONTENT)
+
+
+def test_a_size_that_is_known_spares_a_request(server: Server) -> None:
+    with remote.open_source(URL, server.options(), size=len(CONTENT), library="fsspec") as source:
+        source.read_at(100, 10)
+    assert server.requests == [("GET", f"/{BUCKET}/{KEY}", "bytes=100-109")]
+
+
+def test_listings(server: Server, library: str) -> None:
+    options = server.options()
+    folders = remote.listing(f"s3://{BUCKET}/kafka-backup/", options, library=library)
+    assert Entry("txn-0", 0, True) in folders and len(folders) == len(list(SEGMENTS.iterdir()))
+    inside = remote.listing(f"s3://{BUCKET}/kafka-backup/txn-0", options, library=library)
+    assert Entry("00000000000000000030.log", len(CONTENT), False) in inside
+    assert remote.listing(f"s3://{BUCKET}", options, library=library) == [
+        Entry("kafka-backup", 0, True),
+        Entry("odd", 0, True),
+    ]
+    assert remote.listing(f"s3://{BUCKET}/odd/", options, library=library) == [Entry("NoSuchKey", 0, True)]
+    assert remote.look(URL, options, library=library) == Entry("00000000000000000030.log", len(CONTENT), False)
+    assert remote.look(f"s3://{BUCKET}/kafka-backup", options, library=library) == Entry("kafka-backup", 0, True)
+    assert remote.look(f"s3://{BUCKET}/kafka-backup/", options, library=library) == Entry("kafka-backup", 0, True)
+
+
+def test_a_new_object_is_seen_at_once(server: Server, library: str) -> None:
+    """Whoever follows a growing bucket must not see a library's cache of its listing."""
+    folder = f"s3://{BUCKET}/growing-{library}/"
+    server.put(f"growing-{library}/a", b"1")
+    assert [entry.name for entry in remote.listing(folder, server.options(), library=library)] == ["a"]
+    server.put(f"growing-{library}/b", b"1")
+    assert [entry.name for entry in remote.listing(folder, server.options(), library=library)] == ["a", "b"]
+
+
+def test_names_with_anything_in_them(server: Server, library: str) -> None:
+    url = f"s3://{BUCKET}/odd/NoSuchKey/403 #1?é.log"
+    assert remote.read_whole(url, server.options(), library=library) == CONTENT
+    assert remote.read_whole(url + "x", server.options(), library=library) is None
+    with pytest.raises(RemoteNotFoundError) as caught:
+        remote.open_source(url + "x", server.options(), library=library)
+    assert caught.value.kind == "not_found"
+
+
+def test_an_object_that_becomes_shorter_ends_early(server: Server) -> None:
+    server.put("short.log", CONTENT)
+    with remote.open_source(f"s3://{BUCKET}/short.log", server.options(), library="fsspec") as source:
+        server.put("short.log", CONTENT[:50])
+        assert source.read_at(40, 100) == CONTENT[40:50]
+        assert source.read_at(1000, 100) == b""
+
+
+AWS = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+REFUSALS = {
+    "denied": (
+        Refusal("403 Forbidden", "AccessDenied", "Access Denied"),
+        "s3:GetObject and s3:ListBucket on my-bucket",
+    ),
+    "bad_credentials": (
+        Refusal("403 Forbidden", "SignatureDoesNotMatch", "The request signature we calculated does not match"),
+        AWS,
+    ),
+    "expired": (Refusal("400 Bad Request", "ExpiredToken", "The provided token has expired."), "aws sso login"),
+    "region": (
+        Refusal(
+            "400 Bad Request",
+            "AuthorizationHeaderMalformed",
+            "The authorization header is malformed; the region 'us-east-1' is wrong; expecting 'eu-west-1'",
+            "eu-west-1",
+        ),
+        "is in eu-west-1; set AWS_DEFAULT_REGION=eu-west-1",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSALS)
+def test_each_refusal_is_one_line_with_what_to_do(server: Server, library: str, kind: str) -> None:
+    server.refusal, words = REFUSALS[kind]
+    for ask in (remote.open_source, remote.look, remote.listing, remote.read_whole):
+        with pytest.raises(RemoteError) as caught:
+            ask(URL, server.options(), library=library)
+        line = str(caught.value)
+        assert caught.value.kind == kind, line
+        assert words in line and line.startswith(f"{URL}: ") and "\n" not in line
+        assert "a-secret" not in line
+        assert isinstance(caught.value, PermissionError) == (kind != "region")
+
+
+def test_a_bucket_elsewhere(server: Server, library: str) -> None:
+    server.refusal = Refusal(
+        "301 Moved Permanently", "PermanentRedirect", "The bucket must be addressed elsewhere.", "eu-west-1"
+    )
+    with pytest.raises(RemoteError, match=r"bucket my-bucket is in eu-west-1; set AWS_DEFAULT_REGION=eu-west-1"):
+        remote.look(URL, server.options(), library=library)
+
+
+def test_a_refusal_while_reading_ends_it(server: Server, library: str) -> None:
+    options = server.options()
+    segment: Any = kafkarec.open(URL, storage_options=options)
+    server.refusal = REFUSALS["denied"][0]
+    with pytest.raises(RemotePermissionError):
+        segment.read(errors="skip")
+    server.refusal = None
+    with remote.open_source(URL, options, library=library) as source:
+        server.refusal = REFUSALS["expired"][0]
+        with pytest.raises(RemotePermissionError) as caught:
+            source.read_at(0, 1)
+    assert not source.is_damage(caught.value)
+
+
+def test_no_bucket_no_object(server: Server, library: str) -> None:
+    options = server.options()
+    with pytest.raises(RemoteNotFoundError, match=r"there is no bucket no-such-bucket \(on http://127"):
+        remote.look("s3://no-such-bucket/x/y.log", options, library=library)
+    with pytest.raises(RemoteNotFoundError, match=f"kafkarec ls s3://{BUCKET}/ shows what is there"):
+        remote.open_source(f"s3://{BUCKET}/nothing.log", options, library=library)
+    with pytest.raises(FileNotFoundError):
+        remote.listing(f"s3://{BUCKET}/nothing/", options, library=library)
+    with pytest.raises(RemoteError):
+        remote.open_source(f"s3://{BUCKET}/kafka-backup", options, library=library)
+
+
+def test_no_credentials(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in __import__("os").environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in without_aws().items():
+        monkeypatch.setenv(name, value)
+    options = server.options()
+    del options["key"], options["secret"]
+    with pytest.raises(RemotePermissionError) as caught:
+        remote.look(URL, {**options, "skip_instance_cache": True}, library="fsspec")
+    assert f"no credentials found; {AWS}" in str(caught.value) and "FSSPEC_S3_ANON=true" in str(caught.value)
+
+
+def test_nobody_listens(library: str) -> None:
+    options = {"key": "a", "secret": "b", "client_kwargs": {"endpoint_url": "http://127.0.0.1:9"}}
+    if library == "fsspec":
+        options["config_kwargs"] = {"retries": {"max_attempts": 1}}  # type: ignore[assignment]
+    with pytest.raises(RemoteError, match=r"cannot reach http://127\.0\.0\.1:9; check the network") as caught:
+        remote.look(URL, options, library=library)
+    assert caught.value.kind == "unreachable"
+
+
+def test_what_is_not_installed_is_one_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    import builtins
+
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name.split(".")[0] in ("fsspec", "pyarrow"):
+            raise ImportError(f"no {name}")
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    for url, command in {"s3://b/k": "pip install 'kafkarec[remote]'", "gs://b/k": "pip install fsspec gcsfs"}.items():
+        with pytest.raises(RemoteError) as caught:
+            kafkarec.open(url)
+        assert str(caught.value).endswith(command) and caught.value.kind == "missing"
+
+
+def test_an_unknown_scheme() -> None:
+    with pytest.raises(RemoteError, match="nothing here reads nosuch:// URLs"):
+        remote.look("nosuch://x/y")
+
+
+def test_what_is_a_url() -> None:
+    assert remote.is_url("s3://b/k") and remote.is_url("https://h/x") and remote.is_url("file:///x")
+    assert not any(map(remote.is_url, ("/a/b", "a:b", "orders-0", "-", "C:/x", "")))
+    assert remote.local_path("file:///a%20b/c") == "/a b/c"
+    assert remote.local_path("file://elsewhere/x") is None and remote.local_path("s3://b/k") is None
+
+
+def test_secrets_in_urls_are_not_shown() -> None:
+    assert shown("https://u:p@host/x.log?X-Amz-Signature=5#y") == "https://host/x.log"
+    assert shown("s3://b/what?#.log") == "s3://b/what?#.log"
+    assert "X-Amz" not in str(translate(OSError("boom"), "https://host/x?X-Amz-Signature=5"))
+
+
+def test_other_troubles() -> None:
+    told = {
+        "RequestTimeTooSkewed": "the clock of this machine",
+        "InvalidObjectState": "restore it first",
+        "SlowDown": "try again later",
+        "CERTIFICATE_VERIFY_FAILED": "AWS_CA_BUNDLE",
+    }
+    for words, advice in told.items():
+        assert advice in str(translate(OSError(words), URL))
+    assert str(translate(OSError("401 Unauthorized"), "gs://b/k")).endswith("check them")
+
+
+def test_errors_travel() -> None:
+    error = translate(PermissionError("AccessDenied"), URL)
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), copy.kind, copy.errno) == (type(error), str(error), "denied", error.errno)
+    assert translate(error, "s3://other") is error
+    assert str(translate(OSError(5, "odd\nthing"), URL)).count("\n") == 0
+
+
+@pytest.mark.parametrize("name", ["orders-403", "NoSuchBucket-0", "timeout", "x-404"])
+def test_names_are_not_taken_for_troubles(name: str) -> None:
+    url = f"s3://{name}/{name}/{name}.log"
+    assert translate(OSError(f"something about {name}/{name}/{name}.log in bucket {name}"), url).kind == "other"
+
+
+def test_segments_partitions_and_data_folders(server: Server) -> None:
+    options = server.options()
+    segment: Any = kafkarec.open(URL, storage_options=options)
+    assert (segment.topic, segment.partition, segment.base_offset, segment.size) == ("txn", 0, 30, len(CONTENT))
+    assert list(segment.read()) == list(kafkarec.open(SEGMENTS / SEGMENT).read())
+    log: Any = kafkarec.open(f"s3://{BUCKET}/kafka-backup/txn-0", storage_options=options)
+    local: Any = kafkarec.open(SEGMENTS / "txn-0")
+    assert list(log.read(isolation="read_committed")) == list(local.read(isolation="read_committed"))
+    data: Any = kafkarec.open(f"s3://{BUCKET}/kafka-backup/", storage_options=options)
+    assert [(one.topic, one.partition) for one in data] == [
+        (one.topic, one.partition) for one in storage.logs(kafkarec.open(SEGMENTS))
+    ]
+    assert data.fetched == 0
+    assert list(data["logappend", 0].read()) == list(kafkarec.open(SEGMENTS / "logappend-0").read())
+    assert data.fetched > 0
+
+
+def test_an_offset_far_behind_is_read_through_the_index(server: Server) -> None:
+    server.put("big-0/00000000000000000000.log", CONTENT)
+    log: Any = kafkarec.open(f"s3://{BUCKET}/kafka-backup/txn-0", storage_options=server.options())
+    server.reset()
+    assert list(log.read(start_offset=290)) == list(kafkarec.open(SEGMENTS / "txn-0").read(start_offset=290))
+    assert server.served == log.fetched < len(CONTENT) / 3
+
+
+class _NoRanges(http.server.BaseHTTPRequestHandler):
+    """A server that sends everything, whatever range is asked for."""
+
+    def do_HEAD(self) -> None:
+        self.send_response(200 if self.path == "/x.log" else 404)
+        self.send_header("Content-Length", str(1 << 30))
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.do_HEAD()
+        if self.path == "/x.log":
+            for _ in range(64):
+                self.wfile.write(bytes(1 << 16))
+
+    def log_message(self, *words: object) -> None:
+        return None
+
+
+class _Folder(http.server.SimpleHTTPRequestHandler):
+    """Serves a folder with its listing, and pieces of its files."""
+
+    def do_GET(self) -> None:
+        wanted = self.headers.get("Range")
+        if wanted is None:
+            return super().do_GET()
+        first, last = map(int, wanted.removeprefix("bytes=").split("-"))
+        data = Path(self.translate_path(self.path)).read_bytes()[first : last + 1]
+        self.send_response(206)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *words: object) -> None:
+        return None
+
+
+def test_a_folder_on_a_web_server() -> None:
+    pytest.importorskip("aiohttp")
+    with serving(functools.partial(_Folder, directory=str(SEGMENTS))) as port:
+        log: Any = kafkarec.open(f"http://127.0.0.1:{port}/txn-0/")
+        assert [segment.size for segment in log.segments] == [1646, len(CONTENT)]
+        assert list(log.read()) == list(kafkarec.open(SEGMENTS / "txn-0").read())
+
+
+@contextmanager
+def serving(handler: Any) -> Iterator[int]:
+    listening = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=listening.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield listening.server_port
+    finally:
+        listening.shutdown()
+        listening.server_close()
+        thread.join()
+
+
+def test_http(server: Server, tmp_path: Path) -> None:
+    pytest.importorskip("aiohttp")
+    with remote.open_source(server.presigned(KEY)) as source:
+        assert source.size == len(CONTENT) and source.read_at(100, 50) == CONTENT[100:150]
+        assert source.fetched == 50 and source.name == f"{server.url}/{BUCKET}/{KEY}"
+    with pytest.raises(RemoteNotFoundError, match="no such object or folder"):
+        remote.open_source(server.presigned("nothing"))
+    with pytest.raises(RemotePermissionError, match="403: access denied"):
+        remote.open_source(f"{server.url}/{BUCKET}/{KEY}")
+    with pytest.raises(RemoteError, match=r"cannot reach .*127\.0\.0\.1:9"):
+        remote.open_source("http://127.0.0.1:9/x.log")
+    with (
+        serving(_NoRanges) as port,
+        remote.open_source(f"http://127.0.0.1:{port}/x.log") as source,
+        pytest.raises(RemoteError, match="does not serve pieces of a file; download it"),
+    ):
+        source.read_at(10, 10)
+
+
+def test_a_file_url_needs_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_library", None)
+    assert list(kafkarec.open(f"file://{SEGMENTS / SEGMENT}").read()) == list(kafkarec.open(SEGMENTS / SEGMENT).read())
+
+
+def test_any_filesystem_of_fsspec() -> None:
+    fsspec = pytest.importorskip("fsspec")
+    files = fsspec.filesystem("memory")
+    files.pipe("/backup/txn-0/00000000000000000030.log", CONTENT)
+    log: Any = kafkarec.open("memory://backup/txn-0")
+    assert list(log.read()) == list(kafkarec.decode(CONTENT))
+
+
+def test_segments_that_are_too_old_cost_little(server: Server) -> None:
+    """cat --from-time -1h on a bucket: of what is older only the ends are looked at, whatever the indexes say."""
+    copies, one = 40, (SEGMENTS / "logappend-0" / "00000000000000000000.log").read_bytes()
+    index = (SEGMENTS / "logappend-0" / "00000000000000000000.index").read_bytes()
+    latest = 1795227913359
+    last_entry = latest.to_bytes(8, "big") + (149).to_bytes(4, "big")
+    grown = {".log": one * copies, ".timeindex": bytes(7) + b"\x01" * 600_005 + last_entry}
+    grown[".index"] = b"\x01" * 400_000 + index[-8:-4] + (len(one) * copies - 205).to_bytes(4, "big")
+    for suffix, content in grown.items():
+        server.put(f"old-0/00000000000000000000{suffix}", content)
+    log: Any = kafkarec.open(f"s3://{BUCKET}/old-0/", storage_options=server.options())
+    server.reset()
+    assert len(log.read(start_timestamp=latest + 1)) == 0
+    assert server.served == log.fetched < 2000
+    found = log.read(start_timestamp=latest)
+    assert len(found) == 10 * copies and set(found.column("timestamp")) == {latest}
+
+
+def test_a_time_index_that_lies_hides_nothing(server: Server) -> None:
+    path = SEGMENTS / "logappend-0" / "00000000000000000000.log"
+    latest = 1795227913359
+    for number, entry in enumerate((latest - 50, latest - 500_000, 1)):
+        folder = f"lying-{number}"
+        for suffix in (".log", ".index"):
+            server.put(f"{folder}/{path.stem}{suffix}", path.with_suffix(suffix).read_bytes())
+        server.put(f"{folder}/{path.stem}.timeindex", entry.to_bytes(8, "big") + (149).to_bytes(4, "big"))
+        log: Any = kafkarec.open(f"s3://{BUCKET}/{folder}/", storage_options=server.options())
+        for start in (latest - 300, latest, latest + 1):
+            expected = [one for one in kafkarec.open(path).read() if one.timestamp >= start]
+            assert list(log.read(start_timestamp=start)) == expected, (entry, start)

@@ -1,0 +1,156 @@
+"""Objects of tiered storage: plain ones are segments, the others are refused in a sentence that says what they are."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from command import Here
+from paths import SEGMENTS
+from tiered_names import SEGMENT_ID, TOPIC_ID
+
+import kafkarec
+from kafkarec import UnsupportedCompressionError
+from kafkarec.storage import tiered
+from kafkarec.storage.sources import FileObject
+
+PLAIN = (SEGMENTS / "txn-0" / "00000000000000000030.log").read_bytes()
+STEM = f"00000000000000000030-{SEGMENT_ID}"
+CHUNK = 4096
+NOISE = random.Random(5).randbytes(len(PLAIN))
+
+
+def compressed(chunk: int = CHUNK) -> bytes:
+    """As CompressionChunkEnumeration: a zstd frame with its content size for each chunk."""
+    pack = zstandard.ZstdCompressor().compress
+    return b"".join(pack(PLAIN[at : at + chunk]) for at in range(0, len(PLAIN), chunk))
+
+
+def manifest(compression: bool, encryption: dict[str, Any] | None) -> bytes:
+    """As SegmentManifestV1 is written."""
+    told: dict[str, Any] = {
+        "version": "1",
+        "chunkIndex": {
+            "type": "fixed",
+            "originalChunkSize": CHUNK,
+            "originalFileSize": len(PLAIN),
+            "transformedChunkSize": CHUNK,
+            "finalTransformedChunkSize": len(PLAIN) % CHUNK,
+        },
+        "segmentIndexes": {"offset": {"position": 0, "size": 8}, "transaction": None},
+        "compression": compression,
+    }
+    if encryption is not None:
+        told["encryption"] = encryption
+    return json.dumps(told).encode()
+
+
+def upload(bucket: Path, content: bytes, told: bytes | None = None) -> Path:
+    folder = bucket / f"my-orders-{TOPIC_ID}" / "7"
+    folder.mkdir(parents=True)
+    (folder / f"{STEM}.log").write_bytes(content)
+    (folder / f"{STEM}.indexes").write_bytes(b"\0" * 8)
+    if told is not None:
+        (folder / f"{STEM}.rsm-manifest").write_bytes(told)
+    return folder / f"{STEM}.log"
+
+
+KEY = {"dataKey": "key-2024:c2VjcmV0", "aad": "CgsMDQ=="}
+
+
+@pytest.mark.parametrize("told", [None, manifest(False, None), b"{", b'{"compression": 1}', b"[" * 100_000])
+def test_a_plain_object_is_a_segment(tmp_path: Path, told: bytes | None) -> None:
+    path = upload(tmp_path, PLAIN, told)
+    segment: Any = kafkarec.open(path)
+    assert (segment.topic, segment.partition, segment.base_offset) == ("my-orders", 7, 30)
+    whole = list(kafkarec.decode(PLAIN))
+    assert list(segment.read()) == whole
+    log_dir: Any = kafkarec.open(tmp_path)
+    assert list(log_dir["my-orders", 7].read()) == whole
+
+
+@pytest.mark.parametrize(
+    ("content", "told", "words"),
+    [
+        (compressed(), manifest(True, None), ("compressed in chunks with zstd", ".log.zst", "its .rsm-manifest")),
+        (NOISE, manifest(True, KEY), ("compressed in chunks with zstd and encrypted", "AES-GCM under key key-2024")),
+        (NOISE, manifest(False, KEY), ("encrypted in chunks with AES-GCM", "a broker that has the plugin and its key")),
+        (NOISE, manifest(False, {}), ("encrypted in chunks with AES-GCM",)),
+        (compressed(), None, ("begins with a zstd frame", "00000000000000000030.log.zst")),
+        (NOISE, None, ("nothing but noise", "encrypted")),
+    ],
+)
+def test_the_others_are_refused_in_a_sentence(
+    tmp_path: Path,
+    content: bytes,
+    told: bytes | None,
+    words: tuple[str, ...],
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    path = upload(tmp_path, content, told)
+    for errors in ("raise", "skip"):
+        with pytest.raises(UnsupportedCompressionError) as caught:
+            kafkarec.open(path).read(errors=errors)
+        assert caught.value.reason == "tiered_object"
+        assert caught.value.position == 0 and caught.value.file == str(path)
+        for word in (str(path), "a tiered-storage object", *words):
+            assert word in str(caught.value)
+        assert "corrupt" not in str(caught.value) and "c2VjcmV0" not in str(caught.value)
+    ran = Here(capfdbinary)("cat", path)
+    assert ran.status == 3
+    assert "tiered-storage object" in ran.complaint
+
+
+def test_what_the_sentence_advises_works(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000030.log.zst"
+    path.write_bytes(compressed())
+    assert list(kafkarec.open(path).read()) == list(kafkarec.decode(PLAIN))
+
+
+@pytest.mark.parametrize("name", [f"{STEM}.log", "00000000000000000030.log"])
+def test_a_damaged_segment_is_damaged_and_not_encrypted(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(NOISE[:1000] + PLAIN[1000:])
+    with pytest.raises(kafkarec.CorruptRecordError):
+        kafkarec.open(path).read()
+
+
+def test_a_plain_segment_costs_one_small_read() -> None:
+    source = FileObject(io.BytesIO(PLAIN), f"{STEM}.log")
+    asked: list[str] = []
+    tiered.refuse_encoded(source, f"{STEM}.log", lambda name: asked.append(name))
+    assert source.fetched == tiered.HEAD_BYTES and asked == []
+
+
+def test_noise_is_told_from_batches() -> None:
+    assert all(tiered.looks_encrypted(random.Random(seed).randbytes(64 << 10)) for seed in range(20))
+    assert not tiered.looks_encrypted(PLAIN)
+    assert not tiered.looks_encrypted(b"text, repeated. " * 4096)
+    assert not tiered.looks_encrypted(NOISE[:100])
+
+
+@pytest.mark.parametrize("base_offset", [0, 30, 2**40])
+def test_no_noise_begins_with_a_batch(base_offset: int) -> None:
+    chance = random.Random(base_offset)
+    assert not any(tiered.begins_with_batch(chance.randbytes(64), 1 << 30, base_offset) for _ in range(20_000))
+
+
+def test_every_golden_segment_begins_with_a_batch() -> None:
+    found = [path for path in sorted(SEGMENTS.rglob("*.log")) if path.stat().st_size]
+    assert len(found) > 5
+    for path in found:
+        with path.open("rb") as file:
+            assert tiered.begins_with_batch(file.read(64), path.stat().st_size, int(path.stem)), path
+
+
+def test_a_topic_of_tiered_storage_by_its_folder(tmp_path: Path) -> None:
+    folder = upload(tmp_path, PLAIN).parent.parent
+    (folder / "8").mkdir()
+    log_dir: Any = kafkarec.open(folder)
+    assert [(log.topic, log.partition) for log in log_dir] == [("my-orders", 7), ("my-orders", 8)]
+    assert len(log_dir["my-orders", 7].segments) == 1

@@ -1,0 +1,190 @@
+"""Segments inside of .gz and .zst: unpacked as far as asked for, damage where the packed data ends."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import random
+import resource
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from paths import SEGMENTS
+
+import kafkarec
+from kafkarec import LimitExceededError
+from kafkarec.codecs import CodecError, gz_stream
+from kafkarec.storage import gz_segment
+from kafkarec.storage.sources import FileObject
+
+SEGMENT = SEGMENTS / "all-codecs-0" / "00000000000000000000.log"
+PLAIN = SEGMENT.read_bytes()
+NOISE = random.Random(7).randbytes(300_000)
+
+
+def zst(data: bytes, **options: Any) -> bytes:
+    return zstandard.ZstdCompressor(**options).compress(data)
+
+
+def unsized(data: bytes) -> bytes:
+    """A frame as a pipe through zstd makes it: without the size of its content."""
+    packer = zstandard.ZstdCompressor(write_checksum=True).compressobj()
+    return packer.compress(data) + packer.flush()
+
+
+PACKED = {
+    "gzip": gzip.compress(PLAIN),
+    "two members": gzip.compress(PLAIN[:1000]) + gzip.compress(PLAIN[1000:]),
+    "padded member": gzip.compress(PLAIN) + bytes(512),
+    "zstd": zst(PLAIN),
+    "zstd with checksum": unsized(PLAIN),
+    "frames": zst(PLAIN[:1000]) + unsized(PLAIN[1000:5000]) + zst(PLAIN[5000:]),
+    "skippable frames": b"\x5a\x2a\x4d\x18\x03\0\0\0abc" + zst(PLAIN) + b"\x50\x2a\x4d\x18\0\0\0\0",
+    "raw blocks": zst(PLAIN, level=-100),
+}
+
+
+def source_of(data: bytes, name: str = "x.log.gz") -> Any:
+    return gz_segment.unwrap(FileObject(io.BytesIO(data), name), name)
+
+
+@pytest.mark.parametrize("form", PACKED)
+def test_reads_as_if_it_were_not_packed(form: str, tmp_path: Path) -> None:
+    source = source_of(PACKED[form])
+    assert source.read_at(61, 100) == PLAIN[61:161]
+    assert source.size == len(PLAIN)
+    assert source.read_at(len(PLAIN) - 5, 100) == PLAIN[-5:]
+    assert source.read_at(0, 17) == PLAIN[:17]
+    assert source.read_at(len(PLAIN), 1) == b""
+    source.close()
+    suffix = ".gz" if PACKED[form][:2] == gz_stream.GZIP_MAGIC else ".zst"
+    path = tmp_path / "all-codecs-0" / f"{SEGMENT.name}{suffix}"
+    path.parent.mkdir()
+    path.write_bytes(PACKED[form])
+    with kafkarec.open(path) as segment, kafkarec.open(SEGMENT) as plain:
+        assert (segment.topic, segment.partition, segment.base_offset) == ("all-codecs", 0, 0)
+        assert segment.size == plain.size
+        assert list(segment.read()) == list(plain.read())
+        assert list(segment.scan()) == list(plain.scan())
+
+
+def test_only_what_is_asked_for_is_unpacked() -> None:
+    data = bytes(8 << 20) + NOISE
+    source = source_of(gzip.compress(NOISE + data, 1))
+    assert source.read_at(0, 61) == NOISE[:61]
+    assert source.fetched < 100_000
+    assert source.size == len(NOISE) + len(data)
+    source.close()
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zst, unsized])
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.999])
+def test_what_is_in_front_of_a_cut_is_read_and_the_rest_is_damage(pack: Any, share: float, tmp_path: Path) -> None:
+    packed = pack(PLAIN)
+    path = tmp_path / f"{SEGMENT.name}{'.gz' if pack is gzip.compress else '.zst'}"
+    path.write_bytes(packed[: int(len(packed) * share)])
+    with kafkarec.open(path) as segment:
+        size = segment.size
+        found = segment.scan(errors="skip")
+        whole = kafkarec.open(SEGMENT).scan()
+        assert list(found) == list(whole)[: len(found)]
+        assert [one.reason for one in found.damage] == ["unreadable"]
+        assert "cut off" in found.damage[0].detail
+        assert sum(found.column("size_in_bytes")) + sum(one.length for one in found.damage) + found.remaining == size
+        with pytest.raises(kafkarec.CorruptRecordError):
+            segment.read()
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, unsized])
+def test_a_flipped_bit_is_damage_too(pack: Any) -> None:
+    packed = bytearray(pack(NOISE))
+    packed[len(packed) // 2] ^= 16
+    source = source_of(bytes(packed))
+    with pytest.raises(OSError, match="ends or is corrupt here") as caught:
+        source.read_at(source.size - 1, 1)
+    assert caught.value.errno == errno.EILSEQ
+    assert source.trouble.reason in ("payload_checksum_mismatch", "payload_corrupt")
+    source.close()
+
+
+def test_a_name_may_lie() -> None:
+    assert source_of(PLAIN).read_at(0, len(PLAIN)) == PLAIN
+    assert source_of(zst(PLAIN), "x.log.gz").size == len(PLAIN)
+    assert source_of(b"").size == 0
+
+
+def test_no_segment_has_two_gigabytes() -> None:
+    bomb = unsized(bytes(8 << 20))
+    source = gz_segment.unwrap(FileObject(io.BytesIO(bomb), "bomb.zst"), "bomb.zst", limit=4 << 20)
+    with pytest.raises(LimitExceededError, match="more than 4194304 bytes"):
+        source.size  # noqa: B018  the property unpacks
+    source.close()
+
+
+@pytest.mark.slow
+def test_memory_stays_flat() -> None:
+    """64 MiB out of 6 KiB, and holes instead of zeros."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for packed in (unsized(bytes(64 << 20)), gzip.compress(bytes(64 << 20), 1)):
+        source = source_of(packed)
+        assert source.size == 64 << 20
+        source.close()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 << 10
+
+
+def test_a_failing_disk_ends_the_content(tmp_path: Path) -> None:
+    class Failing(io.BytesIO):
+        def read(self, count: int | None = -1) -> bytes:
+            if self.tell() >= 128 << 10:
+                raise OSError(errno.EIO, "Input/output error")
+            return super().read(count)
+
+    source: Any = gz_segment.unwrap(FileObject(Failing(gzip.compress(NOISE, 1)), "x.gz"), "x.gz")
+    assert 64 << 10 < source.size < len(NOISE)
+    with pytest.raises(OSError, match="ends or is corrupt") as caught:
+        source.read_at(source.size - 1, 1)
+    assert caught.value.errno == errno.EIO
+    source.close()
+
+
+@pytest.mark.parametrize(
+    ("packed", "reason"),
+    [
+        (gzip.compress(PLAIN)[:-8] + bytes(8), "payload_checksum_mismatch"),
+        (gzip.compress(PLAIN) + b"garbage", "payload_header_invalid"),
+        (zst(PLAIN) + b"garbage", "payload_header_invalid"),
+        (zst(PLAIN) + b"ga", "payload_header_invalid"),
+        (unsized(PLAIN)[:-1] + b"\0", "payload_checksum_mismatch"),
+        (gzip.compress(PLAIN)[:5], "payload_truncated"),
+        (zst(PLAIN)[:5], "payload_truncated"),
+        (b"\x50\x2a\x4d\x18\xff\xff\xff\xff", "payload_truncated"),
+        (b"\x28\xb5\x2f\xfd\x00\xf8" + bytes(9), "payload_unsupported"),
+        (b"\x28\xb5\x2f\xfd\x00\x58\xff\xff\xff" + bytes(9), "payload_corrupt"),
+    ],
+)
+def test_reasons(packed: bytes, reason: str) -> None:
+    file = io.BytesIO(packed)
+    codec = gz_stream.recognise(packed)
+    assert codec is not None
+    with pytest.raises(CodecError) as caught:
+        for _ in gz_stream.unpack(codec, file.read):
+            pass
+    assert caught.value.reason == reason
+
+
+def test_random_damage_ends_in_one_of_the_reasons() -> None:
+    chance = random.Random(3)
+    for pack in (gzip.compress, zst, unsized):
+        packed = pack(PLAIN)
+        for _ in range(150):
+            broken = bytearray(packed)
+            for _ in range(chance.randrange(1, 4)):
+                broken[chance.randrange(4, len(broken))] = chance.randrange(256)
+            try:
+                for _ in gz_stream.unpack(gz_stream.recognise(packed) or "", io.BytesIO(broken).read):
+                    pass
+            except CodecError as error:
+                assert error.reason.startswith("payload_")

@@ -1,0 +1,215 @@
+"""verify and what cannot be read, and what stands beside the batches: indexes, snapshots, transactions, checkpoints."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+import builders
+import pytest
+from media import Medium
+from paths import SEGMENTS
+from verifying import good, kinds, made, sequenced, verified
+
+import kafkarec
+from kafkarec.storage import Segment
+from kafkarec.storage.folders import LocalFolder
+
+
+class Failing:
+    """A file object whose medium fails on some ranges."""
+
+    def __init__(self, data: bytes, *bad: range) -> None:
+        self._data, self._bad, self._at = data, bad, 0
+        self.name = "disk.img"
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = offset + (len(self._data) if whence == os.SEEK_END else 0)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        stop = len(self._data) if size < 0 else min(self._at + size, len(self._data))
+        for bad in self._bad:
+            if self._at < bad.stop and bad.start < stop:
+                raise OSError(errno.EIO, "Input/output error")
+        found = self._data[self._at : stop]
+        self._at = stop
+        return found
+
+
+def test_bad_sectors_are_ranges_and_the_rest_is_read() -> None:
+    batches = [good(5 * i) for i in range(2000)]
+    size = len(batches[0])
+    data = b"".join(batches)
+    bad = range(8 * 4096, 9 * 4096)
+    report = verified(kafkarec.open(Failing(data, bad)))
+    [file] = report.files
+    unreadable = [one for one in file.damage if one.reason == "unreadable"]
+    assert unreadable and file.unreadable_bytes >= len(bad)
+    touched = {at for at in range(len(batches)) if at * size < bad.stop and bad.start < (at + 1) * size}
+    assert file.batches >= len(batches) - len(touched) - 2
+    assert "ddrescue" in str(report) and "?" in str(report)
+
+
+def test_a_file_that_cannot_be_opened_is_told_and_the_rest_is_verified(tmp_path: Path) -> None:
+    folder = made(tmp_path, {0: [good(0)], 5: [good(5)]})
+    os.unlink(folder / f"{5:020}.log")
+    os.symlink(tmp_path / "gone", folder / f"{5:020}.log")
+    report = verified(folder)
+    assert kinds(report, "error") == {"unreadable_file"}
+    assert report.total("batches") == 1
+    assert report.exit_status() == 3  # could not, which is not: damaged
+
+
+def test_a_folder_that_cannot_be_listed_is_told_and_the_rest_is_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("good-0", "locked-0"):
+        made(tmp_path, {0: [good(0)]}, name)
+    listed = LocalFolder.entries
+
+    def entries(folder: LocalFolder) -> object:
+        if folder.path.endswith("locked-0"):
+            raise PermissionError(errno.EACCES, "Permission denied", folder.path)
+        return listed(folder)
+
+    monkeypatch.setattr(LocalFolder, "entries", entries)
+    report = verified(tmp_path)
+    [finding] = report.own_findings
+    assert (finding.kind, finding.severity) == ("unreadable_folder", "error")
+    assert "locked-0: cannot be listed: permission denied" in str(report)
+    assert report.exit_status() == 3 and report.total("batches") == 1
+    assert str(report).startswith("COULD NOT READ ALL: 1 file or folder; the rest is not damaged")
+
+
+def test_what_comes_over_a_wire_is_fetched_once() -> None:
+    """Compressed payloads are looked at twice, and read once."""
+    data = b"".join(builders.good_batch(50, base_offset=50 * i, codec="lz4") for i in range(20_000))
+    medium = Medium(data, 1 << 20, 8192)
+    report = verified(Segment("remote/x.log", "x.log", source=medium))
+    assert report.ok and report.total("batches") == 20_000
+    assert len(data) <= medium.fetched < 1.1 * len(data)
+
+
+def test_damage_beyond_a_limit_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of millions of damaged places fits in memory: the first are listed, all are counted, the map tiles."""
+    monkeypatch.setattr("kafkarec.ops.verify.segment_check.MOST_DAMAGE", 3)
+    batches = [good(5 * i)[:-1] + b"\xff" if i % 2 else good(5 * i) for i in range(21)]
+    report = verified(made(tmp_path, {0: batches}))
+    [file] = report.files
+    assert (len(file.damage), file.damage_left_out, file.places, file.batches) == (3, 7, 10, 11)
+    assert file.damaged_bytes == 10 * len(batches[0])
+    assert "and 7 more places" in str(report) and "10 places" in str(report)
+
+
+def test_producers_beyond_a_limit_are_forgotten_the_oldest_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkarec.ops.verify.sequence_checks._MOST_PRODUCERS", 2)
+    order = [1, 2, 3, 1, 3]  # 1 is forgotten when 3 comes, so its return is its first batch; 3 is still known
+    batches = [sequenced(5 * i, 0, producer=producer) for i, producer in enumerate(order)]
+    report = verified(made(tmp_path, {0: batches}), sequences=True)
+    [finding] = [one for one in report.findings if one.severity == "error"]
+    assert (finding.kind, finding.offset, finding.count) == ("sequence_duplicate", 20, 1)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+def test_a_batch_of_no_records_with_a_payload_that_is_cut(tmp_path: Path, codec: str) -> None:
+    """The readers open such a stream and look no further; whatever it was, nobody sees it."""
+    cut = builders.compress(codec, b"".join(builders.records(50)))[:-9]
+    folder = made(tmp_path, {0: [good(0), builders.batch(codec=codec, payload=cut, count=0, base_offset=5)]})
+    report = verified(folder)
+    assert kinds(report, "anomaly") == {"count_zero_with_payload"} and report.damage == ()
+
+
+# ---- what stands beside the batches
+
+
+def copied(tmp_path: Path, name: str) -> Path:
+    shutil.copytree(SEGMENTS / name, tmp_path / name, ignore=shutil.ignore_patterns("*.json", "*.txt"))
+    return tmp_path / name
+
+
+def test_a_spoiled_index_is_an_error_and_reindex_the_next_command(tmp_path: Path) -> None:
+    folder = copied(tmp_path, "all-codecs-0")
+    index = folder / f"{0:020}.index"
+    raw = bytearray(index.read_bytes())
+    raw[7] ^= 0xFF
+    index.write_bytes(raw)
+    report = verified(folder)
+    assert kinds(report, "error") & {"index_position", "index_offset", "index_order"}
+    assert report.exit_status() == 1 and report.state == "error" and not report.damage
+    assert f"kafkarec reindex {folder}" in str(report)
+
+
+def test_an_index_that_is_missing_beside_another_is_an_oddity(tmp_path: Path) -> None:
+    folder = copied(tmp_path, "all-codecs-0")
+    (folder / f"{0:020}.timeindex").unlink()
+    report = verified(folder)
+    assert kinds(report) == {"index_missing"} and report.ok
+    assert f"next: kafkarec reindex {folder}" in str(report)
+    (folder / f"{0:020}.timeindex").write_bytes(b"no index")
+    report = verified(folder)
+    assert kinds(report, "error") == {"small_file_unreadable"}
+    assert f"next: kafkarec reindex {folder}" in str(report)
+
+
+def test_a_transaction_index_that_misses_an_abort(tmp_path: Path) -> None:
+    folder = copied(tmp_path, "txn-0")
+    index = folder / f"{30:020}.txnindex"
+    index.write_bytes(index.read_bytes()[34:])
+    assert "transaction_missing" in kinds(verified(folder), "error")
+
+
+def test_no_transaction_index_at_all_is_one_finding(tmp_path: Path) -> None:
+    folder = copied(tmp_path, "txn-0")
+    whole = verified(folder)
+    (folder / f"{30:020}.txnindex").unlink()
+    [finding] = [one for one in verified(folder).findings if one.kind == "transaction_missing"]
+    assert whole.ok and finding.count == 1 and finding.severity == "error"
+    assert "is not there, and " in finding.detail and "aborted here: the first of producer" in finding.detail
+
+
+def test_a_hanging_transaction_is_told(tmp_path: Path) -> None:
+    txn = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    hour = 3_600_000
+    batches = [good(0, **txn), good(5, base_timestamp=builders.NOW + hour)]
+    report = verified(made(tmp_path, {0: batches}))
+    [finding] = report.findings
+    assert (finding.kind, finding.offset, finding.severity) == ("transaction_hanging", 0, "anomaly")
+    assert "open for 1 h of the log's time" in finding.detail
+    assert report.exit_status() == 0 and report.exit_status(strict=True) == 1
+    assert "kafkarec txn" in str(report)
+    young = made(tmp_path, {0: [good(0, **txn), good(5)]}, "young-0")
+    assert verified(young).findings == ()
+
+
+def test_the_files_of_a_data_folder_are_compared_with_its_logs(tmp_path: Path) -> None:
+    made(tmp_path, {0: [good(0), good(5)]}, "orders-0")
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\norders 0 99\n")
+    (tmp_path / "meta.properties").write_text("version=nonsense\n")
+    (tmp_path / "orders-1.0123456789abcdef0123456789abcdef-delete").mkdir()
+    report = verified(tmp_path)
+    own = {one.kind: one.severity for one in report.own_findings}
+    assert own["offset_beyond_log"] == "error" and own["file_left_out"] == "note"
+    assert report.exit_status() == 1
+    assert "ends at 10" in str(report)
+
+
+def test_what_cannot_fit_beside_lost_batches_is_a_note(tmp_path: Path) -> None:
+    """A log whose aborted transaction lies in damaged bytes: its .txnindex is right, and so is the log that was."""
+    folder = copied(tmp_path, "txn-0")
+    log = folder / f"{30:020}.log"
+    raw = bytearray(log.read_bytes())
+    for batch in list(kafkarec.scan(bytes(raw)))[10:60:3]:
+        raw[batch["position"] + 65] ^= 1
+    log.write_bytes(raw)
+    report = verified(folder, sequences=True)
+    assert report.state == "damaged" and kinds(report, "error", "anomaly") == set()
+    assert any(kind.startswith("transaction_") for kind in kinds(report, "note"))
+    assert "kafkarec salvage" in str(report) and "reindex" not in str(report)

@@ -1,0 +1,280 @@
+"""What the checks of the small files find, and what they must not find (KAFKA-7487)."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import builders
+import pytest
+from paths import VECTORS
+
+import kafkarec
+from kafkarec.ops.verify.side_file_checks import CHECKS, SEVERITIES, Finding, check_folder, check_log
+from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
+
+FOLDERS = sorted(path for path in VECTORS.glob("*/*-0") if path.is_dir())
+FIRST, SECOND, END = f"{0:020d}", f"{30:020d}", f"{293:020d}"
+
+
+def findings(folder: Path) -> list[Finding]:
+    found = list(check_log(kafkarec.open(folder)))
+    for one in found:
+        assert one.severity in SEVERITIES and one.check in CHECKS and one.sentence.startswith(one.file)
+        assert "\n" not in str(one)
+    return found
+
+
+def words(found: list[Finding]) -> set[tuple[str, str]]:
+    return {(one.check, one.severity) for one in found}
+
+
+@pytest.fixture
+def txn(tmp_path: Path) -> Path:
+    """A copy of the broker's log with transactions over two segments."""
+    return Path(shutil.copytree(VECTORS / "segments" / "txn-0", tmp_path / "txn-0"))
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_nothing_is_wrong_with_what_kafka_wrote(folder: Path) -> None:
+    """Recovery forgets the epochs of emptied markers: a note in those folders, nothing in a broker's own."""
+    allowed = {("producer_differs", "note")} if folder.parent.name == "indexes" else set()
+    assert words(findings(folder)) <= allowed
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_nothing_is_missed_where_there_are_no_indexes(folder: Path, tmp_path: Path) -> None:
+    for path in folder.glob("*.log"):
+        shutil.copy(path, tmp_path)
+    assert findings(tmp_path) == []
+
+
+# ---- each check finds what it is for
+
+
+def changed(name: str, change: Callable[[bytearray], bytes | bytearray | None]) -> Callable[[Path], None]:
+    """A change of a file's bytes, in place or as a new value."""
+
+    def apply(folder: Path) -> None:
+        data = bytearray((folder / name).read_bytes())
+        result = change(data)
+        (folder / name).write_bytes(data if result is None else result)
+
+    return apply
+
+
+def added(place: int, by: int, size: int = 4) -> Callable[[bytearray], None]:
+    """Adds to a big-endian number."""
+
+    def change(data: bytearray) -> None:
+        value = int.from_bytes(data[place : place + size], "big", signed=True) + by
+        data[place : place + size] = value.to_bytes(size, "big", signed=True)
+
+    return change
+
+
+def swapped(size: int, first: int, second: int) -> Callable[[bytearray], None]:
+    def change(data: bytearray) -> None:
+        a, b = (slice(n * size, n * size + size) for n in (first, second))
+        data[a], data[b] = data[b], data[a]
+
+    return change
+
+
+def entry_dropped(data: bytearray) -> bytes:
+    return txn_index.write(txn_index.read(bytes(data))[1:])
+
+
+def producer_with(**fields: int) -> Callable[[bytearray], bytes]:
+    def change(data: bytearray) -> bytes:
+        first, *rest = producer_snapshot.read(bytes(data))
+        return producer_snapshot.write([first._replace(**fields), *rest])
+
+    return change
+
+
+INDEX, TIMES, TXNS = (f"{SECOND}.{kind}" for kind in ("index", "timeindex", "txnindex"))
+SPOILED: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
+    "half an entry": (changed(INDEX, lambda data: data[:-3]), "unreadable", "error", "no multiple of 8"),
+    "no .index": (lambda folder: (folder / INDEX).unlink(), "index_missing", "warning", "is not there"),
+    "no .timeindex": (lambda folder: (folder / TIMES).unlink(), "index_missing", "warning", "is not there"),
+    "zeros in a closed segment": (
+        changed(f"{FIRST}.index", lambda data: data + bytes(80)), "preallocated", "warning", "80 bytes are zeros",
+    ),
+    "entries swapped": (changed(INDEX, swapped(8, 3, 4)), "index_order", "error", "does not rise"),
+    "position into a batch": (changed(INDEX, added(8 * 5 + 4, 7)), "index_position", "error", "points into a batch"),
+    "position behind the end": (
+        changed(INDEX, added(8 * 57 + 4, 1 << 20)), "index_position", "error", "behind the log's end",
+    ),
+    "offset of an earlier batch": (changed(INDEX, added(8 * 5, -3)), "index_offset", "error", "is too far on"),
+    "offset above the log": (changed(INDEX, added(8 * 57, 900)), "index_offset", "error", "above the segment's last"),
+    "times swapped": (changed(TIMES, swapped(12, 3, 4)), "time_order", "error", "does not rise"),
+    "time too early": (changed(TIMES, added(12 * 4, -1, 8)), "time_largest", "error", "is too early"),
+    "time too late": (changed(TIMES, added(12 * 4, 1, 8)), "time_largest", "warning", "is later than"),
+    "time behind the end": (changed(TIMES, added(12 * 18 + 8, 90)), "time_offset", "error", "behind the segment"),
+    "no last time": (changed(f"{FIRST}.timeindex", lambda data: b""), "time_end", "warning", "too early"),
+    "abort not listed": (changed(TXNS, entry_dropped), "transaction_missing", "error", "producer 19, offsets 0 to 30"),
+    "no .txnindex": (lambda folder: (folder / TXNS).unlink(), "transaction_missing", "error", "read_committed"),
+    "abort without a marker": (changed(TXNS, added(18, 1, 8)), "transaction_unknown", "error", "no ABORT marker"),
+    "other first offset": (changed(TXNS, added(34 + 10, 1, 8)), "transaction_differs", "error", "begins at offset 3"),
+    "other stable offset": (changed(TXNS, added(26, 5, 8)), "transaction_differs", "warning", "by the batches it is 3"),
+    "txnindex version": (changed(TXNS, added(0, 1, 2)), "unreadable", "error", "version 1 of entry 0"),
+    "snapshot crc": (changed(f"{SECOND}.snapshot", added(20, 1)), "unreadable", "warning", "crc mismatch"),
+    "producer's offset": (
+        changed(f"{SECOND}.snapshot", producer_with(last_offset=21)), "producer_differs", "error",
+        "last offset 21 where the batches say 22",
+    ),
+    "producer's time": (
+        changed(f"{END}.snapshot", producer_with(timestamp=5)), "producer_differs", "note", "last timestamp 5",
+    ),
+    "producer without batches": (
+        changed(f"{END}.snapshot", producer_with(producer_id=77)), "producer_unknown", "warning", "producer 77",
+    ),
+    "epochs do not rise": (
+        changed(leader_epochs.NAME, lambda data: b"0\n2\n1 0\n0 5\n"), "epoch_order", "error", "line 4",
+    ),
+    "another epoch": (
+        changed(leader_epochs.NAME, lambda data: b"0\n2\n0 0\n1 40\n"), "epoch_differs", "error", "the file says 1",
+    ),
+    "epochs begin late": (
+        changed(leader_epochs.NAME, lambda data: b"0\n1\n0 9\n"), "epoch_differs", "note", "in front of the first entry",
+    ),
+    "no epochs": (
+        changed(leader_epochs.NAME, lambda data: b"0\n0\n"), "epoch_differs", "warning", "no entry tells of it",
+    ),
+    "epochs cut": (changed(leader_epochs.NAME, lambda data: b"0\n4\n0 0\n"), "unreadable", "error", "4 entries are announced"),
+    "zeros for metadata": (
+        changed("partition.metadata", lambda data: bytes(43)), "unreadable", "error", "43 zero bytes",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_found(name: str, txn: Path) -> None:
+    spoil, check, severity, told = SPOILED[name]
+    spoil(txn)
+    found = findings(txn)
+    assert (check, severity) in words(found)
+    assert any(told in one.sentence for one in found if one.check == check), found
+    assert all(one.severity in ("note", "warning") or one.file == next(iter(found)).file for one in found)
+
+
+def test_every_check_is_tested() -> None:
+    elsewhere = {"index_append", "index_coverage", "offset_beyond_log", "log_missing"}
+    assert {check for _, check, _, _ in SPOILED.values()} | elsewhere == set(CHECKS)
+
+
+def test_an_entry_is_named_by_its_number(txn: Path) -> None:
+    changed(INDEX, added(8 * 5 + 4, 7))(txn)
+    (one,) = findings(txn)
+    index = offset_index.read((txn / INDEX).read_bytes(), 30)
+    assert one.entry == 5 and one.found == f"offset {index[5].offset} at byte {index[5].position}"
+
+
+def test_many_of_a_kind_are_counted(txn: Path) -> None:
+    def change(data: bytearray) -> None:
+        for entry in range(20):
+            added(8 * entry + 4, 1)(data)
+
+    changed(INDEX, change)(txn)
+    found = [one for one in findings(txn) if one.check == "index_position"]
+    assert len(found) == 5 and found[-1].more == 15 and "and 15 more" in str(found[-1])
+
+
+# ---- what only looks wrong
+
+
+def log_of(tmp_path: Path, *batches: bytes, index: list[tuple[int, int]], name: int = 0) -> list[Finding]:
+    (tmp_path / f"{name:020d}.log").write_bytes(b"".join(batches))
+    (tmp_path / f"{name:020d}.index").write_bytes(offset_index.write(index, name))
+    return [one for one in findings(tmp_path) if one.check != "index_missing"]
+
+
+def test_an_append_of_several_batches_is_a_note(tmp_path: Path) -> None:
+    """Brokers before 4.x made one entry per append: its last offset, and where its first batch begins."""
+    batches = [builders.good_batch(3, base_offset=3 * n) for n in range(6)]
+    size = len(batches[0])
+    found = log_of(tmp_path, *batches, index=[(8, size), (14, 3 * size)])
+    assert words(found) == {("index_append", "note")} and len(found) == 2
+
+
+def test_an_offset_between_those_of_batches_is_none(tmp_path: Path) -> None:
+    batches = [builders.good_batch(3, base_offset=3 * n) for n in range(6)]
+    found = log_of(tmp_path, *batches, index=[(7, len(batches[0]))])
+    assert words(found) == {("index_offset", "warning")}
+
+
+def test_batches_that_the_cleaner_left(tmp_path: Path) -> None:
+    """Empty batches and gaps: the last offset is the header's, whatever records are left."""
+    empty = builders.batch(base_offset=20, last_offset_delta=9, count=0)
+    gap = builders.good_batch(2, base_offset=50, last_offset_delta=30)
+    first = builders.good_batch(2)
+    entries = [(29, len(first)), (80, len(first) + len(empty))]
+    assert log_of(tmp_path, first, empty, gap, index=entries) == []
+    inside = [(25, len(first)), (79, len(first) + len(empty))]
+    assert log_of(tmp_path, first, empty, gap, index=inside) == []
+
+
+def test_wrappers_of_old_messages(tmp_path: Path) -> None:
+    """A wrapper tells its last offset only."""
+    wrappers = [builders.wrapper([builders.message(offset=i) for i in range(3)], offset=3 * n + 2) for n in range(3)]
+    size = len(wrappers[0])
+    assert log_of(tmp_path, *wrappers, index=[(5, size), (8, 2 * size)]) == []
+
+
+def test_entries_into_damage_are_not_the_indexs_fault(txn: Path) -> None:
+    log = txn / f"{SECOND}.log"
+    data = bytearray(log.read_bytes())
+    index = offset_index.read((txn / INDEX).read_bytes(), 30)
+    position = index[5].position
+    data[position + 8 : position + 12] = struct.pack(">i", 3)
+    log.write_bytes(data)
+    assert not [one for one in findings(txn) if one.check.startswith("index_")]
+
+
+def test_a_log_that_was_copied_before_its_live_index(tmp_path: Path) -> None:
+    """The index of a running broker may be ahead of a copy; so may one after a crash, which recovery mends."""
+    folder = Path(shutil.copytree(VECTORS / "segments" / "logappend-live-0", tmp_path / "logappend-live-0"))
+    log = folder / f"{0:020d}.log"
+    log.write_bytes(log.read_bytes()[:2466])
+    found = findings(folder)
+    assert words(found) == {("index_position", "warning"), ("time_offset", "warning")}
+    assert all("copied before its index" in one.sentence for one in found)
+
+
+def test_a_cut_index(tmp_path: Path) -> None:
+    value = bytes(60_000)
+    batches = [builders.batch([builders.record(value=value)], base_offset=n) for n in range(40)]
+    positions = [sum(map(len, batches[:n])) for n in range(40)]
+    whole = [(n, positions[n]) for n in range(1, 40)]
+    assert log_of(tmp_path, *batches, index=whole) == []
+    assert words(log_of(tmp_path, *batches, index=whole[:5])) == {("index_coverage", "warning")}
+
+
+def test_records_without_timestamps(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020d}.log").write_bytes(builders.good_batch(2, base_timestamp=-1, max_timestamp=-1))
+    (tmp_path / f"{0:020d}.timeindex").write_bytes(b"")
+    (tmp_path / f"{0:020d}.index").write_bytes(b"")
+    assert findings(tmp_path) == []
+    (tmp_path / f"{0:020d}.timeindex").write_bytes(time_index.write([(5, 1)], 0))
+    assert words(findings(tmp_path)) == {("time_largest", "warning")}
+
+
+# ---- a data folder
+
+
+def test_checkpoints_of_a_data_folder(tmp_path: Path) -> None:
+    shutil.copytree(VECTORS / "segments" / "txn-0", tmp_path / "txn-0")
+    (tmp_path / "meta.properties").write_bytes(b"version=1\nnode.id=1\ncluster.id=x\n")
+    (tmp_path / "recovery-point-offset-checkpoint").write_bytes(b"0\n1\ntxn 0 293\n")
+    (tmp_path / "replication-offset-checkpoint").write_bytes(b"0\n2\ntxn 0 294\nlost 3 5\n")
+    (tmp_path / "cleaner-offset-checkpoint").write_bytes(b"0\n9\n")
+    found = list(check_folder(kafkarec.open(tmp_path)))
+    assert words(found) == {
+        ("offset_beyond_log", "error"), ("log_missing", "warning"), ("unreadable", "error"),
+    }  # fmt: skip
+    assert "txn-0 has offset 294, and the log ends at 293" in " ".join(map(str, found))
+    (tmp_path / "meta.properties").write_bytes(b"version=1\n")
+    assert any("cluster.id and node.id missing" in one.sentence for one in check_folder(kafkarec.open(tmp_path)))

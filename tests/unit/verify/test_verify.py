@@ -1,0 +1,205 @@
+"""verify: golden logs are fine, every case that Kafka refuses is damage, and what it accepts in silence is told."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import builders
+import golden
+import pytest
+from paths import SEGMENTS
+from verifying import assert_tiles, kinds
+
+import kafkarec
+from kafkarec.ops import verify
+from kafkarec.ops.verify import KINDS, Report
+
+FOLDERS = sorted(path for path in SEGMENTS.iterdir() if path.name != "metadata-root")
+
+# What Kafka accepts and no writer of Kafka's makes: golden case -> kinds. All other accepted cases say nothing.
+ODDITIES: dict[str, set[str]] = {
+    "control-type-7": {"control_type_unknown"},
+    "control-value-version-9": {"control_version_newer"},
+    "v0-attributes-high-bits": {"attributes_unknown"},
+    "v0-attributes-timestamp-bit": {"attributes_unknown"},
+    "v0-inner-header-cut": {"inner_bytes_behind"},
+    "v0-inner-magic-other": {"inner_magic_differs"},
+    "v0-inner-size-too-large": {"inner_truncated"},
+    "v0-value-length-minus-2": {"length_below_minus_one", "message_bytes_behind"},
+    "v0-wrapper-offset-too-small": {"inner_offset_above_wrapper"},
+    "v1-inner-header-cut": {"inner_bytes_behind"},
+    "v1-inner-offsets-descending": {"inner_offsets_unordered", "inner_offset_above_wrapper"},
+    "v1-inner-size-too-large": {"inner_truncated"},
+    "v1-inner-truncated": {"inner_truncated"},
+    "v1-value-length-minus-2": {"length_below_minus_one", "message_bytes_behind"},
+    "v1-value-length-short": {"message_bytes_behind"},
+    "v2-attributes-bit7": {"attributes_unknown"},
+    "v2-attributes-high-byte": {"attributes_unknown"},
+    "v2-base-offset-negative": {"base_offset_negative"},
+    "v2-base-timestamp-negative": {"timestamp_negative"},
+    "v2-gzip-count-zero": {"count_zero_with_payload"},
+    "v2-gzip-empty-stream-then-stream": {"payload_several_streams"},
+    "v2-gzip-record-over-two-streams": {"payload_several_streams"},
+    "v2-gzip-two-streams": {"payload_several_streams"},
+    "v2-gzip-zeros-behind": {"payload_bytes_behind"},
+    "v2-header-key-not-utf8": {"header_key_not_utf8"},
+    "v2-header-key-surrogate-utf8": {"header_key_not_utf8"},
+    "v2-lz4-content-checksum-wrong": {"payload_checksum_ignored"},
+    "v2-lz4-count-zero": {"count_zero_with_payload"},
+    "v2-lz4-garbage-behind": {"payload_bytes_behind"},
+    "v2-offset-delta-beyond-last": {"record_offset_outside"},
+    "v2-offset-delta-descending": {"record_offsets_unordered"},
+    "v2-offset-delta-negative": {"record_offsets_unordered", "record_offset_outside"},
+    "v2-producer-id-minus-2": {"producer_id_invalid"},
+    "v2-producer-without-sequence": {"producer_without_sequence"},
+    "v2-sequence-negative": {"sequence_negative"},
+    "v2-snappy-empty-stream-then-stream": {"payload_several_streams"},
+    "v2-snappy-record-over-two-streams": {"payload_several_streams"},
+    "v2-value-length-min": {"length_below_minus_one"},
+    "v2-varint-not-minimal": {"varint_not_minimal"},
+    "v2-varlong-10-bytes-high-bits": {"varint_not_minimal"},
+    "v2-zstd-empty-stream-then-stream": {"payload_several_streams"},
+    "v2-zstd-skippable-frame": {"payload_several_streams"},
+    "v2-zstd-two-streams": {"payload_several_streams"},
+    # among the vectors
+    "v1-wrapper-all-inner-offsets-zero": {"inner_offsets_unordered"},
+    "v1-wrapper-offset-zero": {"inner_offset_above_wrapper"},
+    "v1-wrapper-with-v0-inner": {"inner_magic_differs"},
+    "v2-control-unknown-type": {"control_type_unknown"},
+    # two batches that somebody put together: nothing says that a cleaner took what is between them
+    "v0-offset-gaps": {"offset_gap"},
+    "v2-multi-batch": {"offset_gap"},
+}
+# Accepted by iterating, refused by a consumer with check.crcs: inner checksums are verify's to check.
+INNER_CRC = {"v0-inner-crc-wrong", "v1-inner-crc-wrong", "v1-inner-magic-2"}
+
+
+def verified(tmp_path: Path, data: bytes, name: str = "blob.bin", **options: object) -> Report:
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    report = verify.verify(path, **options)  # type: ignore[arg-type]
+    assert_tiles(report)
+    return report
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+@pytest.mark.parametrize("sequences", [False, True], ids=["", "sequences"])
+def test_a_brokers_own_logs_have_nothing_wrong(folder: Path, sequences: bool) -> None:
+    report = verify.verify(folder, sequences=sequences, deep=True)
+    assert_tiles(report)
+    assert report.ok and report.state == "ok", str(report)
+    assert kinds(report) == set()
+    assert report.exit_status(strict=True) == 0
+    [partition] = report.partitions
+    mine = [case for case in golden.segment_files() if case.name.startswith(f"{folder.name}/")]
+    wanted = [case for case in mine if case.name.endswith((".log", ".checkpoint"))]
+    assert partition.total("batches") == sum(len(case.json["batches"]) for case in wanted)
+    assert len(partition.files) == len(wanted)
+
+
+def test_a_whole_data_folder_is_verified_side_by_side() -> None:
+    report = verify.verify(SEGMENTS, threads=3)
+    assert report.ok and len(report.partitions) == len(FOLDERS)
+    assert {one.path for one in report.partitions} == set(map(str, FOLDERS))
+
+
+ACCEPTED = [case for case in golden.vectors() + golden.invalid() if case.json.get("exception") is None]
+
+
+@pytest.mark.parametrize("case", ACCEPTED, ids=str)
+def test_what_kafka_accepts_in_silence_is_told_and_nothing_else(case: golden.Case, tmp_path: Path) -> None:
+    report = verified(tmp_path, case.bytes)
+    if case.name in INNER_CRC:
+        assert [one.reason for one in report.damage] == ["inner_crc_mismatch"]
+        return
+    assert report.damage == ()
+    assert kinds(report) == ODDITIES.get(case.name, set())
+    assert report.exit_status() == 0
+    assert report.exit_status(strict=True) == (case.name in ODDITIES)
+
+
+@pytest.mark.parametrize("case", [c for c in golden.invalid() if c.json["exception"] is not None], ids=str)
+def test_what_kafka_refuses_is_damage(case: golden.Case, tmp_path: Path) -> None:
+    report = verified(tmp_path, case.bytes)
+    if case.json["raised_by"] == "controlRecord":
+        known = case.name == "control-leader-change-v1"  # a listed difference: kafkarec reads it
+        assert kinds(report) == (set() if known else {"control_record_unreadable"})
+        assert report.damage == ()
+    elif case.name == "v2-good-then-zeros" or report.files[0].remaining:
+        assert kinds(report, "note") & {"preallocated", "cut_tail"}  # the rules for files, see the contract
+    else:
+        assert report.damage and report.state == "damaged"
+        assert report.exit_status() in (1, 3)
+
+
+def test_every_kind_of_the_table_is_documented_and_every_finding_is_in_it() -> None:
+    for name, kind in KINDS.items():
+        assert name.isidentifier() and name.islower()
+        assert kind.severity in ("error", "anomaly", "note") and kind.sentence and kind.advice
+    assert set().union(*ODDITIES.values()) <= set(KINDS)
+
+
+def test_the_report_is_frozen_printable_and_json(tmp_path: Path) -> None:
+    good = builders.good_batch(3)
+    bad = builders.good_batch(3, base_offset=3)
+    report = verified(tmp_path, good + bad[:-1] + b"\xff" + builders.good_batch(3, base_offset=6))
+    assert not report.ok and report.exit_status() == 1
+    [damage] = report.damage
+    assert (damage.position, damage.length, damage.lost_from, damage.lost_to) == (len(good), len(bad), 3, 5)
+    [partition] = report.partitions
+    assert partition.lost_offsets == 3
+    for frozen, name in ((report, "path"), (partition, "topic"), (partition.files[0], "size")):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(frozen, name, None)
+    told = json.loads(report.to_json())
+    assert told["state"] == "damaged" and told["ok"] is False
+    assert told["totals"]["good_bytes"] == 2 * len(good) and told["totals"]["files"] == 1
+    [file] = told["partitions"][0]["files"]
+    assert file["damage"][0]["reason"] == "crc_mismatch"
+    assert [state for state, _, _ in file["ranges"]] == ["good", "damaged", "good"]
+    assert "offsets 3 to 5 lost" in str(report) and "crc_mismatch: stored" in str(report)
+    assert "kafkarec salvage" in str(report)
+    assert repr(report).startswith("<Report: damaged, 1 partition")
+
+
+def test_opened_objects_and_lists_are_taken_too() -> None:
+    folder = SEGMENTS / "txn-0"
+    opened = kafkarec.open(folder)
+    assert len(verify.verify(opened).files) == 2
+    assert len(verify.verify(opened.segments[0]).files) == 1
+    assert len(verify.verify(sorted(folder.glob("*.log"))).files) == 2
+    assert len(verify.verify(bytes(folder)).files) == 2
+    with open(folder / "00000000000000000030.log", "rb") as file:
+        assert verify.verify(file).total("batches") == 137
+    assert verify.verify(SEGMENTS / "all-codecs-0" / "00000000000000000000.log").ok
+    with pytest.raises(FileNotFoundError):
+        verify.verify(folder / "nothing.log")
+    with pytest.raises(ValueError, match="threads"):
+        verify.verify(folder, threads=0)
+
+
+def test_the_limit_on_decompressed_bytes_is_no_fault_of_the_file(tmp_path: Path) -> None:
+    data = builders.batch([builders.record(value=bytes(100_000))], codec="gzip")
+    report = verified(tmp_path, data, max_decompressed_bytes=10_000)
+    assert [one.reason for one in report.damage] == ["limit_exceeded"]
+    assert report.exit_status() == 3
+    assert "--max-decompressed-bytes" in str(report)
+
+
+@pytest.mark.parametrize("tail", [b"", bytes(11), bytes(5000), b"\0" * 8 + b"\0\0\1\0" + b"\1" * 30], ids=len)
+def test_tails_are_notes(tmp_path: Path, tail: bytes) -> None:
+    report = verified(tmp_path, builders.good_batch(3) + tail, "t-0/00000000000000000000.log")
+    assert report.ok and report.files[0].remaining == len(tail)
+    wanted = set() if not tail else {"preallocated"} if not any(tail) else {"cut_tail"}
+    assert kinds(report, "note") == wanted
+
+
+def test_an_empty_file_and_an_empty_folder(tmp_path: Path) -> None:
+    report = verified(tmp_path, b"", "t-0/00000000000000000000.log")
+    assert report.ok and kinds(report, "note") == {"empty_file"}
+    (tmp_path / "u-0").mkdir()
+    empty = verify.verify(tmp_path / "u-0")
+    assert empty.files == () and "NOTHING TO VERIFY" in str(empty)

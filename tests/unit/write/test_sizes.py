@@ -1,0 +1,78 @@
+"""Estimates of sizes and of compression ratios; tests/jvm/test_builder.py compares them with Kafka's."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import kafkarec
+from kafkarec.write.builder import RecordBatchBuilder
+from kafkarec.write.compression_ratio import ESTIMATOR, CompressionRatioEstimator
+from kafkarec.write.sizes import MAX_RECORD_OVERHEAD, estimate_size, estimate_size_upper_bound
+
+pytestmark = pytest.mark.core
+
+
+def test_the_estimator_learns_per_topic_and_codec() -> None:
+    ESTIMATOR.reset_estimation()
+    for expected in (1.0, 0.995, 0.99):
+        made = RecordBatchBuilder(compression="gzip", topic="orders")
+        assert abs(made.estimated_compression_ratio - expected) < 1e-6
+        made.append(0, None, b"v" * 2000)
+        made.build()
+    assert ESTIMATOR.estimation("orders", "zstd") == ESTIMATOR.estimation("payments", "gzip") == 1.0
+    worse = RecordBatchBuilder(compression="gzip", topic="orders")
+    worse.append(0, None, b"")
+    worse.build()
+    assert ESTIMATOR.estimation("orders", "gzip") == worse.compression_ratio > 2
+    control = RecordBatchBuilder(compression="gzip", topic="payments", is_control=True)
+    control.append_snapshot_footer(0)
+    control.build()
+    assert ESTIMATOR.estimation("payments", "gzip") == 1.0, "control batches teach nothing"
+    ESTIMATOR.reset_estimation("orders")
+    assert ESTIMATOR.estimation("orders", "gzip") == 1.0
+
+
+def test_the_estimator_counts_every_threads_step() -> None:
+    estimator = CompressionRatioEstimator()
+    threads = [
+        threading.Thread(target=lambda: [estimator.update_estimation("t", "lz4", 50.0 + n) for n in range(300)])
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert estimator.estimation("t", "lz4") >= 349
+    with pytest.raises(ValueError, match="none, gzip, snappy, lz4, zstd"):
+        estimator.estimation("t", "brotli")
+
+
+def test_estimates() -> None:
+    rows = [(n, 1000 + n, b"k", b"v" * 100, [("h", b"x")]) for n in range(50)]
+    for magic in (0, 1, 2):
+        plain = [(*row[:4], row[4] if magic == 2 else []) for row in rows]
+        made = RecordBatchBuilder(magic=magic)
+        for row in plain:
+            made.append(*row[1:])
+        assert estimate_size(plain, magic=magic) == len(made.build())
+        assert estimate_size(list(kafkarec.decode(made.build())), magic=magic) == len(made.build())
+        packed = estimate_size(plain, magic=magic, compression="zstd")
+        assert packed == max(1024, len(made.build()) // 2)
+    assert estimate_size([]) == 0 and estimate_size([], compression="gzip") == 1024
+    for record in ({"key": b"k"}, (0, 1), None):
+        with pytest.raises(TypeError, match="see encode for columns"):
+            estimate_size([record])
+    far = [(2**20 + n, 0, None, None, None) for n in range(2)]
+    assert [estimate_size(far, base_offset=base) for base in (None, 2**20, 0)] == [75, 75, 81]
+    assert estimate_size([(0, None, b"x" * 300_000, None, ())], compression="lz4") == 65_536
+
+
+def test_the_upper_bound_is_one() -> None:
+    for key in (None, b"", b"k" * 63, b"k" * 64, b"k" * 9000):
+        most = estimate_size_upper_bound(key, b"v", [("h", None)])
+        for timestamp, offset in ((0, 0), (2**63 - 1, 2**31 - 1), (-1, -(2**31))):
+            made = RecordBatchBuilder(delete_horizon_ms=0)
+            made.append(timestamp, key, b"v", [("h", None)], offset)
+            assert len(made.build()) <= most <= len(made.build()) + MAX_RECORD_OVERHEAD
