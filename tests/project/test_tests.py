@@ -11,7 +11,7 @@ from paths import ROOT, SUPPORT, TESTS
 from source_files import files, imports
 
 # What stands for several modules of kafkarec: the compiled ones with their C.
-MORE_UNITS = {"core": ("_core.pyx", "_press.pyx", "_c", "_checksum.py")}
+MORE_UNITS = {"core": ("_core.pyx", "_writer.pyx", "_c", "_checksum.py")}
 SNIPPET = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
 
 
