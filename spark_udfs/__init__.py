@@ -77,7 +77,7 @@ def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> No
 
     ValueError for a column that is missing. A partition with one offset twice fails the job, and nothing is published.
     """
-    from .write_log import write_log as run
+    from .log_writer import write_log as run
 
     run(df, path, mode=mode, **options)
 
@@ -97,7 +97,7 @@ def sweep(
     one of this machine; FileNotFoundError where there is no such folder.
     storage_options: for a URL, as the option storageOptions of the job; None: from the environment.
     """
-    from .write_log import sweep as run
+    from .log_writer import sweep as run
 
     return run(path, older_than_hours, spark, storage_options)
 
@@ -128,6 +128,6 @@ def lag(of: Any) -> Lag | None:
     `.partitions` is {"clicks-0": 70, ...}; `.total`; `.metrics` has the names of Spark's Kafka source, whose queries
     are understood too.
     """
-    from .lag import lag as run
+    from .stream_lag import lag as run
 
     return run(of)
