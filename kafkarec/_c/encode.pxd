@@ -59,9 +59,8 @@ cdef inline int codec_named(Span name) noexcept nogil:
 
 cdef inline int facts_of_row(const Encoder* e, const Leaf* leaf, int64_t row, Facts* f, int64_t* border) noexcept nogil:
     """The wide columns; what a row leaves null is absent."""
-    cdef int64_t n = ABSENT
+    cdef int64_t n
     cdef int codec
-    border[0] = ABSENT
     if e.keep_cuts and fact(leaf.facts + FACT_BASE_OFFSET, row, &n):
         border[0] = wrapping_add(n, e.shift)
     f.partition_leader_epoch = <int32_t>fact_or(leaf.facts + FACT_LEADER_EPOCH, row, f.partition_leader_epoch)
@@ -216,8 +215,6 @@ cdef inline bint ends_here(const Encoder* e, const Facts* f, const Draft* d, int
                            bint kept) noexcept nogil:
     """Whether the record must begin a new batch. `size`: its bytes in the open one."""
     cdef int64_t delta = d.offset - e.facts.base_offset
-    if e.as_is:
-        return False
     if border != e.border or not same_batch(&e.facts, f) or e.count == INT32_MAX:
         return True
     if kept:

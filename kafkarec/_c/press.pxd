@@ -141,7 +141,7 @@ cdef inline uint8_t* put_varint(uint8_t* to, int64_t n) noexcept nogil:
 
 cdef inline int64_t sized(int64_t length) noexcept nogil:
     """Bytes of a length and what it counts; null takes its length alone."""
-    return varint_size(length) + (length if length > 0 else 0)
+    return varint_size(length) + max(length, 0)
 
 
 cdef inline uint8_t* put_sized(uint8_t* to, Span bytes_) noexcept nogil:

@@ -199,8 +199,7 @@ cdef inline int batch_finish(Encoder* e, int64_t compressed) noexcept nogil:
     cdef Facts* f = &e.facts
     cdef int64_t stamp
     if compressed >= 0:
-        if e.used > 0:
-            ratio_step(e, compressed)
+        ratio_step(e, compressed)
         e.written = e.start + head_size(f) + compressed
     stamp = f.log_append_time if f.timestamp_type == 1 else e.greatest_timestamp
     if not f.pinned & PIN_LAST_OFFSET:

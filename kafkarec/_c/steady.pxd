@@ -20,12 +20,8 @@ cdef inline bint is_steady(const Encoder* e) noexcept nogil:
 
 cdef inline int64_t steady_end(const Encoder* e, const Leaf* leaf) noexcept nogil:
     """The row of the leaf where the leaf, the wanted rows or the cut end."""
-    cdef int64_t end = leaf.rows
-    if e.stop - e.rows_before < end:
-        end = e.stop - e.rows_before
-    if e.cut < e.cut_count and e.row + e.cuts[e.cut].rows - e.cut_row < end:
-        end = e.row + e.cuts[e.cut].rows - e.cut_row
-    return end
+    cdef int64_t end = min(leaf.rows, e.stop - e.rows_before)
+    return min(end, e.row + e.cuts[e.cut].rows - e.cut_row) if e.cut < e.cut_count else end
 
 
 cdef inline void steady_rows(Encoder* e, const Leaf* leaf) noexcept nogil:
