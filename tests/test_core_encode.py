@@ -275,7 +275,8 @@ def test_what_follows_a_refused_row_names_it() -> None:
 def test_rows_that_a_mask_keeps() -> None:
     """One byte a row, from `start` on; none kept is an empty batch."""
     rows = [(n, 1000 + n * 3 % 5, b"k%d" % n, None if n % 3 else b"v", [("h", None)] * (n % 2)) for n in range(10)]
-    for sheet in (sheet_of(rows), sheet_of(as_arrow(rows))):
+    pieces = pa.concat_tables([as_arrow(rows[:1]), as_arrow(rows[1:6]), as_arrow(rows[6:])])
+    for sheet in (sheet_of(rows), sheet_of(as_arrow(rows)), sheet_of(pieces)):
         for start, stop in ((0, 10), (0, 1), (1, 10), (3, 8), (9, 10), (5, 5)):
             for mask in range(0, 1 << (stop - start), 7):
                 keep = bytes(mask >> n & 1 for n in range(stop - start))

@@ -102,6 +102,15 @@ def test_a_first_key_that_is_longer_than_the_room_for_many() -> None:
         agrees([b"k" * size, b"k", b"l" * size * 2, b"k" * size], [1, 2, 3, 4])
 
 
+def test_keys_of_16_mib_and_more_are_told_by_four_bytes() -> None:
+    key = bytes(1 << 24)
+    table = LastOffsets()
+    for offset, keys in enumerate(([key, b"\0"], [key])):
+        table.put(columns(list(keys)), array("q", [offset] * len(keys)), len(keys))
+    assert len(table) == 2
+    assert [list(table.latest(columns([key]), array("q", [at]), 1)) for at in (0, 1)] == [[0], [1]]
+
+
 def test_columns_that_are_too_short_are_refused() -> None:
     table = LastOffsets()
     validity, ends, data = columns([b"a", None, b"bc"] * 3)
