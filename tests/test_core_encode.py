@@ -6,6 +6,7 @@ Rows come as tuples, as Arrow columns and as Arrow columns with a fact of their 
 
 from __future__ import annotations
 
+import itertools
 import random
 import struct
 from collections.abc import Sequence
@@ -270,6 +271,13 @@ def test_what_follows_a_refused_row_names_it() -> None:
                 with pytest.raises(ValueError, match=rf"record {before}\b.*{word}|{word}.*record {before}\b"):
                     kafkarec.encode(source)
         assert in_every_way([*rows, row(before, -1)]) == by_the_book([*rows, row(before, -1)])
+        table = as_arrow([*rows, row(before), row(before + 1)])
+        offsets = pa.array([*range(before), None, before + 1], pa.int64())
+        missing = table.set_column(0, "offset", offsets)
+        facts = missing.append_column("partition_leader_epoch", pa.array([3] * (before + 2), pa.int32()))
+        for source, codec in itertools.product((missing, facts), ("none", "lz4")):
+            with pytest.raises(ValueError, match=rf"record {before}\b.*offset"):
+                kafkarec.encode(source, compression=codec)
 
 
 def test_rows_that_a_mask_keeps() -> None:

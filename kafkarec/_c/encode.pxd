@@ -345,16 +345,15 @@ cdef inline int encoder_run(Encoder* e) noexcept nogil:
         if e.leaf == e.leaf_count or e.rows_before + e.row >= e.stop:
             break
         leaf = e.leaves + e.leaf
-        if is_steady(e):
-            steady_rows(e, leaf)
-            if e.row == steady_end(e, leaf):
-                if e.row < leaf.rows:
-                    continue
         if e.row == leaf.rows:
             e.rows_before += leaf.rows
             e.leaf += 1
             e.row = 0
             continue
+        if is_steady(e):
+            steady_rows(e, leaf)
+            if e.row == steady_end(e, leaf):
+                continue
         if e.keep == NULL or e.keep[e.rows_before + e.row]:
             status = row_add(e, leaf, e.row)
             if status != OK:
