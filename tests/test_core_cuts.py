@@ -275,8 +275,10 @@ def test_control_batches_keep_their_sequence_of_none() -> None:
     assert kept(data) == data
     columns = kafkarec.decode(data, control=True)
     found = kafkarec.scan(kafkarec.encode(columns, producer_id=4, producer_epoch=1, base_sequence=20))
-    assert found.column("base_sequence")[0] == 20
     assert found.column("base_sequence") == [20, None]
+    columns = kafkarec.decode(data + one(12, sequence=6) + marker, control=True)
+    found = kafkarec.scan(kafkarec.encode(columns, producer_id=4, producer_epoch=1, base_sequence=20))
+    assert found.column("base_sequence") == [20, None, 21, None], "a control batch counts no sequence"
 
 
 def test_messages_are_kept_one_by_one_and_wrappers_as_wrappers() -> None:

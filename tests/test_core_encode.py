@@ -203,7 +203,9 @@ def test_a_compressed_batch_ends_where_the_ratio_says(codec: str) -> None:
     texts = [bytes([n % 7]) * (90 + n) for n in range(40)]
     texts += [random.Random(n).randbytes(90 + n) for n in range(40)]  # the ratio goes up again
     rows = [row(n, 1000, b"k%d" % n, text) for n, text in enumerate(texts)]
-    for batch_size in (300, 555, 1000, 1001, 1002, 1003, 2000):
+    alike = [row(n, 1000) for n in range(24)]  # batches that are the same, so the ratio is met again
+    sizes = (300, 555, 1000, 1001, 1002, 1003, 2000)
+    for rows, batch_size in [*((rows, size) for size in sizes), *((alike, size) for size in range(90, 180, 9))]:
         ratio = 1.0
         at = 0
         splits = []

@@ -32,7 +32,6 @@ cdef extern from * nogil:
         if (n < KR_SMALLEST_PAGE) return -1;
         shift = 63 - __builtin_clzll((unsigned long long)n);
         k = (shift - 12) * 4;
-        if (k < 0) k = 0;
         while (k < KR_PAGE_CLASSES && kr_class_size(k) < n) k++;
         return k < KR_PAGE_CLASSES ? k : -1;
     }

@@ -258,7 +258,8 @@ cdef inline int weigh_message(Tally* t, const Rules* rules, const BatchRow* oute
     cdef int64_t key_at = UP_TO_MAGIC + 1 + (8 if magic > 0 else 0)
     cdef bint inner = outer.codec != 0
     cdef int wrong = FINE
-    fault.record = index if inner else -1
+    if inner:
+        fault.record = index
     w.offset, w.size, w.timestamp = offset, size, ABSENT
     w.headers, w.headers_size = 0, 1
     if magic > 0:

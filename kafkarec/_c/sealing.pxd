@@ -183,7 +183,7 @@ cdef inline void ratio_step(Encoder* e, int64_t compressed) noexcept nogil:
     cdef float seen = <float>compressed / <float>e.used
     if seen > e.ratio:
         e.ratio = fmaxf(e.ratio + <float>0.05, seen)
-    elif seen < e.ratio:
+    else:
         e.ratio = fmaxf(e.ratio - <float>0.005, seen)
 
 

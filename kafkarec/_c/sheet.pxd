@@ -249,7 +249,7 @@ cdef inline int64_t leaf_bytes(const Leaf* leaf) noexcept nogil:
     """What the rows of a leaf take when they are written, roughly."""
     cdef const Lists* headers = &leaf.headers
     cdef int64_t total = leaf.rows * RECORD_FIELDS
-    cdef int64_t first = 0, last = 0, none
+    cdef int64_t first, last, none
     if leaf.rows == 0:
         return 0
     list_at(headers, 0, &first, &none)
