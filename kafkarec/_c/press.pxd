@@ -176,9 +176,7 @@ cdef inline void draft(const Leaf* leaf, int64_t row, Draft* d) noexcept nogil:
         list_at(&leaf.headers, row, &d.headers, &d.headers_end)
         if d.headers_end > d.headers:
             measure_headers(&leaf.headers, d)
-    if d.key.length > INT32_MAX or d.value.length > INT32_MAX or (
-        (d.key.length + d.value.length + d.headers_size) > INT32_MAX - 64
-    ):
+    if d.key.length + d.value.length + d.headers_size > INT32_MAX - 64:
         d.row_fault = RECORD_TOO_LARGE
 
 
