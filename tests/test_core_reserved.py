@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import mmap
 import struct
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -87,6 +88,20 @@ def test_no_more_than_128_mib_are_kept() -> None:
             write(size)
         assert release_memory() == (127 << 20) + 5120 + 6144
     assert release_memory() == 0
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def test_released_memory_goes_back_to_the_system() -> None:
+    rows = [(n, 5, None, bytes(50), ()) for n in range(20_000)]
+    for n in range(12):
+        kafkarec.encode(rows)
+        assert release_memory() > 1 << 20
+        if n == 3:
+            before = resident()
+    assert resident() - before < 4 << 20
 
 
 def test_cells_with_32_bit_offsets_promise_their_bytes_and_others_eight_a_row() -> None:

@@ -56,9 +56,7 @@ cdef extern from * nogil:
     }
 
     static void pages_give(uint8_t *p, size_t capacity) {
-        int k;
-        if (p == NULL) return;
-        k = kr_class_of(capacity);
+        int k = kr_class_of(capacity);
         if (k >= 0) {
             pthread_mutex_lock(&kr_pages_lock);
             if (kr_pages_kept + (int64_t)capacity <= kr_pages_limit) {
