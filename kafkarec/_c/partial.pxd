@@ -289,8 +289,8 @@ cdef inline int weigh_message(Tally* t, const Rules* rules, const BatchRow* oute
 cdef inline int weigh_wrapper(Tally* t, const Rules* rules, const BatchRow* outer, const uint8_t* p, const uint8_t* end,
                               int64_t limit, Fault* fault) noexcept nogil:
     """The inner messages of a wrapper, p..end being its value, decompressed."""
-    cdef const uint8_t* at = p
-    cdef int64_t size = 0, shift = 0
+    cdef const uint8_t* at
+    cdef int64_t size, shift
     cdef int32_t index = 0
     cdef int status = inner_shift(p, end, outer, limit, &shift, fault)
     while status == OK:
