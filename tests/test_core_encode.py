@@ -304,6 +304,20 @@ def test_rows_that_a_mask_keeps() -> None:
                 sheet.write(BatchHeader(), start, stop, bytes(size))
 
 
+def test_rows_without_offsets_are_counted() -> None:
+    """From the base offset on, one by one: in one batch and in several, of one piece and of more."""
+    rows = [row(7 + n, 1000 + n) for n in range(9)]
+    table = as_arrow(rows).drop_columns(["offset"])
+    for source in (table, pa.concat_tables([table.slice(0, 4), table.slice(4)])):
+        assert sheet_of(source).write(BatchHeader(base_offset=7)) == by_the_book(rows)
+        assert sheet_of(source).write(BatchHeader(base_offset=7), 0, 6) == by_the_book(rows[:6])
+        assert kafkarec.encode(source, base_offset=7) == by_the_book(rows)
+        size = len(by_the_book(rows[:2]))
+        assert kafkarec.encode(source, base_offset=7, batch_size=size) == b"".join(
+            by_the_book(rows[n : n + 2]) for n in range(0, 9, 2)
+        )
+
+
 def test_a_header_that_is_told_is_written_as_it_stands() -> None:
     rows = [row(10), row(12, 1005)]
     sheet = sheet_of(rows)
