@@ -333,6 +333,13 @@ def test_facts_that_do_not_belong_together_are_refused() -> None:
     assert kafkarec.scan(kafkarec.encode(wide(**{name: [value] for name, value in marker.items()})))[0]["is_control"]
 
 
+def test_rows_of_one_base_offset_stay_one_batch_of_any_size() -> None:
+    table = wide(base_offset=[10, 10, 10, 13]).set_column(0, "value", pa.array([b"v" * 20_000] * 4))
+    found = kafkarec.scan(kafkarec.encode(table))
+    assert found.column("base_offset") == [10, 13] and found.column("record_count") == [3, 1]
+    assert kafkarec.scan(kafkarec.encode(table, batch_size=100)).column("base_offset") == [10, 11, 12, 13]
+
+
 def test_an_offset_too_far_from_the_base_it_names() -> None:
     for base, fits in ((10, True), (10 - INT_MAX, True), (9 - INT_MAX, False), (10 + INT_MAX, True)):
         table = wide(base_offset=[base])
