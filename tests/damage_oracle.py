@@ -1,7 +1,7 @@
 """Where damage ends, by the rules that kafkarec/_c/resync.pxd and ending.pxd state, written a second time.
 
-Plain and slow, for whole inputs in memory whose records can all be decoded: framing and checksums decide. `read` is
-what `decode(..., errors="skip")` must find: the good batches, the damage between them, and what is left at the end.
+Plain and slow. `read` is what `decode(..., errors="skip")` must find: the good batches, the damage between them, and
+what is left at the end. Why records cannot be read is not told apart: the reason is `records`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import crc32c
+import oracle
 
 LOG_OVERHEAD, UP_TO_MAGIC, LEAST_CLAIM, INT_MAX = 12, 17, 14, 2**31 - 1
 LEAST_SIZES = {0: 26, 1: 34, 2: 61}
@@ -319,11 +320,13 @@ def read(data: bytes, start: int = 0, stop: int | None = None, *, file: bool = F
     while True:
         search.length = stop
         found = search.frame(at)
-        if found.row is not None and search.holds(found.row):
-            out.batches.append(at)
-            search.good_next, at = found.row.next, found.next_position
-            continue
         reason = "crc_mismatch" if found.verdict == "ok" else found.verdict
+        if found.row is not None and search.holds(found.row):
+            if oracle.decode(data[at : found.next_position]).error is None:
+                out.batches.append(at)
+                search.good_next, at = found.row.next, found.next_position
+                continue
+            reason = "records"
         ends = at >= stop or (reason == "end" and not followed)
         if not ends and file and reason in ("end", "size_too_small"):
             ends = not any(data[at:stop])
@@ -335,7 +338,8 @@ def read(data: bytes, start: int = 0, stop: int | None = None, *, file: bool = F
             return out
         if reason in ("end", "cut"):
             reason = "length_beyond_end"
-        end = min(search.damage_end(at, found), stop)
+        # the checksum vouches for the claim of a batch whose records alone cannot be read
+        end = found.next_position if reason == "records" else min(search.damage_end(at, found), stop)
         lost_from = None if search.good_next == NEVER else search.good_next
         out.damage.append((at, end - at, reason, lost_from))
         at = end

@@ -8,20 +8,31 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import cache
 
 import builders
 import damage_oracle
 import pytest
+from core_reading import raw_varint, zigzag
 from long_run import LONG
+from media import Medium
 
-from kafkarec._core import Source
-from kafkarec.passes import as_columns, read_part
+from kafkarec._core import Decoder, Source
+from kafkarec.records import BatchTable
 from kafkarec.request import request
 
 pytestmark = pytest.mark.core
 
 FAR = 2**31
 LOGS = 20_000 if LONG else 1200
+FRAMING = {
+    "size_too_small",
+    "size_overflow",
+    "unsupported_magic",
+    "batch_too_small",
+    "length_beyond_end",
+    "crc_mismatch",
+}
 
 
 class Maker:
@@ -29,7 +40,7 @@ class Maker:
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
-        self.next = chance.choice([0, 0, 1, 7, 1000, FAR - 2, FAR + 3, 2**40])
+        self.next = chance.choice([-9, -1, 0, 0, 1, 7, 1000, FAR - 1, FAR, FAR + 3, 2**40])
         self.data = b""
 
     def pick(self, *choices: object) -> object:
@@ -46,11 +57,17 @@ class Maker:
                 attributes=self.pick(0, 8),
             )  # fmt: skip
             self.next = offset + 1
+            if chance.random() < 0.15:
+                inner = builders.message(magic=0, offset=offset, value=value)
+                return builders.wrapper(inner, magic=0, offset=offset)
             return made
         count = self.pick(0, 1, 1, 2, 3)
         rows = [builders.record(offset_delta=n, key=self.pick(None, b"k"), value=value) for n in range(count)]
         delta = max(count - 1, 0) + self.pick(0, 0, 0, 2)
         self.next = offset + delta + 1
+        if chance.random() < 0.05:
+            codec = self.pick("zstd", "zstd", 5, 7)
+            return builders.batch(rows or builders.records(1), base_offset=offset, last_offset_delta=delta, codec=codec)
         return builders.batch(rows, base_offset=offset, last_offset_delta=delta, attributes=self.pick(0, 0, 8, 0x40))
 
     def odd(self, offset: int) -> bytes:
@@ -64,6 +81,16 @@ class Maker:
             builders.good_batch(1, base_offset=offset, base_sequence=self.pick(-2, -1, 0)),
             builders.message(magic=self.pick(0, 1), offset=offset, attributes=self.pick(0x10, 0x40, -128)),
             builders.message(magic=self.pick(0, 1), offset=offset, behind=self.pick(b"x", bytes(4))),
+            builders.with_crc(builders.patched(one, 57, b"\xff\xff\xff\xff")),
+            self.unmeasured(builders.message(magic=self.pick(0, 1), offset=offset, key=b"key", value=b"value")),
+        )
+
+    def unmeasured(self, raw: bytes) -> bytes:
+        """A message whose key or value has another length than its bytes."""
+        at = 18 if raw[16] == 0 else 26
+        length = self.pick(-(2**31), -1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 16, 2**31 - 1)
+        return builders.with_legacy_crc(
+            builders.patched(raw, self.pick(at, at + 7), length.to_bytes(4, "big", signed=True))
         )
 
     def near(self) -> int:
@@ -114,9 +141,20 @@ class Maker:
         rows = []
         for n in range(self.pick(1, 1, 2, 3)):
             value = self.pick(b"", b"", b"\0\0\0\0\7") + self.run() + self.pick(b"", b"", b"", b"more", self.junk())
-            rows.append(builders.record(offset_delta=n, key=self.pick(None, b"", b"key"), value=value,
-                                        headers=self.pick((), ((b"h", b"v"),))))  # fmt: skip
+            rows.append(builders.record(
+                offset_delta=n, timestamp_delta=self.pick(0, 0, 1, 2**40, -(2**62)), value=value,
+                key=self.pick(None, b"", b"k", b"key"), headers=self.pick((), ((b"h", b"v"),)),
+                attributes=self.pick(0, 0, 0, 0, 0, 0, 1),
+            ))  # fmt: skip
+        if self.chance.random() < 0.2:  # the least record there is, and one byte less
+            rows.insert(0, self.pick(b"\x0c\0\0\0\1\1\0", b"\x0a\0\0\0\1\1", b"\x0e\0\0\0\1\1\0\0"))
         raw = builders.batch(rows, base_offset=base)
+        if self.chance.random() < 0.3:  # one field of a record in front of the values, or its varint
+            at = 61 + self.chance.randrange(12)
+            new = self.pick(b"\x01", b"\x7f", b"\x80", b"\xff" * 5, b"\x80\x80\x80\x80\0", b"\x80" * 5 + b"\0",
+                            b"\x80" * 9 + b"\1", b"\x80" * 10 + b"\1", bytes([self.chance.randrange(256)]))  # fmt: skip
+            raw = raw[:at] + new + raw[at + self.pick(1, 1, 0, len(new)) :]
+            return builders.patched(raw, 8, (len(raw) - 12).to_bytes(4, "big"))
         self.next = self.pick(kept, base + len(rows))
         if self.chance.random() < 0.2:
             return raw
@@ -137,8 +175,9 @@ class Maker:
         """A run with its length in front of it, as a record has it of a value."""
         run = self.run()
         size = len(run) + self.pick(0, 0, 0, -1, 1)
-        front = self.pick(builders.varint(size), b"\x80" + builders.varint(size), size.to_bytes(4, "big"))
-        return self.pick(b"", b"\xff" * 4, b"abcd") + front + run
+        padded = raw_varint(zigzag(size), self.pick(3, 4, 5, 6))
+        front = self.pick(builders.varint(size), padded, b"\x80" + builders.varint(size), size.to_bytes(4, "big"))
+        return self.pick(b"", b"", b"abc", b"\xff" * 4, b"abcd") + front + run
 
     def piece(self) -> bytes:
         kind = self.chance.random()
@@ -162,13 +201,35 @@ class Maker:
         return b"".join(parts)
 
 
-def found(data: bytes, start: int, stop: int | None, *, file: bool, followed: bool) -> damage_oracle.Found:
+@cache
+def decoder(file: bool, followed: bool) -> Decoder:
+    """One for all inputs: whatever the input before was, the next one begins anew."""
     asked = request(
         columns=["offset"], errors="skip", control=True, _file="a.log" if file else None, _followed=followed
     )
-    columns = as_columns(asked, read_part(asked, Source(data), start, stop))
-    damage = [(piece.position, piece.length, piece.reason, piece.lost_from) for piece in columns.damage]
-    return damage_oracle.Found(columns.batches.column("position"), damage, columns.remaining)
+    return asked.decoder()
+
+
+def found(source: Source, start: int, stop: int | None, *, file: bool, followed: bool) -> damage_oracle.Found:
+    reader = decoder(file, followed)
+    reader.feed(source, start, stop)
+    assert not reader.run()
+    damage = [
+        (at.position, at.length, at.reason if at.reason in FRAMING else "records", at.lost_from)
+        for _, _, at in reader.pop_damage()
+    ]
+    remaining = reader.remaining
+    _, rows = reader.take()
+    return damage_oracle.Found(BatchTable.of([rows]).column("position"), damage, remaining)
+
+
+def same(data: bytes, start: int = 0, stop: int | None = None, window: int = 0, **options: bool) -> damage_oracle.Found:
+    """What both say, which is the same; `window`: through a medium that gives so many bytes at once."""
+    options = {"file": False, "followed": False} | options
+    wanted = damage_oracle.read(data, start, stop, **options)
+    source = Source(file=Medium(data, window)) if window else Source(data)
+    assert found(source, start, stop, **options) == wanted, (start, stop, window, options, data.hex())
+    return wanted
 
 
 def test_random_logs_are_read_as_the_rules_say() -> None:
@@ -177,9 +238,68 @@ def test_random_logs_are_read_as_the_rules_say() -> None:
         chance = random.Random(f"search {seed}")
         data = Maker(chance).made()
         borders = [(0, None), (0, None), (0, chance.randrange(len(data) + 1)), (0, max(len(data) - 5, 0))]
-        start, stop = chance.choice(borders)
+        window = chance.choice([0, 0, 0, 61, 64, 300])
         options = {"file": chance.random() < 0.4, "followed": chance.random() < 0.3}
-        wanted = damage_oracle.read(data, start, stop, **options)
-        assert found(data, start, stop, **options) == wanted, (seed, start, stop, options)
-        met.update(reason for _, _, reason, _ in wanted.damage)
-    assert min(met[reason] for reason in ("crc_mismatch", "length_beyond_end", "size_too_small")) > 50
+        met.update(reason for _, _, reason, _ in same(data, *chance.choice(borders), window, **options).damage)
+    assert set(met) == {*FRAMING, "records"} and min(met.values()) > 10, met
+
+
+def header(size: int, **fields: int) -> bytes:
+    """61 bytes that look like the begin of a batch of `size` bytes, which no checksum confirms."""
+    return builders.batch(count=1, length=size - 12, crc=0, **fields)
+
+
+def of_size(size: int, **fields: int) -> bytes:
+    """A good batch of so many bytes."""
+    row = size - 61 - 7 - sum(size > most for most in (61 + 7 + 57, 61 + 7 + 57 + 8131, 10**7))
+    for guess in range(row - 6, row + 7):
+        made = builders.batch([builders.record(key=None, value=b"v" * max(guess, 0))], **fields)
+        if len(made) == size:
+            return made
+    raise AssertionError(size)
+
+
+def test_checksums_are_computed_over_six_times_the_input_and_4096_bytes() -> None:
+    """Six headers that claim all that follows; then there is a checksum's worth of bytes left, or one too few."""
+    for size, taken in ((5016, True), (5017, True), (5018, False), (5019, False)):
+        length = 1 + 6 * 61 + size
+        fakes = b"".join(header(length - 1 - 61 * n, base_offset=n) for n in range(6))
+        data = b"\xff" + fakes + of_size(size, base_offset=9)
+        assert len(data) == length
+        assert (len(same(data).batches) == 1) == taken, size
+
+
+def test_checksums_of_odd_candidates_are_computed_over_twice_the_input() -> None:
+    """Two odd headers that claim all that follows, then an odd batch that ends the input."""
+    for size, taken in ((260, True), (261, True), (262, False)):
+        length = 100 + 2 * 61 + size
+        fakes = b"".join(header(length - 100 - 61 * n, attributes=0x80, base_offset=n) for n in range(2))
+        data = b"\xff" * 100 + fakes + of_size(size, base_offset=9, attributes=0x80)
+        assert (len(same(data).batches) == 1) == taken, size
+        assert len(same(data[:-size] + of_size(size, base_offset=9)).batches) == 1
+
+
+def test_a_large_batch_that_no_frame_follows_is_an_odd_one() -> None:
+    for size, taken in ((16383, True), (16384, True), (16385, False)):
+        for behind in (b"\xff" * 100, b"", builders.good_batch(1, base_offset=99)):
+            length = 100 + 2 * 61 + size + len(behind)
+            fakes = b"".join(header(length - 100 - 61 * n, attributes=0x80, base_offset=n) for n in range(2))
+            data = b"\xff" * 100 + fakes + of_size(size, base_offset=9) + behind
+            assert (100 + 2 * 61 in same(data).batches) == (taken or behind[:1] != b"\xff"), size
+
+
+def test_damaged_batches_are_followed_by_their_claims_64_times() -> None:
+    """What is inside of the first one counts only where its claim leads nowhere."""
+    inside = builders.batch(payload=b"\xff" * 20 + builders.good_batch(1, base_offset=1), count=1, crc=0, base_offset=1)
+    bad = [builders.good_batch(1, base_offset=n)[:-1] + b"!" for n in range(2, 80)]
+    for count in (61, 62, 63, 64, 65, 66):
+        data = builders.good_batch(1) + inside + b"".join(bad[:count]) + builders.good_batch(1, base_offset=90)
+        assert len(same(data).batches) == (2 if count < 64 else 3), count
+
+
+def test_a_run_of_1024_batches_leads_on() -> None:
+    """Fewer that break off, with their length in front of them, are a value."""
+    for count in (1023, 1024, 1025, 1026, 1027):
+        run = b"".join(builders.message(magic=0, offset=n, key=None, value=None) for n in range(count))
+        data = b"\xff" * 9 + builders.varint(len(run)) + run + b"\xff" * 40
+        assert len(same(data).batches) == (count if count > 1024 else 0), count
