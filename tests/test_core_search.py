@@ -26,13 +26,8 @@ pytestmark = pytest.mark.core
 FAR = 2**31
 LOGS = 20_000 if LONG else 1200
 FRAMING = {
-    "size_too_small",
-    "size_overflow",
-    "unsupported_magic",
-    "batch_too_small",
-    "length_beyond_end",
-    "crc_mismatch",
-}
+    "size_too_small", "size_overflow", "unsupported_magic", "batch_too_small", "length_beyond_end", "crc_mismatch",
+}  # fmt: skip
 
 
 class Maker:
