@@ -264,3 +264,15 @@ def test_scans_of_ranges_list_the_batches_that_may_hold_some() -> None:
         asked = asked_for(offsets=(low, high))
         bases = [base for table in scan_pieces(asked, Source(data)) for base in table.column("base_offset")]
         assert bases == [4 * n for n in range(5) if 4 * n < high and low < 4 * n + 4], (low, high)
+
+
+def test_inputs_whose_records_are_taken_together_know_nothing_of_each_other() -> None:
+    """Damage at the begin of one has nothing in front of it, whatever the input before ended with."""
+    decoder = asked_for({"errors": "skip"}).decoder()
+    low = b"\xff" * 20 + builders.good_batch(2)
+    for n, data in enumerate((builders.good_batch(3, base_offset=500), low, builders.good_batch(1), low, low)):
+        decoder.feed(Source(data))
+        assert not decoder.run()
+        assert decoder.filled[1] == n + 1
+    found = [(piece.position, piece.length, piece.lost_from) for _, _, piece in decoder.pop_damage()]
+    assert found == [(0, 20, None)] * 3
