@@ -6,6 +6,7 @@ claims one byte off, batches inside of values, candidates that break off.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from functools import cache
@@ -24,6 +25,7 @@ from kafkarec.request import request
 pytestmark = pytest.mark.core
 
 FAR = 2**31
+LEAST = damage_oracle.LEAST_SIZES
 LOGS = 20_000 if LONG else 1200
 FRAMING = {
     "size_too_small", "size_overflow", "unsupported_magic", "batch_too_small", "length_beyond_end", "crc_mismatch",
@@ -298,3 +300,39 @@ def test_a_run_of_1024_batches_leads_on() -> None:
         run = b"".join(builders.message(magic=0, offset=n, key=None, value=None) for n in range(count))
         data = b"\xff" * 9 + builders.varint(len(run)) + run + b"\xff" * 40
         assert len(same(data).batches) == (count if count > 1024 else 0), count
+
+
+def test_a_message_that_ends_within_a_length_is_read_to_its_end() -> None:
+    """At the end of the input, with 0 to 5 bytes where a length of four should be."""
+    for magic, key, rest in itertools.product((0, 1), (None, b"", b"key"), range(6)):
+        whole = builders.message(magic=magic, offset=4, key=key, value=b"value")
+        for at in (18 if magic == 0 else 26, len(whole) - 9):
+            cut = whole[: at + rest]
+            cut += b"!" * (LEAST[magic] - len(cut))
+            raw = builders.with_legacy_crc(builders.patched(cut, 8, (len(cut) - 12).to_bytes(4, "big")))
+            for window in (0, 64):
+                same(b"\xff" * 9 + raw, window=window)
+                same(b"\xff" * 9 + raw + b"\xff" * 30, window=window)
+
+
+def test_what_was_found_in_one_input_is_not_known_of_the_next() -> None:
+    """The same places, with other checksums, other offsets, and nothing found at all."""
+    good, low, high = (builders.good_batch(1, base_offset=offset) for offset in (50, 3, 2**40))
+    junk, row = b"\xff" * 20, len(good)
+    bad = good[:-1] + b"!"
+    for first, second in itertools.permutations(
+        (
+            junk + good + junk,
+            junk + bad + junk,
+            bad + bad + good,
+            bad + good + bad,
+            high + junk + good,
+            low + junk + low,
+            junk + bytes(row) + low,
+            bytes(3 * row),
+            junk * 12,
+        ),
+        2,
+    ):
+        same(first)
+        same(second)

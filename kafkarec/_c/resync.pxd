@@ -54,8 +54,7 @@ cdef struct Search:
     int64_t crc_left             # bytes of CRC work that are left
     int64_t odd_left             # of these for candidates that do not look written: most of them are none
     int64_t[REMEMBERED] seen     # places whose checksum was computed, plus 1, in slots by place; < 0 where it failed
-    int64_t barren_from          # no batch begins in [barren_from, barren_to)
-    int64_t barren_to
+    int64_t barren_to            # searches go forward only, and in front of this no batch begins that counts
     int64_t good_next            # next offset of the last good batch, INT64_MIN before the first
 
 
@@ -71,9 +70,7 @@ cdef struct Run:                  # a candidate and what follows it without a ga
 cdef inline void search_begin(Search* search, int64_t length) noexcept nogil:
     search.crc_left = length * (CRC_BUDGET - ODD_BUDGET) + 4096
     search.odd_left = length * ODD_BUDGET
-    search.barren_from = 0
     search.barren_to = 0
-    search.good_next = INT64_MIN
     memset(search.seen, 0, sizeof(search.seen))
 
 
@@ -290,7 +287,7 @@ cdef inline int64_t search_on(Input* source, int64_t position, Search* search) n
     cdef const uint8_t* p
     memset(&lone, 0, sizeof(Run))
     lone.start = -1
-    if search.barren_from <= position < search.barren_to:
+    if position < search.barren_to:
         position = search.barren_to
     if source.medium != NULL:
         source.step = source.medium.window
@@ -338,7 +335,6 @@ cdef inline int64_t search_on(Input* source, int64_t position, Search* search) n
         position = length
     if lone.start >= 0:
         position = lone.start
-    search.barren_from = start
     search.barren_to = position
     return position
 
