@@ -336,3 +336,29 @@ def test_what_was_found_in_one_input_is_not_known_of_the_next() -> None:
     ):
         same(first)
         same(second)
+
+
+@pytest.mark.parametrize("spoiled", [False, True])
+def test_a_checksum_that_is_remembered_costs_nothing(spoiled: bool) -> None:
+    """A candidate is looked at behind another one, and once more when that one turns out to be in a value."""
+    looked_at = of_size(200, base_offset=51)
+    front = [builders.good_batch(1), b"\xff" * 30, builders.good_batch(1, base_offset=50)]
+    front += [looked_at[:-1] + b"!" if spoiled else looked_at, b"\xff" * 40, builders.good_batch(1, base_offset=2)]
+    start = b"".join(front) + b"\xff" * 40
+
+    def made(size: int) -> bytes:
+        length = len(start) + 6 * 61 + size
+        fakes = b"".join(header(length - len(start) - 61 * n, base_offset=52 + n) for n in range(6))
+        return start + fakes + of_size(size, base_offset=60)
+
+    def is_found(size: int) -> bool:
+        data = made(size)
+        return len(data) - size in damage_oracle.read(data).batches
+
+    low, high = 200, 12_000
+    assert is_found(low) and not is_found(high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_found(middle) else (low, middle)
+    for size in (low - 1, low, high, high + 1):
+        same(made(size))
