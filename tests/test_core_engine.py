@@ -9,10 +9,10 @@ from typing import Any
 import builders
 import pyarrow as pa
 import pytest
-from core_reading import ranged, sound_rows, sound_table
+from core_reading import ranged, sound_table
 
 import kafkarec
-from kafkarec._core import Decoder, Source
+from kafkarec._core import Decoder, Layout, Source
 from kafkarec.passes import as_columns, read_part, scan_pieces
 from kafkarec.request import (
     ALL_CHECKS,
@@ -24,6 +24,7 @@ from kafkarec.request import (
     Request,
     request,
 )  # fmt: skip
+from kafkarec.schema import RECORD_FIELDS, record_schema
 
 pytestmark = pytest.mark.core
 
@@ -128,7 +129,7 @@ def test_checksums_are_checked_where_they_are_wanted() -> None:
 def taken(data: bytes, **limits: tuple[int | None, int | None]) -> list[int] | None:
     """The offsets; None: refused."""
     try:
-        return [row["offset"] for row in sound_rows(ranged(data, columns=["offset", "timestamp"], **limits))]
+        return list(ranged(data, columns=["offset"], **limits).column("offset"))
     except kafkarec.CorruptRecordError:
         return None
 
@@ -276,3 +277,16 @@ def test_inputs_whose_records_are_taken_together_know_nothing_of_each_other() ->
         assert decoder.filled[1] == n + 1
     found = [(piece.position, piece.length, piece.lost_from) for _, _, piece in decoder.pop_damage()]
     assert found == [(0, 20, None)] * 3
+
+
+def test_columns_that_nobody_asked_for_are_not_filled() -> None:
+    """A decoder tells how much it holds: 32 bytes a row, and the bytes of keys, values and headers that are wanted."""
+    fields = {"key": b"k" * 5, "value": b"v" * 7}
+    rows = [builders.record(offset_delta=n, headers=[(b"hh", b"x")], **fields) for n in range(10)]
+    data = builders.batch(rows) + builders.message(offset=10, **fields)
+    sizes = {"key": 55, "value": 77, "headers": 30, "control_type": 55}
+    for name in RECORD_FIELDS:
+        decoder = Decoder(Layout(record_schema((name,), "ms")), asked_for().options)
+        decoder.feed(Source(data))
+        assert not decoder.run()
+        assert decoder.filled == (11, 2, 11 * 32 + sizes.get(name, 0)), name

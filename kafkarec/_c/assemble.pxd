@@ -253,7 +253,7 @@ cdef inline int storage_column(Storage* s, int code, const BatchRow* rows, const
     if code == OUT_TOPIC or code == OUT_FILE:
         text = constants.topic if code == OUT_TOPIC else constants.file
         return spread_text(s, rows, runs, run_count, False, text, out)
-    values = new_buffer(s, <size_t>s.rows * 8 + SLACK, &status)
+    values = new_buffer(s, <size_t>s.rows * 8, &status)
     bits = new_bits(s, &status)
     if status != OK:
         return status
