@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 
 import builders
@@ -204,7 +205,7 @@ def decoder(file: bool, followed: bool) -> Decoder:
     asked = request(
         columns=["offset"], errors="skip", control=True, _file="a.log" if file else None, _followed=followed
     )
-    return asked.decoder()
+    return asked.decoder(replace(asked.options, chunk_bytes=None))
 
 
 def found(source: Source, start: int, stop: int | None, *, file: bool, followed: bool) -> damage_oracle.Found:
@@ -248,9 +249,8 @@ def header(size: int, **fields: int) -> bytes:
 
 def of_size(size: int, **fields: int) -> bytes:
     """A good batch of so many bytes."""
-    row = size - 61 - 7 - sum(size > most for most in (61 + 7 + 57, 61 + 7 + 57 + 8131, 10**7))
-    for guess in range(row - 6, row + 7):
-        made = builders.batch([builders.record(key=None, value=b"v" * max(guess, 0))], **fields)
+    for guess in range(max(size - 61 - 14, 0), size - 61 - 6):
+        made = builders.batch([builders.record(key=None, value=b"v" * guess)], **fields)
         if len(made) == size:
             return made
     raise AssertionError(size)
@@ -362,3 +362,11 @@ def test_a_checksum_that_is_remembered_costs_nothing(spoiled: bool) -> None:
         low, high = (middle, high) if is_found(middle) else (low, middle)
     for size in (low - 1, low, high, high + 1):
         same(made(size))
+
+
+def test_a_run_that_goes_on_for_more_than_four_mebibytes_is_no_value() -> None:
+    """From the end of its first batch, whatever stands in front of it."""
+    first = builders.good_batch(1)
+    for size, batches in (((1 << 22) - 1, 0), (1 << 22, 0), ((1 << 22) + 1, 2)):
+        run = first + of_size(size, base_offset=1)
+        assert len(same(b"\xff" * 9 + builders.varint(len(run)) + run + b"\xff" * 40).batches) == batches, size
