@@ -187,3 +187,19 @@ def test_a_null_count_that_its_bits_do_not_have() -> None:
                 kafkarec.encode(made)
             made.restore()
             assert (caught.value.expected, caught.value.found) == (stated, nulls), (first, rows)
+
+
+def test_the_longest_field_that_64_bit_offsets_may_state() -> None:
+    """2^31-1 bytes are a field's most; that no record has room for one is found where the record is made."""
+    most = 2**31 - 1
+    for rows, long in ((1, 0), (3, 0), (3, 1), (3, 2)):
+        for size in (most - 1, most, most + 1, most + 2):
+            start = 5
+            offsets = [start + (size if row > long else 0) for row in range(rows + 1)]
+            with pytest.raises(ValueError) as caught:
+                kafkarec.encode(table_of(value=bytes_of("large_binary", offsets)))
+            if size > most:
+                wanted = f"column 'value', row {long}: {size} bytes, and a field of a record has {most} at most"
+                assert str(caught.value) == wanted
+            else:
+                assert f"record {long}: its key, value and headers take more than 2^31-1 bytes" in str(caught.value)
