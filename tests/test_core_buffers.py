@@ -31,7 +31,15 @@ def held(address: int) -> int:
     return int(ask(address))
 
 
+def given(size: int) -> int:
+    """From 4 KiB on memory comes in sizes of 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 KiB and so on."""
+    if size < 4096:
+        return size
+    return next(n for k in range(80) if (n := (4 + k % 4) << (10 + k // 4)) >= size)
+
+
 def assert_takes(address: int, wanted: int, what: object) -> None:
+    wanted = given(wanted)
     assert wanted <= held(address) < wanted + ROUNDED, (what, wanted, held(address))
 
 
@@ -147,3 +155,55 @@ def test_memory_of_a_chunk_is_taken_ahead_of_it(header: tuple[bytes, bytes]) -> 
         for address in (key_ends, value_ends):
             assert_takes(address, (rows + 1) * 4 + SLACK, count)
         assert_takes(bits, rows // 8 + SLACK, count)
+
+
+def many(count: int, size: int = 0) -> bytes:
+    """So many records of nothing, the first one with a value of so many bytes where there are to be some."""
+    first = builders.record(key=None, value=b"v" * size) if size else b""
+    return builders.batch(payload=first + b"\x0c\0\0\0\1\1\0" * (count - bool(size)), count=count)
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_memory_at_the_border_of_4_kib(step: int) -> None:
+    """One row, or one byte, more takes the next size."""
+    for name, count, wanted in (
+        ("offset", 504, 4096 + 8 * step),
+        ("timestamp", 504, 4096 + 8 * step),
+        ("timestamp_type", 4032, 4096 + step),
+        ("headers", 1007, 4096 + 4 * step),
+        ("key", 1007, 4096 + 4 * step),
+        ("value", 1007, 4096 + 4 * step),
+        ("compression", 1007, 4096 + 4 * step),
+        ("producer_id", 504, 4096 + 8 * step),
+        ("magic", 504, 4096 + 8 * step),
+    ):
+        chunk = read(request(columns=[name]).decoder(), many(count + step))
+        assert_takes(chunk.address(0, 1), wanted, name)
+    for name in ("timestamp", "key", "value", "partition", "topic"):
+        chunk = read(request(columns=[name]).decoder(), many(8 * 4032 + 7 + step))
+        assert_takes(chunk.address(0, 0), 4096 + step, name)
+    data = many(1, 4032 + step - 9)
+    assert len(data) - 61 == 4032 + step
+    assert_takes(read(request(columns=["value"]).decoder(), data).address(0, 2), 4096 + step, "value")
+    for name, options, count in (("topic", {"_topic": "abc"}, 1344), ("file", {"_file": "a" * 4032}, 1)):
+        data = many(count + step)
+        chunk = read(request(columns=[name], **options).decoder(), data)
+        assert_takes(chunk.address(0, 2), 4096 + step * (3 if name == "topic" else 4032), name)
+
+
+@pytest.mark.parametrize("count", [948, 949])
+def test_memory_that_is_taken_ahead_at_the_border_of_4_kib(count: int) -> None:
+    """1007 and 1008 headers: their ends take 4096 bytes and four more."""
+    decoder = request(columns=["headers"]).decoder()
+    read(decoder, of(count, headers=[(b"n", b"v")]))
+    chunk = read(decoder, of(1, headers=[(b"n", b"v")]))
+    key_ends, _, _, value_ends, _ = (pa.py_buffer(view).address for view in chunk.headers())
+    for address in (key_ends, value_ends, chunk.address(0, 1)):
+        assert_takes(address, (count + count // 16 + 1) * 4 + SLACK, count)
+    for size in (3794, 3795):  # a sixteenth more: 4031 and 4032 bytes
+        decoder = request(columns=["value", "headers"]).decoder()
+        read(decoder, of(1, value=b"v" * size, headers=[(b"n" * size, b"v")]))
+        chunk = read(decoder, of(1, value=b"v", headers=[(b"n", b"v")]))
+        assert_takes(chunk.address(0, 2), size + size // 16 + SLACK, size)
+        for view in (chunk.headers()[1], chunk.headers()[4]):
+            assert_takes(pa.py_buffer(view).address, size + size // 16 + SLACK, size)

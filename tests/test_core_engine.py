@@ -290,3 +290,12 @@ def test_columns_that_nobody_asked_for_are_not_filled() -> None:
         decoder.feed(Source(data))
         assert not decoder.run()
         assert decoder.filled == (11, 2, 11 * 32 + sizes.get(name, 0)), name
+
+
+def test_a_range_ends_in_a_log_that_has_come_far() -> None:
+    """Absurd is told by the batch before: a log may go on for more than 2^31 offsets, step by step."""
+    step = 2**30
+    data = b"".join(builders.good_batch(1, base_offset=step * n) for n in range(7))
+    for n in range(1, 7):
+        assert taken(data + b"\xff" * 40, offsets=(0, step * n)) == [step * at for at in range(n)]
+        assert taken(data + b"\xff" * 40, offsets=(0, step * n - step + 1)) == [step * at for at in range(n)]
