@@ -7,12 +7,14 @@ is asked of the allocator, which rounds it up to a few bytes more.
 from __future__ import annotations
 
 import ctypes
+import gc
 from typing import Any
 
 import builders
 import pyarrow as pa
 import pytest
 
+import kafkarec
 from kafkarec._core import Chunk, Source
 from kafkarec.request import request
 
@@ -207,3 +209,44 @@ def test_memory_that_is_taken_ahead_at_the_border_of_4_kib(count: int) -> None:
         assert_takes(chunk.address(0, 2), size + size // 16 + SLACK, size)
         for view in (chunk.headers()[1], chunk.headers()[4]):
             assert_takes(pa.py_buffer(view).address, size + size // 16 + SLACK, size)
+
+
+class Allocator(ctypes.Structure):
+    """mallinfo2 of glibc: bytes of its heap, and of what it took from the system by itself."""
+
+    _fields_ = (
+        *((name, ctypes.c_size_t) for name in ("arena", "free_chunks", "fast_chunks", "maps", "mapped")),
+        *((name, ctypes.c_size_t) for name in ("_unused", "fast", "used", "free", "top")),
+    )
+
+
+def in_use() -> int:
+    ask = ctypes.CDLL(None).mallinfo2
+    ask.restype = Allocator
+    kafkarec.release_memory()
+    gc.collect()
+    found = ask()
+    return int(found.used + found.mapped)
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="another C library")
+@pytest.mark.parametrize("taken", [True, False])
+def test_columns_keep_no_memory(taken: bool) -> None:
+    """Neither those of a chunk nor those of a decoder that is let go of before it gave one out."""
+    headers = [(b"name", b"value")]
+    data = of(30, b"key", b"value", headers) + of(5, None, None, headers)
+    asked = request(columns=["offset", "timestamp", "timestamp_type", "key", "value", "headers", "compression"])
+
+    def once() -> None:
+        decoder = asked.decoder()
+        decoder.feed(Source(data))
+        decoder.run()
+        if taken:
+            decoder.take()
+
+    for _ in range(20):
+        once()
+    before = in_use()
+    for _ in range(300):
+        once()
+    assert in_use() - before < 300 * 64

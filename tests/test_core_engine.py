@@ -167,6 +167,9 @@ def test_a_wrapper_is_not_judged_by_its_first_offset() -> None:
     for low, high in itertools.combinations(range(3, 11), 2):
         assert taken(data, offsets=(low, high)) == [n for n in range(4, 9) if low <= n < high], (low, high)
     assert taken(spoiled(data[: -len(builders.message())]), offsets=(0, 5)) is None
+    # but where the batch before has reached the end of the range
+    behind = builders.good_batch(4) + spoiled(data[: -len(builders.message())])
+    assert taken(behind, offsets=(0, 4)) == [0, 1, 2, 3] and taken(behind, offsets=(0, 5)) is None
 
 
 def test_ranges_begin_anew_with_each_input() -> None:

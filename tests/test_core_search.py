@@ -370,3 +370,15 @@ def test_a_run_that_goes_on_for_more_than_four_mebibytes_is_no_value() -> None:
     for size, batches in (((1 << 22) - 1, 0), (1 << 22, 0), ((1 << 22) + 1, 2)):
         run = first + of_size(size, base_offset=1)
         assert len(same(b"\xff" * 9 + builders.varint(len(run)) + run + b"\xff" * 40).batches) == batches, size
+
+
+def test_an_offset_of_exactly_2_31_is_not_far_above_one_below_0() -> None:
+    for offset, taken in ((FAR - 1, True), (FAR, True), (FAR + 1, False)):
+        data = builders.good_batch(1, base_offset=-9) + b"\xff" * 9 + builders.good_batch(1, base_offset=offset)
+        assert len(same(data).batches) == 1 + taken, offset
+
+
+def test_a_length_of_five_bytes_at_the_begin_of_an_input() -> None:
+    run = builders.good_batch(2)
+    for front, hidden in ((raw_varint(zigzag(len(run)), 5), True), (raw_varint(zigzag(len(run)), 4), False)):
+        assert len(same(front + run + b"\xff" * 40).batches) == (0 if hidden else 1)
