@@ -83,10 +83,6 @@ cdef inline Field field_of(int code) noexcept nogil:
     """Where a batch field lies in BatchRow, its width, when it is null. The one table of them."""
     cdef BatchRow row
     cdef size_t start = <size_t>&row
-    cdef Field none
-    none.at = 0
-    none.width = 0
-    none.rule = NEVER_NULL
     if code == OUT_POSITION:
         return Field(<size_t>&row.position - start, 8, NEVER_NULL)
     if code == OUT_OUTER_OFFSET:
@@ -127,7 +123,7 @@ cdef inline Field field_of(int code) noexcept nogil:
         return Field(<size_t>&row.record_count - start, 4, NULL_IF_ABSENT)
     if code == OUT_BASE_OFFSET:
         return Field(<size_t>&row.first_offset - start, 8, NEVER_NULL)
-    return none
+    return Field(0, 0, NEVER_NULL)
 
 
 cdef inline int wants_of(int code) noexcept nogil:
