@@ -201,6 +201,8 @@ cdef inline int take_filled(Storage* s, int code, Column* out) noexcept nogil:
 cdef inline int spread_text(Storage* s, const BatchRow* rows, const Run* runs, int64_t run_count, bint codec,
                             const char* constant, Column* out) noexcept nogil:
     """A string column: the codec's name of each row's batch, or one constant (NULL: all null)."""
+    if constant != NULL and <size_t>s.rows * strlen(constant) > 0x7FFF0000:
+        return LIMIT_EXCEEDED
     cdef int status = OK
     cdef Buffer* offsets = new_buffer(s, <size_t>(s.rows + 1) * 4, &status)
     cdef Buffer* data = new_buffer(s, <size_t>s.rows * (8 if constant == NULL else strlen(constant)), &status)
@@ -210,8 +212,6 @@ cdef inline int spread_text(Storage* s, const BatchRow* rows, const Run* runs, i
     cdef size_t n
     if status != OK:
         return status
-    if constant != NULL and <size_t>s.rows * strlen(constant) > 0x7FFF0000:
-        return LIMIT_EXCEEDED
     (<int32_t*>offsets.data)[0] = 0
     for r in range(run_count):
         text = constant
