@@ -124,3 +124,12 @@ def test_flags_of_batches_over_the_borders_of_bytes() -> None:
     table = sound_table(kafkarec.decode(data, columns=names, control=True))
     for name, cells in zip(names, zip(*wanted, strict=True), strict=True):
         counted(table, name, list(cells))
+
+
+def test_a_text_column_of_more_than_two_gigabytes_is_refused() -> None:
+    """The ends of its cells are 32-bit. Nothing is written before that is known."""
+    count = 110_000
+    data = builders.batch(payload=b"\x0c\0\0\0\1\1\0" * count, count=count)
+    assert len(kafkarec.decode(data, columns=["file"], _file="x")) == count
+    with pytest.raises(MemoryError):
+        kafkarec.decode(data, columns=["file"], _file="x" * 19_600)
