@@ -107,15 +107,20 @@ cdef inline int64_t wrapping_add(int64_t a, int64_t b) noexcept nogil:
     return <int64_t>(<unsigned long long>a + <unsigned long long>b)
 
 
+cdef inline void nothing_known(Fault* fault, int64_t position) noexcept nogil:
+    """Of what begins at `position` no byte has been looked at."""
+    fault.position = position
+    fault.base_offset = ABSENT
+    fault.next_position = -1
+    fault.record = -1
+
+
 cdef inline int frame(const uint8_t* p, int64_t left, int64_t position, int64_t* size, Fault* fault) noexcept nogil:
     """Where the batch at `position` ends: ByteBufferLogInputStream.nextBatchSize, with its order of checks. `p` is its
     first byte, `left` what the input has from there on; up to 17 of them are looked at."""
     cdef int64_t claimed
     cdef int8_t magic
-    fault.position = position
-    fault.base_offset = ABSENT
-    fault.next_position = -1
-    fault.record = -1
+    nothing_known(fault, position)
     if left < LOG_OVERHEAD:
         return END
     claimed = load_i32(p + 8)
@@ -213,6 +218,7 @@ cdef inline int read_batch(Input* source, int64_t position, Manner manner, Batch
     else:
         p = peek(source, position, head)
     if p == NULL:
+        nothing_known(fault, position)
         return refuse(fault, OUT_OF_MEMORY, head, 0)
     status = frame(p, left, position, &size, fault)
     if status != OK:

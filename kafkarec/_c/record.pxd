@@ -157,7 +157,7 @@ cdef inline int append_headers(Columns* c, const uint8_t** cursor, const uint8_t
     cdef int64_t row = c.headers
     cdef int status = headers_reserve(c, count, end - p) if want else OK
     if status != OK:
-        return refuse(fault, status, count, end - p)
+        return refuse(fault, status, end - p, 0)
     for _i in range(count):
         status = next_varint(&p, end, exact, &length)
         if status != OK:
