@@ -1,4 +1,5 @@
-"""The C heap as one extension module sees it: every block is counted, one of them may be refused, none overrun.
+"""What one extension module asks of the C library: every block of the heap is counted, one of them may be refused, none
+overrun; every pread may be cut short, interrupted or failed.
 
 The module's own references to `malloc` and its kin (the relocations of its ELF file) are pointed at functions of a
 library that is compiled here, for as long as the context lasts. Python itself and other libraries keep theirs.
@@ -6,6 +7,10 @@ library that is compiled here, for as long as the context lasts. Python itself a
     with Allocations(kafkarec._core, refused=3) as heap:     # the third block that the module asks for is refused
         ...
     heap.asked, heap.alive, heap.overrun
+
+    with Preads(kafkarec._core, most=100, bad=range(700, 701)) as preads:     # reads of byte 700 fail with EIO
+        ...
+    preads.asked
 """
 
 from __future__ import annotations
@@ -25,7 +30,8 @@ import pytest
 
 import kafkarec
 
-NAMES = ("malloc", "calloc", "realloc", "posix_memalign", "free")
+HEAP = ("malloc", "calloc", "realloc", "posix_memalign", "free")
+READS = ("pread", "pread64")
 RELA, DYNAMIC_SYMBOLS = 4, 11
 PAGE, READ_WRITE = 4096, 3
 SOURCE = r"""
@@ -33,6 +39,7 @@ SOURCE = r"""
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Every block has some bytes behind it, which whoever writes over its end changes. Fresh ones are full of 0xAB. */
 #define MOST 4096
@@ -95,6 +102,16 @@ int heap_posix_memalign(void **out, size_t alignment, size_t n) {
     return 0;
 }
 void heap_free(void *p) { forgotten(p); free(p); }
+
+/* Every other read is interrupted; the rest give `most` bytes at most, and none where a bad one is among them. */
+long pread_asked, pread_most, pread_bad, pread_bad_end;
+static ssize_t some(int descriptor, void *to, size_t n, off_t at) {
+    if (++pread_asked % 2) { errno = EINTR; return -1; }
+    if (at < pread_bad_end && pread_bad < (long)(at + n)) { errno = EIO; return -1; }
+    return pread(descriptor, to, n < (size_t)pread_most ? n : (size_t)pread_most, at);
+}
+ssize_t heap_pread(int descriptor, void *to, size_t n, off_t at) { return some(descriptor, to, n, at); }
+ssize_t heap_pread64(int descriptor, void *to, size_t n, off_t at) { return some(descriptor, to, n, at); }
 """
 
 
@@ -126,8 +143,7 @@ def references(path: Path) -> dict[str, int]:
             place, info = struct.unpack_from("<QQ", data, entry)
             begin = strings + struct.unpack_from("<I", data, symbols + (info >> 32) * 24)[0]
             name = data[begin : data.index(0, begin)].decode()
-            if name in NAMES:
-                found[name] = place
+            found[name] = place
     return found
 
 
@@ -140,40 +156,83 @@ def loaded_at(path: Path) -> int:
     raise AssertionError(f"{path} is not loaded")
 
 
-class Allocations:
-    """See above. `refused` counts from 1; 0: none is."""
+class _Pointed:
+    """A module's references to some functions, pointed at ours."""
 
-    asked = alive = overrun = 0
+    names: tuple[str, ...] = ()
 
-    def __init__(self, module: ModuleType, refused: int = 0) -> None:
-        self.refused, self.heap = refused, library()
+    def __init__(self, module: ModuleType) -> None:
+        self.ours = library()
         assert module.__file__ is not None
         path = Path(module.__file__).resolve()
-        first = loaded_at(path)
-        self.places = {
-            name: ctypes.c_void_p.from_address(first + place) for name, place in references(path).items()
-        }
+        first, places = loaded_at(path), references(path)
+        named = [name for name in self.names if name in places]
+        self.places = {name: ctypes.c_void_p.from_address(first + places[name]) for name in named}
+        assert self.places
         self.before = {name: place.value for name, place in self.places.items()}
 
-    def __enter__(self) -> Allocations:
-        kafkarec.release_memory()  # recycled buffers are none of ours
-        self.heap.heap_begin(ctypes.c_long(self.refused))
+    def point(self) -> None:
         for name, place in self.places.items():
             page = ctypes.addressof(place) // PAGE * PAGE
             ctypes.CDLL(None).mprotect(ctypes.c_void_p(page), ctypes.c_size_t(PAGE), READ_WRITE)
-            place.value = ctypes.cast(self.heap[f"heap_{name}"], ctypes.c_void_p).value
+            place.value = ctypes.cast(self.ours[f"heap_{name}"], ctypes.c_void_p).value
+
+    def point_back(self) -> None:
+        for name, place in self.places.items():
+            place.value = self.before[name]
+
+    def number(self, name: str) -> ctypes.c_long:
+        return ctypes.c_long.in_dll(self.ours, name)
+
+
+class Allocations(_Pointed):
+    """See above. `refused` counts from 1; 0: none is."""
+
+    names = HEAP
+    asked = alive = overrun = 0
+
+    def __init__(self, module: ModuleType, refused: int = 0) -> None:
+        super().__init__(module)
+        self.refused = refused
+
+    def __enter__(self) -> Allocations:
+        gc.disable()  # no buffer of somebody else is given back meanwhile, and then recycled
+        kafkarec.release_memory()
+        self.ours.heap_begin(ctypes.c_long(self.refused))
+        self.point()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         kafkarec.release_memory()
-        if self._told("alive"):
+        if self.number("heap_alive").value:
             gc.collect()
             kafkarec.release_memory()
-        for name, place in self.places.items():
-            place.value = self.before[name]
-        self.asked, self.alive, self.overrun = map(self._told, ("asked", "alive", "overrun"))
+        gc.enable()
+        self.point_back()
+        self.asked, self.alive, self.overrun = (self.number(f"heap_{n}").value for n in ("asked", "alive", "overrun"))
 
-    def _told(self, name: str) -> int:
-        return ctypes.c_long.in_dll(self.heap, f"heap_{name}").value
+
+class Preads(_Pointed):
+    """See above. Every other one is interrupted by a signal."""
+
+    names = READS
+    asked = 0
+
+    def __init__(self, module: ModuleType, most: int = 1 << 30, bad: range = range(0)) -> None:
+        super().__init__(module)
+        self.most, self.bad = most, bad
+
+    def __enter__(self) -> Preads:
+        values = {"asked": 0, "most": self.most, "bad": self.bad.start, "bad_end": self.bad.stop}
+        for name, value in values.items():
+            self.number(f"pread_{name}").value = value
+        self.point()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.point_back()
+        self.asked = self.number("pread_asked").value

@@ -39,7 +39,11 @@ COMPRESSED = """
 parts = builders.records(30, value=b"a value that repeats, repeats %d")
 raw = b"".join(parts)
 stored = b"\\x04\\x22\\x4d\\x18\\x60\\x40\\x82" + (len(raw) | 1 << 31).to_bytes(4, "little") + raw + bytes(4)
-for codec, frame in (("lz4", stored), ("lz4", builders.lz4_frame(raw)), ("zstd", builders.zstd_frame(raw))):
+from oracle_codecs import xxh32
+checked = b"\\x04\\x22\\x4d\\x18\\x70\\x40" + bytes([xxh32(b"\\x70\\x40") >> 8 & 0xFF]) + stored[7:-4]
+checked += xxh32(raw).to_bytes(4, "little") + bytes(4)
+frames = [("lz4", stored), ("lz4", checked), ("lz4", builders.lz4_frame(raw)), ("zstd", builders.zstd_frame(raw))]
+for codec, frame in frames:
     read(builders.batch(codec=codec, payload=frame, count=30))
     for end in (*range(1, 30), len(frame) // 2, *range(len(frame) - 12, len(frame))):
         read(builders.batch(codec=codec, payload=frame[:end], count=30))

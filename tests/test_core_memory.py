@@ -205,3 +205,42 @@ def test_whichever_block_is_refused(way: str) -> None:
         assert (heap.overrun, heap.alive) == (0, 0), f"block {number} of {total}"
     assert refusals >= total - 1
     assert places == REFUSED[way]
+
+
+def test_nothing_is_written_behind_a_column() -> None:
+    """Keys of headers that triple leave as many bytes for the next key as the buffer still has, to the byte; so do
+    values behind the first mebibyte, for which memory is taken one by one."""
+    behind = builders.record(offset_delta=1, value=bytes(200))
+    expected = []
+    batches = []
+    for more in range(-70, 70):
+        headers = [(b"\xff" * 6000, None), (b"a" * (2480 + more), b""), (b"b", b"c")]
+        batches.append(builders.batch([builders.record(value=None, headers=headers), behind]))
+        expected.append(["\ufffd" * 6000, "a" * (2480 + more), "b"])
+    for batch, keys in zip(batches, expected, strict=True):
+        with Allocations(_core) as heap:
+            first, _ = kafkarec.decode(batch)
+            assert [key for key, _ in first.headers] == keys
+            del first, _
+        assert heap.overrun == 0
+    for more in (-64, -63, -32, -1, 0, 1, 31, 32, 33, 63, 64, 65, 100):
+        sizes = [1_300_000, 10_720 - 64 + more, 5]
+        records = [builders.record(offset_delta=n, key=None, value=bytes([n]) * size) for n, size in enumerate(sizes)]
+        with Allocations(_core) as heap:
+            found = kafkarec.decode(builders.batch([*records, behind]))
+            assert [len(record.value) for record in found] == [*sizes, 200]
+            del found
+        assert heap.overrun == 0, more
+
+
+def test_what_is_not_wanted_takes_no_memory() -> None:
+    """Blocks that are asked for, of each column alone."""
+    asked = {}
+    for name in reading.RECORD_FIELDS:
+        kafkarec.decode(PLAIN, columns=[name])
+        with Allocations(_core) as heap:
+            kafkarec.decode(PLAIN, columns=[name])
+        asked[name] = heap.asked
+    assert asked == {
+        "offset": 7, "timestamp": 8, "timestamp_type": 8, "key": 9, "value": 9, "headers": 18, "sequence": 9,
+    }  # fmt: skip

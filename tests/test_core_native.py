@@ -5,6 +5,7 @@ Every frame is made by hand, one oddity each. The oracle says whether it is good
 
 from __future__ import annotations
 
+import ctypes
 import random
 import struct
 from collections.abc import Callable, Iterable
@@ -13,6 +14,7 @@ from typing import Any
 
 import builders
 import lz4.block
+import lz4.frame
 import oracle_codecs
 import pytest
 import zstandard
@@ -33,12 +35,20 @@ STORED = 1 << 31
 END_MARK = bytes(4)
 
 
+def exports(name: str) -> bool:
+    """Whether the installed library shows the functions that the engine calls."""
+    if name == "lz4":
+        return hasattr(ctypes.CDLL(lz4.frame._frame.__file__), "LZ4_decompress_safe")
+    return hasattr(ctypes.CDLL(native.module_file(zstandard.__path__[0], "_cffi")), "ZSTD_decompressDCtx")
+
+
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The codec ids of payloads that were decompressed by the Python calls."""
     for name in ("lz4", "zstd"):
         native.install(name)
         if name not in native.in_use:
+            assert not exports(name), f"{name} could be called by pointer"
             pytest.skip(f"the installed {name} has no functions to call by pointer")
     seen: list[int] = []
     decompress = codecs.decompress
@@ -116,6 +126,8 @@ def test_plain_lz4_frames_are_taken_by_pointer(calls: list[int]) -> None:
                     frame = lz4_frame(blocks, flags, code << 4, end=end)
                     assert taken(calls, in_lz4(frame)), (code, piece, flags)
                     assert taken(calls, in_lz4(frame + b"behind")), "Kafka reads nothing behind the end"
+    for blocks in ([packed(b""), packed(CONTENT)], [packed(CONTENT), packed(b"")]):
+        assert taken(calls, in_lz4(lz4_frame(blocks))), "a block of nothing"
     for claimed in (0, 1, 2**63, 2**64 - 1):
         assert taken(calls, in_lz4(lz4_frame([packed(CONTENT)], 0x68, size=claimed)))
 

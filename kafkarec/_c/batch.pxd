@@ -115,11 +115,12 @@ cdef inline void nothing_known(Fault* fault, int64_t position) noexcept nogil:
     fault.record = -1
 
 
-cdef inline int frame(const uint8_t* p, int64_t left, int64_t position, int64_t* size, Fault* fault) noexcept nogil:
+cdef inline int frame(const uint8_t* p, int64_t left, int64_t position, int64_t* size, int8_t* magic,
+                      Fault* fault) noexcept nogil:
     """Where the batch at `position` ends: ByteBufferLogInputStream.nextBatchSize, with its order of checks. `p` is its
-    first byte, `left` what the input has from there on; up to 17 of them are looked at."""
+    first byte, `left` what the input has from there on; up to 17 of them are looked at, each once: a caller's live
+    buffer may change between two loads."""
     cdef int64_t claimed
-    cdef int8_t magic
     nothing_known(fault, position)
     if left < LOG_OVERHEAD:
         return END
@@ -131,9 +132,9 @@ cdef inline int frame(const uint8_t* p, int64_t left, int64_t position, int64_t*
         return refuse(fault, SIZE_OVERFLOW, INT32_MAX - LOG_OVERHEAD, claimed)
     if left < UP_TO_MAGIC:
         return END
-    magic = <int8_t>p[MAGIC_OFFSET]
-    if magic < 0 or magic > LATEST_MAGIC:
-        return refuse(fault, UNSUPPORTED_MAGIC, LATEST_MAGIC, magic)
+    magic[0] = <int8_t>p[MAGIC_OFFSET]
+    if magic[0] < 0 or magic[0] > LATEST_MAGIC:
+        return refuse(fault, UNSUPPORTED_MAGIC, LATEST_MAGIC, magic[0])
     size[0] = LOG_OVERHEAD + claimed
     if left < size[0]:
         fault.expected = size[0]
@@ -210,7 +211,7 @@ cdef inline int read_batch(Input* source, int64_t position, Manner manner, Batch
     cdef int64_t size = 0
     cdef int status
     if left < LOG_OVERHEAD:
-        return frame(p, left, position, &size, fault)
+        return frame(p, left, position, &size, &row.magic, fault)
     if manner == TO_READ:
         p = reach(source, position, head)
     elif manner == TO_SKIP:
@@ -220,15 +221,12 @@ cdef inline int read_batch(Input* source, int64_t position, Manner manner, Batch
     if p == NULL:
         nothing_known(fault, position)
         return refuse(fault, OUT_OF_MEMORY, head, 0)
-    status = frame(p, left, position, &size, fault)
+    status = frame(p, left, position, &size, &row.magic, fault)
     if status != OK:
         return status
     row.position = position
     row.size_in_bytes = <int32_t>size
     row.batch_length = <int32_t>(size - LOG_OVERHEAD)
-    row.magic = <int8_t>p[MAGIC_OFFSET]
-    if row.magic < 0 or row.magic > LATEST_MAGIC:          # a caller's live buffer may change between two loads
-        return refuse(fault, UNSUPPORTED_MAGIC, LATEST_MAGIC, row.magic)
     if row.size_in_bytes < least_size(row.magic):
         return refuse(fault, BATCH_TOO_SMALL, least_size(row.magic), row.size_in_bytes)
     if row.magic == 2:

@@ -213,9 +213,7 @@ cdef inline int decode_wrapper(Columns* c, const BatchRow* outer, const uint8_t*
         return status
     while True:
         fault.record = count
-        status = next_inner(&p, end, limit, &at, &size, fault)
-        if status != OK:
-            return status
+        next_inner(&p, end, limit, &at, &size, fault)      # refuses nothing: the first walk came by each frame
         if size == 0:
             break
         status = read_message(at, size, &m, fault)

@@ -18,7 +18,7 @@ gigabyte of compressed bytes every 300th place holds a size and a magic by chanc
 Work is bounded: all CRCs of all searches together read at most 8 bytes per byte of input, so crafted lengths cannot
 make it quadratic; and what one search found empty is not searched again.
 """
-from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MIN, int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.batch cimport (
@@ -113,12 +113,13 @@ cdef inline bint looks_written(Input* source, const BatchRow* row) noexcept nogi
 cdef inline bint frame_behind(Input* source, int64_t position) noexcept nogil:
     cdef Fault fault
     cdef int64_t size = 0
+    cdef int8_t magic = 0
     cdef int64_t left = source.length - position
     cdef const uint8_t* p
     if left <= 0:
         return left == 0
     p = peek(source, position, left if left < UP_TO_MAGIC else UP_TO_MAGIC)
-    return p != NULL and frame(p, left, position, &size, &fault) == OK
+    return p != NULL and frame(p, left, position, &size, &magic, &fault) == OK
 
 
 cdef inline bint checks_out(Input* source, int64_t position, Search* search, BatchRow* row) noexcept nogil:
