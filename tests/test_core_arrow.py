@@ -156,3 +156,16 @@ def test_a_struct_may_hold_anything_before_it_is_filled() -> None:
             assert bytes(end) == bytes(ctypes.sizeof(end)), "a released array is the end"
         del capsule, stream
     assert (heap.alive, heap.overrun) == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["compression", "topic", "timestamp_type", "control_type", "sequence", "is_control"])
+def test_lists_of_one_derived_column_give_everything_back(name: str) -> None:
+    """Of a column of text three buffers are its own, and two are the lists': as many as there is room for."""
+    values = [FOUR, None, ONE]
+    list(kafkarec.decode_each(values, columns=[name]))
+    with Allocations(_core) as heap:
+        (piece,) = kafkarec.decode_each(values, columns=[name])
+        schema, array = piece.__arrow_c_array__()
+        assert c_stream.array_by_hand(c_stream.array_of(array))[0] == 3
+        del piece, schema, array
+    assert (heap.alive, heap.overrun) == (0, 0)

@@ -286,6 +286,26 @@ def test_zstd_frames_of_eight_mebibytes_are_the_largest(calls: list[int]) -> Non
         assert (not calls) == good, size
 
 
+class Heap(ctypes.Structure):
+    """What glibc's mallinfo2 tells: the eighth is the bytes in use."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in ("a", "o", "s", "h", "m", "u", "f", "used", "free", "top")]
+
+
+def test_every_decoder_gives_its_zstd_context_back(calls: list[int]) -> None:
+    """It has more than a hundred kilobytes."""
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallinfo2"):
+        pytest.skip("needs glibc 2.33")
+    libc.mallinfo2.restype = Heap
+    data = in_zstd(zstd_frame([raw_block(CONTENT, last=True)]))
+    assert taken(calls, data)
+    before = libc.mallinfo2().used
+    for _ in range(30):
+        kafkarec.decode(data)
+    assert not calls and libc.mallinfo2().used - before < 1_000_000
+
+
 def beyond_its_window(chance: random.Random, *, sized: bool) -> bytes:
     """A frame that reaches back further than a window of 128 or 256 KiB, and says that it has such a one."""
     piece = chance.randbytes(chance.randrange(100_000, 400_000))
