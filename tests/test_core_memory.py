@@ -136,7 +136,7 @@ WAYS: dict[str, Callable[[], Any]] = {
     "lists": lists,
 }
 Place = tuple[int, int, int | None, int]
-ROW = 112
+ROW = 104
 """Bytes of a row in the table of batches."""
 # way: every (position, base offset, record, bytes asked for) that a refusal tells of
 REFUSED: dict[str, set[Place]] = {

@@ -17,6 +17,7 @@ import lz4.block
 import lz4.frame
 import oracle_codecs
 import pytest
+import subprocesses
 import zstandard
 from core_reading import judge, refusal
 from oracle_codecs import xxh32
@@ -284,6 +285,21 @@ def test_zstd_frames_of_eight_mebibytes_are_the_largest(calls: list[int]) -> Non
         (found,), (wanted,) = kafkarec.decode(in_zstd(frame, 1)), kafkarec.decode(builders.batch([content]))
         assert found.value == wanted.value
         assert (not calls) == good, size
+
+
+def test_a_new_process_calls_lz4_and_zstd_by_pointer(calls: list[int]) -> None:
+    """What is handed over once, when the first payload of a codec comes."""
+    subprocesses.run("""
+import builders, kafkarec
+from kafkarec import codecs
+parts = builders.records(12, value=b"a value that repeats, repeats %d")
+data = b"".join(builders.batch(parts, codec=codec, base_offset=at) for at, codec in ((0, "lz4"), (12, "zstd")))
+kafkarec.decode(data)
+def refuse(*_):
+    raise AssertionError("by a Python call")
+codecs.decompress = refuse
+assert [record.offset for record in kafkarec.decode(data)] == list(range(24))
+""")
 
 
 class Heap(ctypes.Structure):

@@ -310,13 +310,17 @@ def test_a_projection_passes_through_the_same_checks() -> None:
 
 def test_a_bad_record_is_counted_within_its_batch() -> None:
     """Behind other batches of the same chunk."""
+
+    def payload(third: bytes) -> bytes:
+        return builders.batch(payload=LONG * 2 + third, base_offset=5, count=3)
+
     bad = builders.sized(body(key_length=varint(INT_MAX)))
     for batch, reason, expected, found in (
         (builders.batch([LONG, LONG, bad], base_offset=5), "key_length_invalid", 17, INT_MAX),
         (builders.batch([LONG, LONG, bad, LONG], base_offset=5), "key_length_invalid", 17, INT_MAX),
         (builders.batch([LONG, LONG], base_offset=5, count=4), "records_missing", 4, 2),
-        (builders.batch(payload=LONG * 2 + varint(9) + bytes(8), base_offset=5, count=3), "record_length_invalid", 8, 9),
-        (builders.batch(payload=LONG * 2 + b"\xff" * 6, base_offset=5, count=3), "varint_too_long", None, None),
+        (payload(varint(9) + bytes(8)), "record_length_invalid", 8, 9),
+        (payload(b"\xff" * 6), "varint_too_long", None, None),
     ):
         for before in (b"", builders.good_batch(5)):
             error = refusal(before + batch)

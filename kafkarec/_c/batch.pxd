@@ -76,9 +76,8 @@ cdef struct BatchRow:
     int64_t first_offset         # of its first record: a wrapper's is known once it is decoded
     int64_t last_offset
     int64_t next_offset
-    int64_t base_timestamp
+    int64_t base_timestamp       # with a delete horizon: that one
     int64_t max_timestamp
-    int64_t delete_horizon_ms
     int64_t producer_id
     int32_t batch_length
     int32_t size_in_bytes
@@ -164,9 +163,6 @@ cdef inline void read_v2(const uint8_t* p, BatchRow* row) noexcept nogil:
     row.last_sequence = ABSENT
     if row.base_sequence != ABSENT:
         row.last_sequence = increment_sequence(row.base_sequence, delta)
-    row.delete_horizon_ms = ABSENT
-    if row.attributes & DELETE_HORIZON:
-        row.delete_horizon_ms = row.base_timestamp
     row.timestamp_type = 1 if row.attributes & LOG_APPEND_TIME else 0
 
 
@@ -180,7 +176,6 @@ cdef inline void read_legacy(const uint8_t* p, BatchRow* row) noexcept nogil:
     row.attributes = <int8_t>p[UP_TO_MAGIC]
     row.base_timestamp = ABSENT
     row.max_timestamp = load_i64(p + UP_TO_MAGIC + 1) if row.magic == 1 else ABSENT
-    row.delete_horizon_ms = ABSENT
     row.producer_id = ABSENT
     row.producer_epoch = ABSENT
     row.base_sequence = ABSENT

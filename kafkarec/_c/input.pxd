@@ -230,7 +230,7 @@ cdef inline const uint8_t* peek(Input* i, int64_t position, int64_t n) noexcept 
     if i.failed or i.medium == NULL:
         return NULL
     fill(i, position, i.side, n)
-    return NULL if i.failed else i.side
+    return i.side
 
 
 cdef inline const uint8_t* reach_header(Input* i, int64_t position, int64_t n) noexcept nogil:
