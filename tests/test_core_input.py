@@ -70,6 +70,8 @@ def test_headers_that_lie_far_apart_are_read_alone() -> None:
         (4096, 32, 1200, [(1200, 4096), (6493, 64), (6589, 512), (11808, 61)]),
         (600, 32, 1493, [(1493, 600), (6493, 64), (6589, 512), (11808, 61)]),
         (300, 32, 1396, [(1396, 300), (6493, 64), (6589, 300), (11808, 61)]),
+        (480, 32, 1396, [(1396, 480), (6493, 64), (6589, 480), (11808, 61)]),
+        (540, 32, 1396, [(1396, 540), (6493, 64), (6589, 512), (11808, 61)]),
     ):
         medium = Asked(LOG, window, skip_bytes)
         assert scanned(medium, start, STARTS[-1]) == [at for at in STARTS[:-1] if at >= start]
@@ -116,6 +118,15 @@ def test_a_lost_byte_is_looked_for_by_halves_from_either_end() -> None:
         assert [(damage.position, damage.length) for damage in found.damage] == [(STARTS[n], SIZES[n]) for n in hit]
         assert medium.asked[: len(asked)] == asked
         assert medium.asked[len(asked) :][:3] == [(11808, 61), (11869, 61), (8192, len(LOG) - 8192)]
+
+
+def test_a_failure_behind_a_short_answer_is_followed_by_pages() -> None:
+    """What is left of the page, as seen from the place that failed."""
+    medium = Asked(LOG, 8500, 32, [range(5000, 5001)], most=1500)
+    read(medium, errors="skip")
+    assert medium.asked[:8] == [
+        (0, 8500), (1500, 7000), (3000, 5500), (4500, 4000), (4500, 3692), (4500, 1846), (4500, 923), (4500, 461),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("most", [40, 100, 1000])
