@@ -106,7 +106,7 @@ cdef inline Field field_of(int code) noexcept nogil:
     if code == OUT_BATCH_TYPE:
         return Field(<size_t>&row.timestamp_type - start, 1, NULL_IF_ABSENT)
     if code == OUT_HORIZON:
-        return Field(<size_t>&row.delete_horizon_ms - start, 8, NULL_UNLESS_HORIZON)
+        return Field(<size_t>&row.base_timestamp - start, 8, NULL_UNLESS_HORIZON)
     if code == OUT_BASE_TIMESTAMP:
         return Field(<size_t>&row.base_timestamp - start, 8, NULL_IF_ABSENT)
     if code == OUT_MAX_TIMESTAMP:

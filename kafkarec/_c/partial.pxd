@@ -151,7 +151,7 @@ cdef inline int step_over(const uint8_t** cursor, const uint8_t* end, int too_lo
     """A length and what it counts; negative ones count nothing."""
     cdef int status = read_varint(cursor, end, length)
     if status != OK:
-        return refuse(fault, status, 0, 0)
+        return refuse(fault, status, 1, 0)
     if length[0] > end - cursor[0]:
         return refuse(fault, too_long, end - cursor[0], length[0])
     cursor[0] += max(length[0], 0)
@@ -162,7 +162,7 @@ cdef inline int weigh_headers(const uint8_t** cursor, const uint8_t* end, Weight
     cdef int32_t _i, length
     cdef int status = read_varint(cursor, end, &w.headers)
     if status != OK:
-        return refuse(fault, status, 0, 0)
+        return refuse(fault, status, 1, 0)
     if w.headers < 0 or w.headers > (end - cursor[0]) // 2:
         return refuse(fault, HEADER_COUNT_INVALID, (end - cursor[0]) // 2, w.headers)
     w.headers_size = varint_size(w.headers)
@@ -199,7 +199,7 @@ cdef inline int weigh_record(const uint8_t** cursor, const uint8_t* end, const B
     if status == OK:
         status = read_varint(cursor, end, &delta)
     if status != OK:
-        return refuse(fault, status, 0, 0)
+        return refuse(fault, status, 1, 0)
     w.timestamp = batch.max_timestamp
     if batch.timestamp_type != 1:
         w.timestamp = wrapping_add(batch.base_timestamp, unzigzag64(raw))

@@ -18,7 +18,7 @@ gigabyte of compressed bytes every 300th place holds a size and a magic by chanc
 Work is bounded: all CRCs of all searches together read at most 8 bytes per byte of input, so crafted lengths cannot
 make it quadratic; and what one search found empty is not searched again.
 """
-from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MIN, int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.batch cimport (
@@ -102,10 +102,11 @@ cdef inline bint frame_behind(Input* source, int64_t position) noexcept nogil:
     """Or the end of the input."""
     cdef Fault fault
     cdef int64_t size
+    cdef int8_t magic
     cdef int64_t left = source.length - position
     if left < UP_TO_MAGIC:
         return left == 0
-    return frame(peek(source, position, UP_TO_MAGIC), left, position, &size, &fault) == OK
+    return frame(peek(source, position, UP_TO_MAGIC), left, position, &size, &magic, &fault) == OK
 
 
 cdef inline bint checks_out(Input* source, int64_t position, Search* search, BatchRow* row) noexcept nogil:
