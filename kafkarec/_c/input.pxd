@@ -224,12 +224,14 @@ cdef inline const uint8_t* reach(Input* i, int64_t position, int64_t n) noexcept
 
 
 cdef inline const uint8_t* peek(Input* i, int64_t position, int64_t n) noexcept nogil:
-    """As reach, for up to 64 bytes, and the window stays; good until the next peek."""
+    """As reach, for up to 64 bytes, and the window stays; good until the next peek. Never NULL: zeros once reading has
+    failed, which the next `reach` answers."""
     if position >= i.low and n <= i.high - position:
         return i.base + position
     if i.failed or i.medium == NULL:
-        return NULL
-    fill(i, position, i.side, n)
+        memset(i.side, 0, sizeof(i.side))
+    else:
+        fill(i, position, i.side, n)
     return i.side
 
 
