@@ -33,7 +33,7 @@ def main() -> None:
     import pyarrow as pa
 
     import kafkarec
-    from kafkarec._press import Sheet
+    from kafkarec._writer import RecordInput
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=30)
@@ -46,8 +46,8 @@ def main() -> None:
         table = columns.to_arrow().select(["offset", "timestamp", "key", "value", "headers"])
         for title, given in ((name, table), (f"{name}, views", viewed(pa, table))):
 
-            def take(own: bool, given: Any = given) -> Sheet:
-                return Sheet(stream=given.__arrow_c_stream__(), own=own)
+            def take(own: bool, given: Any = given) -> RecordInput:
+                return RecordInput(stream=given.__arrow_c_stream__(), own=own)
 
             def encode(given: Any = given) -> bytes:
                 return kafkarec.encode(given)

@@ -57,7 +57,7 @@ class Decoder:
         file: object = None,
         topic: str | None = None,
         partition: int | None = None,
-        followed: bool = False,
+        later_segment: bool = False,
     ) -> None: ...
     def feed(self, data: Any, start: int = 0, stop: int | None = None) -> None: ...
     @property

@@ -10,22 +10,22 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.arrow cimport Column, Shape, Storage, StreamState, shape_drop, storage_drop, stream_add, stream_state
-from kafkarec._c.assemble cimport Constants, storage_fill, storage_new
+from kafkarec._c.output_columns cimport Constants, storage_fill, storage_new
 from kafkarec._c.batch cimport BatchRow
 from kafkarec._c.checksum cimport checksums_install, checksums_prepare, checksums_sse42, crc32, crc32c, crc32c_own
 from kafkarec._c.columns cimport (
-    Buffer, Columns, Run, WANT_OFFSET, WANT_TIMESTAMP, buffer_reserve, columns_give, columns_reserve,
+    Buffer, Columns, Run, WANT_OFFSET, WANT_TIMESTAMP, buffer_reserve, columns_release, columns_reserve,
 )
 from kafkarec._c.decode cimport Engine, engine_begin_chunk, engine_limit, engine_payload, engine_run
-from kafkarec._c.ending cimport engine_begin_input, engine_ended, engine_skip, refused_status, remember_good
-from kafkarec._c.input cimport Medium, input_give, input_medium, input_memory
-from kafkarec._c.mapped cimport map_free, map_guard, map_lost
-from kafkarec._c.native cimport install_lz4, install_zstd, workbench_give
-from kafkarec._c.pages cimport pages_give, pages_release
+from kafkarec._c.end_of_input cimport engine_begin_input, engine_ended, engine_skip, refused_status, remember_good
+from kafkarec._c.input cimport ByteReader, input_release, input_reader, input_memory
+from kafkarec._c.memory_map cimport map_free, map_guard, map_lost
+from kafkarec._c.decompress cimport decompress_install_lz4, decompress_install_zstd, decompress_release
+from kafkarec._c.page_pool cimport pages_free, pages_trim
 from kafkarec._c cimport status as st
-from kafkarec._desk.capsules cimport borrow_values, list_capsule, pack_shape, schema_capsule, stream_capsule
-from kafkarec._desk.media cimport open_medium
-from kafkarec._desk.wishes cimport fault_words, fill_constants, fill_options
+from kafkarec._entry.arrow_capsules cimport borrow_values, list_capsule, pack_shape, schema_capsule, stream_capsule
+from kafkarec._entry.python_reader cimport open_reader
+from kafkarec._entry.arguments cimport fault_words, fill_constants, fill_options
 
 cdef extern from *:
     int CYTHON_HEX "CYTHON_HEX_VERSION"
@@ -45,7 +45,7 @@ _REASONS = tuple(REASONS)        # in the order of the C enum Status, from SIZE_
 
 def release_memory():
     """Gives the recycled column buffers back to the system; answers how many bytes. Columns in use stay."""
-    return pages_release()
+    return pages_trim()
 
 
 def install_native(str codec, addresses):
@@ -54,9 +54,9 @@ def install_native(str codec, addresses):
     for i, address in enumerate(addresses):
         at[<int>i] = address
     if codec == "lz4":
-        install_lz4(at)
+        decompress_install_lz4(at)
     else:
-        install_zstd(at)
+        decompress_install_zstd(at)
 
 
 def checksums_of(data):
@@ -68,16 +68,16 @@ def checksums_of(data):
 
 @cython.final
 cdef class Source:
-    """A buffer of the caller's, a file (see `_desk/media.pxd`), or a file's map, held as long as this object lives.
+    """A buffer of the caller's, a file (see `_entry/python_reader.pxd`), or a file's map, held as long as this object lives.
 
     mapped    the file behind `data`, a map of it: asked by `demand_whole` whether it is as long as it was
     """
     cdef Py_buffer view
-    cdef Medium medium
+    cdef ByteReader reader
     cdef readonly int64_t size
     cdef list reading                    # a file, and why it gives no more bytes
     cdef object mapped
-    cdef int guarded                     # the map's place in `_c/mapped.pxd`, or -1
+    cdef int guarded                     # the map's place in `_c/memory_map.pxd`, or -1
 
     def __cinit__(self, data=None, *, file=None, mapped=None):
         self.guarded, self.mapped = -1, mapped
@@ -88,7 +88,7 @@ cdef class Source:
                 self.guarded = map_guard(self.data(), <size_t>self.size)
             return
         self.reading, self.size = [file, None], file.size
-        open_medium(&self.medium, self.reading)
+        open_reader(&self.reader, self.reading)
 
     def __dealloc__(self):
         map_free(self.guarded)
@@ -165,7 +165,7 @@ cdef class Rows:
     cdef readonly int64_t count
 
     def __dealloc__(self):
-        pages_give(self.buffer.data, self.buffer.capacity)
+        pages_free(self.buffer.data, self.buffer.capacity)
 
     def __len__(self):
         return self.count
@@ -218,7 +218,7 @@ cdef class Chunk:
             known = &none
         self.storage = storage_new(layout.count)
         if self.storage == NULL:
-            columns_give(columns)
+            columns_release(columns)
             raise MemoryError
         self.storage.columns = columns[0]
         self.storage.rows = columns.rows
@@ -277,7 +277,7 @@ cdef class Chunk:
             for i, buffer in enumerate((offsets, validity)):
                 source = Source(buffer)
                 if buffer_reserve(to + i, 0, <size_t>source.view.len) != 0:
-                    pages_give(to.data, to.capacity)
+                    pages_free(to.data, to.capacity)
                     to.data, to.capacity = NULL, 0
                     raise MemoryError
                 if source.view.len > 0:
@@ -299,7 +299,7 @@ def arrow_values(schema, array):
 cdef class Decoder:
     """One engine over one input after another. Belongs to one thread at a time.
 
-    `options`: see request.Options. `file` names the input and turns on the rules for files; `followed`: a later
+    `options`: see request.Options. `file` names the input and turns on the rules for files; `later_segment`: a later
     segment exists, so this one's log does not end here.
     """
     cdef Engine e
@@ -313,7 +313,7 @@ cdef class Decoder:
     cdef dict guesses
 
     def __init__(self, Layout layout, options, *, bint skip=False, file=None, topic=None, partition=None,
-                 bint followed=False):
+                 bint later_segment=False):
         from kafkarec import codecs, faults
         self.layout = layout
         self.codecs, self.faults = codecs, faults
@@ -326,20 +326,20 @@ cdef class Decoder:
         self.guesses = {}
         self.e.columns.want = layout.want
         fill_options(&self.e.options, options, &self.aborted)
-        self.e.options.skip, self.e.options.file_rules, self.e.options.followed = skip, file is not None, followed
+        self.e.options.skip, self.e.options.file_rules, self.e.options.later_segment = skip, file is not None, later_segment
         if options.stable_offset is not None or self.e.options.ranged:
             self.e.columns.want |= WANT_OFFSET
         if self.e.options.timed:
             self.e.columns.want |= WANT_TIMESTAMP
 
     def __dealloc__(self):
-        columns_give(&self.e.columns)
-        pages_give(self.e.rows.data, self.e.rows.capacity)
-        pages_give(self.aborted.data, self.aborted.capacity)
-        pages_give(self.e.bench.out.data, self.e.bench.out.capacity)
-        pages_give(self.e.keep.data, self.e.keep.capacity)
-        input_give(&self.e.input)
-        workbench_give(&self.e.bench)
+        columns_release(&self.e.columns)
+        pages_free(self.e.rows.data, self.e.rows.capacity)
+        pages_free(self.aborted.data, self.aborted.capacity)
+        pages_free(self.e.context.out.data, self.e.context.out.capacity)
+        pages_free(self.e.keep.data, self.e.keep.capacity)
+        input_release(&self.e.input)
+        decompress_release(&self.e.context)
 
     def feed(self, data, start=0, stop=None):
         """The next input, or bytes [start, stop) of it: positions stay those of the whole."""
@@ -349,7 +349,7 @@ cdef class Decoder:
         if self.source.reading is None:
             input_memory(&self.e.input, self.source.data(), length, self.source.size)
         else:
-            input_medium(&self.e.input, &self.source.medium, length, self.source.size)
+            input_reader(&self.e.input, &self.source.reader, length, self.source.size)
         engine_begin_input(&self.e, start)
 
     @property
@@ -430,8 +430,8 @@ cdef class Decoder:
 
     cdef dict fault(self, int status, detail):
         if status == st.UNREADABLE:
-            detail = self.faults.why_unreadable(self.source.medium.why)
-        elif status == st.LENGTH_BEYOND_END and self.e.options.followed:
+            detail = self.faults.why_unreadable(self.source.reader.why)
+        elif status == st.LENGTH_BEYOND_END and self.e.options.later_segment:
             detail = "a later segment follows"
         return fault_words(&self.e.fault, self.file_name, detail)
 

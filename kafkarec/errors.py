@@ -174,6 +174,6 @@ REASONS: dict[str, Reason] = {
     "batch_not_rewritable": Reason(_I, "the batch can be read, but no builder writes it", "", "found"),
     # objects of tiered storage (KIP-405): kafkarec.storage.tiered
     "tiered_object": Reason(UnsupportedCompressionError, "a tiered-storage object and no plain log segment"),
-    # what others hand over by Arrow's C data interface: kafkarec/_desk/arrow_check.pxd
+    # what others hand over by Arrow's C data interface: kafkarec/_entry/foreign_arrow.pxd
     "arrow_invalid": Reason(InvalidArrowError, "the Arrow array does not fit its schema", "expected", "found"),
 }

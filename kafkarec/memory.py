@@ -1,10 +1,10 @@
-"""The recycled buffers of all desks: each compiled module keeps its own list (see `_c/pages.pxd`)."""
+"""The recycled buffers of all desks: each compiled module keeps its own list (see `_c/page_pool.pxd`)."""
 
 from __future__ import annotations
 
 import sys
 
-_DESKS = ("_core", "_press", "_partial")
+_DESKS = ("_core", "_writer", "_validator")
 
 
 def release_memory() -> int:

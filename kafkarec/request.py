@@ -43,7 +43,7 @@ class Request(NamedTuple):
     options: Options
     skip: bool
     named: dict[str, Any]
-    """file, topic, partition: what the input is called; followed: a later segment exists"""
+    """file, topic, partition: what the input is called; later_segment: a later segment exists"""
 
     def decoder(self, options: Options | None = None, layout: Layout | None = None) -> Decoder:
         return Decoder(layout or self.layout, options or self.options, skip=self.skip, **self.named)
@@ -80,7 +80,7 @@ def request(
     _file: object = None,
     _topic: str | None = None,
     _partition: int | None = None,
-    _followed: bool = False,
+    _later_segment: bool = False,
 ) -> Request:
     """Checks decode's options; ValueError says what there is."""
     if check_crcs not in (True, False, "all"):
@@ -101,7 +101,7 @@ def request(
         ticks=UNITS[timestamp_unit][1],
     )
     skip = _choice("errors", errors, ("raise", "skip")) == "skip"
-    named = {"file": _file, "topic": _topic, "partition": _partition, "followed": _followed}
+    named = {"file": _file, "topic": _topic, "partition": _partition, "later_segment": _later_segment}
     return Request(wanted, options, skip, named)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-# What the core calls its columns, in the order of the C enum Code (`_c/assemble.pxd`).
+# What the core calls its columns, in the order of the C enum Code (`_c/output_columns.pxd`).
 _CORE_ORDER = """
     offset timestamp timestamp_type key value headers
     position outer_offset last_offset next_offset batch_length size leader_epoch magic crc attributes batch_type

@@ -1,4 +1,4 @@
-"""Where damage ends, by the rules that kafkarec/_c/resync.pxd and ending.pxd state, written a second time.
+"""Where damage ends, by the rules that kafkarec/_c/resync.pxd and end_of_input.pxd state, written a second time.
 
 Plain and slow. `read` is what `decode(..., errors="skip")` must find: the good batches, the damage between them, and
 what is left at the end. Why records cannot be read is not told apart: the reason is `records`.
@@ -313,7 +313,7 @@ class Search:
         return end if end < self.length or found.next_position < 0 else found.next_position
 
 
-def read(data: bytes, start: int = 0, stop: int | None = None, *, file: bool = False, followed: bool = False) -> Found:
+def read(data: bytes, start: int = 0, stop: int | None = None, *, file: bool = False, later_segment: bool = False) -> Found:
     """Bytes [start, stop) of `data`; the search for an end of damage looks at what is behind them, too."""
     stop = len(data) if stop is None else stop
     search, out, at = Search(data), Found(), start

@@ -12,7 +12,7 @@ import pytest
 from builders import NOW
 
 import kafkarec
-from kafkarec._keymap import LastOffsets
+from kafkarec._offset_map import LastOffsets
 from kafkarec.compaction import compact
 
 pytestmark = pytest.mark.core

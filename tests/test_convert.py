@@ -17,7 +17,7 @@ from random_logs import Maker
 import kafkarec
 from kafkarec import codecs
 from kafkarec.conversion import LOSSES, LossError, convert, converted
-from kafkarec.writing import BatchHeader, sheet_of
+from kafkarec.writing import BatchHeader, record_input_of
 
 ALL_CODECS = (*CODECS, "zstd")
 
@@ -224,7 +224,7 @@ def test_up_conversion_writes_what_a_broker_wrote(name: str, codec: int) -> None
     """All but the leader epoch, which a broker stamps into the batch, and the packed bytes."""
     case = golden.vector(name).bytes
     found = kafkarec.decode(case, columns=("offset", "timestamp", "key", "value", "headers"), header_keys="binary")
-    old = sheet_of(found).write(BatchHeader(magic=1, codec=codec, base_offset=found.column("offset")[0]))
+    old = record_input_of(found).write(BatchHeader(magic=1, codec=codec, base_offset=found.column("offset")[0]))
     ours = convert(old)
     assert records(ours) == [(*row[:11], None, *row[12:]) for row in records(case)]
     assert codec or (ours[:12], ours[16:]) == (case[:12], case[16:])

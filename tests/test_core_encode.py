@@ -22,7 +22,7 @@ import kafkarec
 from kafkarec.writing.builder import RecordBatchBuilder
 from kafkarec.writing.fields import single
 from kafkarec.writing.header import BatchHeader
-from kafkarec.writing.sheets import sheet_of
+from kafkarec.writing.sheets import record_input_of
 
 pytestmark = pytest.mark.core
 
@@ -286,22 +286,22 @@ def test_rows_that_a_mask_keeps() -> None:
     """One byte a row, from `start` on; none kept is an empty batch."""
     rows = [(n, 1000 + n * 3 % 5, b"k%d" % n, None if n % 3 else b"v", [("h", None)] * (n % 2)) for n in range(10)]
     pieces = pa.concat_tables([as_arrow(rows[:1]), as_arrow(rows[1:6]), as_arrow(rows[6:])])
-    for sheet in (sheet_of(rows), sheet_of(as_arrow(rows)), sheet_of(pieces)):
+    for record_input in (record_input_of(rows), record_input_of(as_arrow(rows)), record_input_of(pieces)):
         for start, stop in ((0, 10), (0, 1), (1, 10), (3, 8), (9, 10), (5, 5)):
             for mask in range(0, 1 << (stop - start), 7):
                 keep = bytes(mask >> n & 1 for n in range(stop - start))
                 kept = [one for one, wanted in zip(rows[start:stop], keep, strict=True) if wanted]
                 header = BatchHeader(base_offset=kept[0][0] if kept else 4)
-                found = sheet.write(header, start, stop, keep)
+                found = record_input.write(header, start, stop, keep)
                 if kept:
                     assert found == by_the_book(kept), (start, stop, keep)
                 else:
                     assert len(found) == 61 and kafkarec.scan(found)[0]["record_count"] == 0
         for start, stop in ((0, 9), (0, 10), (1, 9), (2, 5), (8, 9), (9, 10)):
-            assert sheet.write(BatchHeader(base_offset=start), start, stop) == by_the_book(rows[start:stop])
+            assert record_input.write(BatchHeader(base_offset=start), start, stop) == by_the_book(rows[start:stop])
         for start, stop, size in ((0, 10, 9), (0, 10, 11), (2, 10, 10), (-1, 3, 4), (3, 2, 0), (0, 11, 11)):
             with pytest.raises(ValueError, match="rows"):
-                sheet.write(BatchHeader(), start, stop, bytes(size))
+                record_input.write(BatchHeader(), start, stop, bytes(size))
 
 
 def test_rows_without_offsets_are_counted() -> None:
@@ -309,8 +309,8 @@ def test_rows_without_offsets_are_counted() -> None:
     rows = [row(7 + n, 1000 + n) for n in range(9)]
     table = as_arrow(rows).drop_columns(["offset"])
     for source in (table, pa.concat_tables([table.slice(0, 4), table.slice(4)])):
-        assert sheet_of(source).write(BatchHeader(base_offset=7)) == by_the_book(rows)
-        assert sheet_of(source).write(BatchHeader(base_offset=7), 0, 6) == by_the_book(rows[:6])
+        assert record_input_of(source).write(BatchHeader(base_offset=7)) == by_the_book(rows)
+        assert record_input_of(source).write(BatchHeader(base_offset=7), 0, 6) == by_the_book(rows[:6])
         assert kafkarec.encode(source, base_offset=7) == by_the_book(rows)
         size = len(by_the_book(rows[:2]))
         assert kafkarec.encode(source, base_offset=7, batch_size=size) == b"".join(
@@ -320,12 +320,12 @@ def test_rows_without_offsets_are_counted() -> None:
 
 def test_a_header_that_is_told_is_written_as_it_stands() -> None:
     rows = [row(10), row(12, 1005)]
-    sheet = sheet_of(rows)
-    horizon = sheet.write(BatchHeader(base_offset=10, delete_horizon_ms=999))
+    record_input = record_input_of(rows)
+    horizon = record_input.write(BatchHeader(base_offset=10, delete_horizon_ms=999))
     assert struct.unpack_from(">q", horizon, 27)[0] == 999 and horizon[22] == 0x40
     assert [record.timestamp for record in kafkarec.decode(horizon)] == [1000, 1005]
     for last in (12, 13, 99):
-        assert kafkarec.scan(sheet.write(BatchHeader(base_offset=10, last_offset=last)))[0]["last_offset"] == last
+        assert kafkarec.scan(record_input.write(BatchHeader(base_offset=10, last_offset=last)))[0]["last_offset"] == last
     fields = {
         "producer_id": (43, ">q", 2**63 - 1),
         "producer_epoch": (51, ">h", 2**15 - 1),
@@ -335,14 +335,14 @@ def test_a_header_that_is_told_is_written_as_it_stands() -> None:
     }
     for name, (at, form, most) in fields.items():
         for value in (0, most):
-            told = sheet.write(BatchHeader(base_offset=10, **{name: value}))
+            told = record_input.write(BatchHeader(base_offset=10, **{name: value}))
             assert struct.unpack_from(form, told, at)[0] == value
     for bits in range(8):
         header = BatchHeader(
             base_offset=10, timestamp_type=bits & 1, is_transactional=bool(bits & 2), is_control=bool(bits & 4),
             log_append_time=77,
         )  # fmt: skip
-        data = sheet.write(header)
+        data = record_input.write(header)
         assert data[21:23] == bytes([0, bits << 3])
         assert struct.unpack_from(">q", data, 35)[0] == (77 if bits & 1 else 1005)
 

@@ -32,8 +32,8 @@ def int32(value: int) -> bytes:
 
 def in_every_place(data: bytes, *, scanned: bool = True) -> tuple[Any, ...]:
     """The refusal, the same for the bytes alone and in front of others; the table of batches agrees with the oracle."""
-    alone, followed = told(judge(data)), told(judge(data + GOOD * 2))
-    assert followed == alone
+    alone, later_segment = told(judge(data)), told(judge(data + GOOD * 2))
+    assert later_segment == alone
     behind = told(judge(GOOD + data))
     assert bool(behind) == bool(alone)
     if behind:

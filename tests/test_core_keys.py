@@ -12,7 +12,7 @@ import crc32c
 import pytest
 
 from kafkarec._core import checksums_of
-from kafkarec._keymap import LastOffsets
+from kafkarec._offset_map import LastOffsets
 
 pytestmark = pytest.mark.core
 

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 
 import kafkarec
-from kafkarec._press import release_memory
+from kafkarec._writer import release_memory
 from kafkarec.writing.header import BatchHeader
-from kafkarec.writing.sheets import sheet_of
+from kafkarec.writing.sheets import record_input_of
 
 pytestmark = pytest.mark.core
 
@@ -39,7 +39,7 @@ def class_of(size: int) -> int:
 def taken(table: pa.Table, stop: int = 0) -> int:
     """Bytes of the buffer for an output of all rows, of which none up to `stop` is written."""
     release_memory()
-    sheet_of(table).write(BatchHeader(), 0, stop)
+    record_input_of(table).write(BatchHeader(), 0, stop)
     return release_memory()
 
 
@@ -77,7 +77,7 @@ def test_no_more_than_128_mib_are_kept() -> None:
     """Of buffers of several classes together; what is taken again, or given back to the system, counts no more."""
 
     def write(size: int) -> None:
-        sheet_of(pa.table({"value": binary([0, size - FIRST - ROW - OTHER_CELL])})).write(BatchHeader(), 0, 0)
+        record_input_of(pa.table({"value": binary([0, size - FIRST - ROW - OTHER_CELL])})).write(BatchHeader(), 0, 0)
 
     for _ in range(2):
         release_memory()

@@ -26,8 +26,8 @@ def good(offset: int, count: int = 4, **fields: Any) -> bytes:
     return builders.good_batch(count, base_offset=offset, **fields)
 
 
-def read(data: bytes, *, skip: bool = True, file: str | None = None, followed: bool = False) -> kafkarec.RecordColumns:
-    asked = request(errors="skip" if skip else "raise", control=True, _file=file, _followed=followed)
+def read(data: bytes, *, skip: bool = True, file: str | None = None, later_segment: bool = False) -> kafkarec.RecordColumns:
+    asked = request(errors="skip" if skip else "raise", control=True, _file=file, _later_segment=later_segment)
     return as_columns(asked, read_part(asked, Source(data)))
 
 
@@ -54,22 +54,22 @@ def test_a_tail_of_every_length(kind: str) -> None:
         data = good(0) + tail
         zeros = not any(tail)
         for file in (None, FILE):
-            for followed in (False, True):
-                columns = read(data, file=file, followed=followed)
+            for later_segment in (False, True):
+                columns = read(data, file=file, later_segment=later_segment)
                 assert offsets(columns) == [0, 1, 2, 3]
                 ends = not n or not followed or (bool(file) and zeros)
                 if n >= 12 and zeros and not file:
                     ends = False
                 if ends:
-                    assert damaged(columns) == [] and columns.remaining == n, (n, file, followed)
-                    assert len(read(data, skip=False, file=file, followed=followed)) == 4
+                    assert damaged(columns) == [] and columns.remaining == n, (n, file, later_segment)
+                    assert len(read(data, skip=False, file=file, later_segment=later_segment)) == 4
                 else:
                     reason = "size_too_small" if n >= 12 and zeros else "length_beyond_end"
-                    assert damaged(columns) == [(len(good(0)), n, reason)], (n, file, followed)
+                    assert damaged(columns) == [(len(good(0)), n, reason)], (n, file, later_segment)
                     assert columns.remaining == 0
                     if file or zeros or n < 17:  # in memory a whole frame that is cut off is Kafka's end
                         with pytest.raises(kafkarec.CorruptRecordError):
-                            read(data, skip=False, file=file, followed=followed)
+                            read(data, skip=False, file=file, later_segment=later_segment)
 
 
 def test_a_claim_beyond_the_end_is_damage_where_a_batch_follows() -> None:

@@ -200,16 +200,16 @@ class Maker:
 
 
 @cache
-def decoder(file: bool, followed: bool) -> Decoder:
+def decoder(file: bool, later_segment: bool) -> Decoder:
     """One for all inputs: whatever the input before was, the next one begins anew."""
     asked = request(
-        columns=["offset"], errors="skip", control=True, _file="a.log" if file else None, _followed=followed
+        columns=["offset"], errors="skip", control=True, _file="a.log" if file else None, _later_segment=later_segment
     )
     return asked.decoder(replace(asked.options, chunk_bytes=None))
 
 
-def found(source: Source, start: int, stop: int | None, *, file: bool, followed: bool) -> damage_oracle.Found:
-    reader = decoder(file, followed)
+def found(source: Source, start: int, stop: int | None, *, file: bool, later_segment: bool) -> damage_oracle.Found:
+    reader = decoder(file, later_segment)
     reader.feed(source, start, stop)
     assert not reader.run()
     damage = [
@@ -223,7 +223,7 @@ def found(source: Source, start: int, stop: int | None, *, file: bool, followed:
 
 def same(data: bytes, start: int = 0, stop: int | None = None, window: int = 0, **options: bool) -> damage_oracle.Found:
     """What both say, which is the same; `window`: through a medium that gives so many bytes at once."""
-    options = {"file": False, "followed": False} | options
+    options = {"file": False, "later_segment": False} | options
     wanted = damage_oracle.read(data, start, stop, **options)
     source = Source(file=Medium(data, window)) if window else Source(data)
     assert found(source, start, stop, **options) == wanted, (start, stop, window, options, data.hex())
@@ -237,7 +237,7 @@ def test_random_logs_are_read_as_the_rules_say() -> None:
         data = Maker(chance).made()
         borders = [(0, None), (0, None), (0, chance.randrange(len(data) + 1)), (0, max(len(data) - 5, 0))]
         window = chance.choice([0, 0, 0, 61, 64, 300])
-        options = {"file": chance.random() < 0.4, "followed": chance.random() < 0.3}
+        options = {"file": chance.random() < 0.4, "later_segment": chance.random() < 0.3}
         met.update(reason for _, _, reason, _ in same(data, *chance.choice(borders), window, **options).damage)
     assert set(met) == {*FRAMING, "records"} and min(met.values()) > 10, met
 

@@ -15,7 +15,7 @@ import pytest
 
 import kafkarec
 from kafkarec.writing.header import BatchHeader
-from kafkarec.writing.sheets import sheet_of
+from kafkarec.writing.sheets import record_input_of
 
 pytestmark = pytest.mark.core
 
@@ -95,13 +95,13 @@ def test_units_are_rounded_down_to_milliseconds() -> None:
     """To the one below, in front of 1970 too; a second is a thousand of them."""
     for unit, per in (("us", 1000), ("ns", 1_000_000)):
         for raw in (*(sign * (n * per + more) for n in range(4) for more in (-1, 0, 1) for sign in (-1, 1)), -(2**63)):
-            sheet = sheet_of(pa.table({"value": ["v"], "timestamp": pa.array([raw], pa.timestamp(unit))}))
-            data = sheet.write(BatchHeader())
+            record_input = record_input_of(pa.table({"value": ["v"], "timestamp": pa.array([raw], pa.timestamp(unit))}))
+            data = record_input.write(BatchHeader())
             assert struct.unpack_from(">q", data, 27)[0] == raw // per, (unit, raw)
     for raw in (-2, -1, 0, 1, 2, 2**40):
         for unit, times in (("s", 1000), ("ms", 1)):
-            sheet = sheet_of(pa.table({"value": ["v"], "timestamp": pa.array([raw], pa.timestamp(unit))}))
-            assert struct.unpack_from(">q", sheet.write(BatchHeader()), 27)[0] == raw * times
+            record_input = record_input_of(pa.table({"value": ["v"], "timestamp": pa.array([raw], pa.timestamp(unit))}))
+            assert struct.unpack_from(">q", record_input.write(BatchHeader()), 27)[0] == raw * times
     for raw, told in ((-1001, -2), (-2000, -2), (-2001, -3)):
         table = pa.table({"value": ["v"] * 3, "timestamp": pa.array([0, None, raw], pa.timestamp("us"))})
         with pytest.raises(ValueError, match=rf"^record 2: its timestamp {told} is negative"):

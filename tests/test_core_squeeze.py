@@ -18,7 +18,7 @@ import zstandard
 from test_core_reserved import class_of
 
 import kafkarec
-from kafkarec._press import release_memory
+from kafkarec._writer import release_memory
 
 pytestmark = pytest.mark.core
 

@@ -17,7 +17,7 @@ from core_reading import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, refusal, told
 from test_core_records import GOOD, LENGTHS, REFUSED, body, near
 
 import kafkarec
-from kafkarec._partial import Request, stamp_messages, unsealed
+from kafkarec._validator import Request, stamp_messages, unsealed
 from kafkarec.validation.rules import NO_LIMIT, Rules
 
 pytestmark = pytest.mark.core
@@ -36,7 +36,7 @@ def weighed(data: bytes, rules: Rules = RULES, *, partly: bool = False, payload:
     request = surveyed(data)
     if data[16] == 2 and payload is None:
         payload = data[61 : 12 + struct.unpack_from(">i", data, 8)[0]]
-    request.weigh(payload, rules, partly, rules.limit)
+    request.scan_records(payload, rules, partly, rules.limit)
     return request
 
 
@@ -110,12 +110,12 @@ def test_the_sums_of_a_batch() -> None:
             for base_offset in (0, 1):
                 data = builders.batch(records[:count], base_timestamp=base_timestamp, base_offset=base_offset)
                 for magic in (0, 1, 2):
-                    found = weighed(data, RULES._replace(magic=magic)).weight
+                    found = weighed(data, RULES._replace(magic=magic)).stats
                     assert found == sums(data, magic, sum(map(len, records[:count]))), (count, magic)
     stamped = builders.batch(records, attributes=8, max_timestamp=99)
-    assert weighed(stamped, RULES._replace(create_time=True)).weight == sums(stamped, 2, sum(map(len, records)))
+    assert weighed(stamped, RULES._replace(create_time=True)).stats == sums(stamped, 2, sum(map(len, records)))
     out_of_order = builders.batch([records[1], records[0]])
-    assert not weighed(out_of_order).weight[1]
+    assert not weighed(out_of_order).stats[1]
 
 
 def test_timestamps_at_their_borders_are_summed_as_java_does() -> None:
@@ -123,7 +123,7 @@ def test_timestamps_at_their_borders_are_summed_as_java_does() -> None:
         for second in (0, -1, -2, 4, 6, LONG_MAX, LONG_MIN):
             records = [builders.record(timestamp_delta=first), builders.record(offset_delta=1, timestamp_delta=second)]
             data = builders.batch(records, base_timestamp=0)
-            assert weighed(data).weight == sums(data, 2, sum(map(len, records))), (first, second)
+            assert weighed(data).stats == sums(data, 2, sum(map(len, records))), (first, second)
 
 
 def test_lengths_far_below_0_are_null_and_cost_one_byte_anew() -> None:
@@ -134,16 +134,16 @@ def test_lengths_far_below_0_are_null_and_cost_one_byte_anew() -> None:
             records = [builders.record(**{name: value for name, value in fields.items() if name != "header_value"})]
             for magic in (0, 1, 2):
                 data = builders.batch(records)
-                found = weighed(data, RULES._replace(magic=magic)).weight
+                found = weighed(data, RULES._replace(magic=magic)).stats
                 assert found == sums(data, magic, len(records[0])), (field, length, magic)
 
 
 def test_a_request_may_be_weighed_again() -> None:
     data = builders.batch([LONG, builders.record(key=None)])
     request = weighed(data, RULES._replace(compacted=True))
-    before = request.weight, request.refused()
-    request.weigh(data[61:], RULES._replace(compacted=True), False, RULES.limit)
-    assert (request.weight, request.refused()) == before
+    before = request.stats, request.refused()
+    request.scan_records(data[61:], RULES._replace(compacted=True), False, RULES.limit)
+    assert (request.stats, request.refused()) == before
 
 
 def placed(record: bytes) -> list[bytes]:
@@ -210,10 +210,10 @@ def test_the_sums_of_messages(magic: int) -> None:
     for count in range(1, len(parts) + 1):
         data = b"".join(parts[:count])
         for to_magic in (0, 1, 2):
-            found = weighed(data, RULES._replace(magic=to_magic)).weight
+            found = weighed(data, RULES._replace(magic=to_magic)).stats
             assert found == sums(data, to_magic, len(data)), (count, to_magic)
             wrapped = builders.wrapper(data, magic=magic, offset=count - 1)
-            found = weighed(wrapped, RULES._replace(magic=to_magic), payload=data).weight
+            found = weighed(wrapped, RULES._replace(magic=to_magic), payload=data).stats
             assert found == sums(wrapped, to_magic, len(data)), (count, to_magic)
 
 
@@ -253,7 +253,7 @@ def test_a_message_that_ends_in_a_length_is_rewritten_without_what_it_counts() -
                 for data in (raw, raw + builders.message(magic=magic, offset=1)):
                     told_of = [256] * (left == 4) if len(key) == 256 else [20, *[256] * (left == 4)]
                     behind = least + 2 if data != raw else 0
-                    assert weighed(data, RULES._replace(magic=magic)).weight[5] == least + sum(told_of) + behind
+                    assert weighed(data, RULES._replace(magic=magic)).stats[5] == least + sum(told_of) + behind
 
 
 def test_a_compacted_topic_wants_a_key() -> None:
@@ -378,10 +378,10 @@ def test_a_message_that_is_shown_is_read_first() -> None:
             request = surveyed(builders.wrapper(one, magic=outer, attributes=attributes))
             if lie:
                 with pytest.raises(kafkarec.KafkaRecordError) as caught:
-                    request.weigh(one, rules, False, rules.limit)
+                    request.scan_records(one, rules, False, rules.limit)
                 assert caught.value.reason == refusal_of(builders.wrapper(one, magic=inner)), lie
             else:
-                request.weigh(one, rules, False, rules.limit)
+                request.scan_records(one, rules, False, rules.limit)
                 assert [note[1] for note in request.refused()[2]] == [why]
             plain = builders.message(attributes=8, **lie)
             said = refused(plain, rules=stamped)
@@ -431,10 +431,10 @@ def test_what_makes_a_batch_unfit_is_what_comes_before_a_refused_record() -> Non
             ([fine, keyless, bad], False), ([keyless], False),
         ):  # fmt: skip
             found = weighed(builders.batch(parts, base_timestamp=0), rules)
-            assert found.weight[7] == wanted, (magic, len(parts))
+            assert found.stats[7] == wanted, (magic, len(parts))
             assert found.refused()[0] == parts.count(keyless)
     for time, unfit in ((-1, False), (-2, True), (LONG_MIN, True), (0, False)):
-        assert weighed(builders.message(timestamp=time), RULES._replace(magic=1)).weight[7] == unfit
+        assert weighed(builders.message(timestamp=time), RULES._replace(magic=1)).stats[7] == unfit
 
 
 def test_a_count_of_headers_is_half_the_bytes_that_are_left_at_most() -> None:

@@ -210,6 +210,6 @@ def test_the_picture_of_the_rooms_has_no_arrow_upwards_but_those_of_methods() ->
     rooms = importlib.import_module("pictures_rooms")
     up = {(room, other) for room, other in rooms.edges() if rooms.ROOMS[other].row <= rooms.ROOMS[room].row}
     lazy = {pair for pair, at_import in rooms.edges().items() if not at_import}
-    methods = {("storage", "checks"), ("storage", "rescue"), ("_press", "codecs"), ("_press", "writing")}
-    methods |= {("_desk", "words")}
+    methods = {("storage", "checks"), ("storage", "rescue"), ("_writer", "codecs"), ("_writer", "writing")}
+    methods |= {("_entry", "words")}
     assert up <= lazy and up <= methods

@@ -17,7 +17,7 @@ import pytest
 import subprocesses
 
 import kafkarec
-from kafkarec.writing import BatchHeader, sheet_of
+from kafkarec.writing import BatchHeader, record_input_of
 
 pytestmark = pytest.mark.core
 
@@ -153,10 +153,10 @@ def test_eight_threads_over_one_input(codec: str) -> None:
 
 
 def test_one_sheet_in_many_threads() -> None:
-    sheet = sheet_of([(n, NOW, b"k", b"v%d" % n, [("a", b"b")]) for n in range(3000)])
-    wanted = sheet.write(BatchHeader(codec=3))
+    record_input = record_input_of([(n, NOW, b"k", b"v%d" % n, [("a", b"b")]) for n in range(3000)])
+    wanted = record_input.write(BatchHeader(codec=3))
     found: list[bytes] = []
-    threads = [threading.Thread(target=lambda: found.append(sheet.write(BatchHeader(codec=3)))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: found.append(record_input.write(BatchHeader(codec=3)))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -68,6 +68,6 @@ def test_following_shows_what_is_there_afterwards(broker: Broker, tmp_path: Path
         assert (tail.communicate(timeout=20)[1], tail.returncode) == (b"", 130)
     assert len(list(folder.glob("*.log"))) > 2
     for isolation, path in files.items():
-        followed = path.read_bytes()
-        assert followed == own_process("cat", folder, "--isolation", isolation).out
-        assert [json.loads(line)["offset"] for line in followed.splitlines()][-1] >= 2 * RECORDS - 1
+        later_segment = path.read_bytes()
+        assert later_segment == own_process("cat", folder, "--isolation", isolation).out
+        assert [json.loads(line)["offset"] for line in later_segment.splitlines()][-1] >= 2 * RECORDS - 1

@@ -70,7 +70,7 @@ def installed(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 def test_sdist_holds_what_a_build_needs(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"setup.py", "pyproject.toml", "kafkarec/_core.pyx", "kafkarec/_press.pyx", "kafkarec/py.typed"} <= names
+    assert {"setup.py", "pyproject.toml", "kafkarec/_core.pyx", "kafkarec/_writer.pyx", "kafkarec/py.typed"} <= names
     assert {"kafkarec/_core.pyi", "kafkarec/codecs/__init__.py"} <= names
     pxd = {str(path.relative_to(ROOT)) for path in (ROOT / "kafkarec").rglob("*.pxd")}
     assert pxd <= names

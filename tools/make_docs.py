@@ -31,7 +31,7 @@ import pictures  # noqa: E402
 ROOMS = (
     "kafkarec/*.py",
     "kafkarec/*.pyx",
-    "kafkarec/_desk/*.pxd",
+    "kafkarec/_entry/*.pxd",
     "kafkarec/_c/*.pxd",
     "kafkarec/codecs/*.py",
     "kafkarec/cli/*.py",

@@ -106,7 +106,7 @@ def copy_project() -> None:
             shutil.copytree(source, target, ignore=kept, dirs_exist_ok=True)
         else:
             shutil.copy2(source, target)
-    for source in (ROOT / "kafkarec" / "_desk").glob("*.pxd"):
+    for source in (ROOT / "kafkarec" / "_entry").glob("*.pxd"):
         written(BUILD / source.relative_to(ROOT), source.read_text(encoding="utf-8"))
     setup = (ROOT / "setup.py").read_text(encoding="utf-8")
     quick = setup.replace('"-O3"', '"-O1"')

@@ -49,9 +49,9 @@ ROOMS = {
     "indexes": Room(6, 3, "a log's small files"),
     "codecs": Room(6, 4.5, "compression libraries"),
     "_core": Room(7, 1.5, "the front desk: bytes in, columns out", ("_checksum",)),
-    "_press": Room(7, 3, "the other desks: batches out, requests weighed", ("_partial", "_keymap")),
+    "_writer": Room(7, 3, "the other desks: batches out, requests weighed", ("_validator", "_offset_map")),
     "words": Room(8, 3, "errors, reasons, names of columns", ("errors", "faults", "schema", "_version")),
-    "_desk": Room(8, 1.5, "between Python and C"),
+    "_entry": Room(8, 1.5, "between Python and C"),
     "_c": Room(9, 1.5, "the engine: C over C"),
 }
 # parts of a folder that are rooms of their own: they stand on another level than the rest

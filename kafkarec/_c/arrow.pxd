@@ -14,8 +14,8 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strlen
 
-from kafkarec._c.columns cimport Buffer, Columns, columns_give
-from kafkarec._c.pages cimport pages_give
+from kafkarec._c.columns cimport Buffer, Columns, columns_release
+from kafkarec._c.page_pool cimport pages_free
 
 cdef extern from * nogil:
     """
@@ -135,9 +135,9 @@ cdef inline void storage_drop(Storage* s) noexcept nogil:
     cdef int64_t i
     if s == NULL or count_down(&s.references) > 0:
         return
-    columns_give(&s.columns)
+    columns_release(&s.columns)
     for i in range(s.extra_count):
-        pages_give(s.extra[i].data, s.extra[i].capacity)
+        pages_free(s.extra[i].data, s.extra[i].capacity)
     free(s.extra)
     free(s.out)
     free(s)

@@ -12,7 +12,7 @@ fit; otherwise the Misfit says which row does not.
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
-from kafkarec._c.sheet cimport is_set
+from kafkarec._c.input_columns cimport is_set
 
 cdef enum:
     STEP = 2048                  # rows that are compared before anybody asks how it went: the loop has no branch

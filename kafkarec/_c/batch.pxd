@@ -193,12 +193,12 @@ cdef inline int32_t least_size(int8_t magic) noexcept nogil:
     return LOG_OVERHEAD + (V1_OVERHEAD if magic == 1 else V0_OVERHEAD)
 
 
-cdef enum Manner:
+cdef enum ReadMode:
     TO_READ                      # the payload is wanted next: the window moves here
     TO_SKIP                      # the next header is wanted next
     TO_LOOK                      # somewhere else is read on: the window stays
 
-cdef inline int read_batch(Input* source, int64_t position, Manner manner, BatchRow* row, Fault* fault) noexcept nogil:
+cdef inline int read_batch(Input* source, int64_t position, ReadMode mode, BatchRow* row, Fault* fault) noexcept nogil:
     """Frames the batch at `position` and fills its row. No checksum yet, no payload byte looked at."""
     cdef const uint8_t* p = NULL
     cdef int64_t left = source.length - position
@@ -207,9 +207,9 @@ cdef inline int read_batch(Input* source, int64_t position, Manner manner, Batch
     cdef int status
     if left < LOG_OVERHEAD:
         return frame(p, left, position, &size, &row.magic, fault)
-    if manner == TO_READ:
+    if mode == TO_READ:
         p = reach(source, position, head)
-    elif manner == TO_SKIP:
+    elif mode == TO_SKIP:
         p = reach_header(source, position, head)
     else:
         p = peek(source, position, head)
@@ -254,7 +254,7 @@ cdef inline int check_crc(Input* source, const BatchRow* row, Fault* fault) noex
     cdef const uint8_t* p
     cdef uint32_t computed = 0
     cdef int status
-    if source.medium != NULL and row.size_in_bytes // LARGE_WINDOWS > source.medium.window:
+    if source.reader != NULL and row.size_in_bytes // LARGE_WINDOWS > source.reader.window:
         status = crc_in_pieces(source, row, &computed, fault)
         if status != OK:
             return status

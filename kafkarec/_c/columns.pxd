@@ -15,7 +15,7 @@ Chunks end at batch borders and before 2^31-1 bytes, so every offset is 32-bit (
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memmove, memset
 
-from kafkarec._c.pages cimport pages_give, pages_take
+from kafkarec._c.page_pool cimport pages_free, pages_take
 from kafkarec._c.status cimport LIMIT_EXCEEDED, OK, OUT_OF_MEMORY
 
 cdef enum:
@@ -82,7 +82,7 @@ cdef inline int buffer_grow(Buffer* buffer, size_t used, size_t needed) noexcept
         return OUT_OF_MEMORY
     if used > 0:
         memcpy(data, buffer.data, used)
-    pages_give(buffer.data, buffer.capacity)
+    pages_free(buffer.data, buffer.capacity)
     buffer.data = data
     buffer.capacity = capacity
     return OK
@@ -336,22 +336,22 @@ cdef inline void copy_wide(uint8_t* to, const uint8_t* source, int64_t n) noexce
         i += 32
 
 
-cdef inline void bytes_give(Bytes* column) noexcept nogil:
-    pages_give(column.offsets.data, column.offsets.capacity)
-    pages_give(column.data.data, column.data.capacity)
-    pages_give(column.validity.data, column.validity.capacity)
+cdef inline void bytes_release(Bytes* column) noexcept nogil:
+    pages_free(column.offsets.data, column.offsets.capacity)
+    pages_free(column.data.data, column.data.capacity)
+    pages_free(column.validity.data, column.validity.capacity)
 
 
-cdef inline void columns_give(Columns* c) noexcept nogil:
+cdef inline void columns_release(Columns* c) noexcept nogil:
     """Every buffer back to the page list."""
-    pages_give(c.offset.data, c.offset.capacity)
-    pages_give(c.timestamp.data, c.timestamp.capacity)
-    pages_give(c.timestamp_validity.data, c.timestamp_validity.capacity)
-    pages_give(c.type.data, c.type.capacity)
-    bytes_give(&c.key)
-    bytes_give(&c.value)
-    pages_give(c.header_offsets.data, c.header_offsets.capacity)
-    bytes_give(&c.header_key)
-    bytes_give(&c.header_value)
-    pages_give(c.runs.data, c.runs.capacity)
+    pages_free(c.offset.data, c.offset.capacity)
+    pages_free(c.timestamp.data, c.timestamp.capacity)
+    pages_free(c.timestamp_validity.data, c.timestamp_validity.capacity)
+    pages_free(c.type.data, c.type.capacity)
+    bytes_release(&c.key)
+    bytes_release(&c.value)
+    pages_free(c.header_offsets.data, c.header_offsets.capacity)
+    bytes_release(&c.header_key)
+    bytes_release(&c.header_value)
+    pages_free(c.runs.data, c.runs.capacity)
     memset(c, 0, sizeof(Columns))

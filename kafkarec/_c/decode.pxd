@@ -5,13 +5,13 @@
                  END/CUT    fault   NEEDS_CODEC    fault            CHUNK_FULL when the chunk has its share
 
 It stops wherever somebody else has to act: the desk decompresses (NEEDS_CODEC), takes the chunk (CHUNK_FULL), raises or
-records a fault. A fault leaves columns and table as they were before the batch.
+records a fault. A fault chunks columns and table as they were before the batch.
 """
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from kafkarec._c.batch cimport (
-    BatchRow, LATEST_CODEC, Manner, TO_READ, TO_SKIP, V2_OVERHEAD, check_crc, is_control, is_transactional, is_wrapper,
+    BatchRow, LATEST_CODEC, ReadMode, TO_READ, TO_SKIP, V2_OVERHEAD, check_crc, is_control, is_transactional, is_wrapper,
     read_batch,
 )
 from kafkarec._c.columns cimport (
@@ -20,7 +20,7 @@ from kafkarec._c.columns cimport (
 )
 from kafkarec._c.input cimport Input, bad_until, reach
 from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
-from kafkarec._c.native cimport Workbench, lz4_frame, native_lz4, native_zstd, zstd_frame
+from kafkarec._c.decompress cimport DecompressContext, lz4_frame, has_lz4_decompressor, has_zstd_decompressor, zstd_frame
 from kafkarec._c.record cimport LEAST_RECORD, decode_records
 from kafkarec._c.resync cimport Search, far_above
 from kafkarec._c.status cimport (
@@ -56,8 +56,8 @@ cdef struct Options:
     bint check_inner_crc
     bint control                 # keep the records of control batches
     bint skip                    # damage is passed over, not raised
-    bint file_rules              # see `_c/ending.pxd`
-    bint followed                # a later segment of the same log exists
+    bint file_rules              # see `_c/end_of_input.pxd`
+    bint later_segment                # a later segment of the same log exists
     bint binary_header_keys
     int64_t limit                # decompressed bytes per payload
     int64_t input_limit          # decompressed bytes per input, all its payloads together
@@ -93,7 +93,7 @@ cdef struct Engine:
     BatchRow row                 # the batch that is being read
     const uint8_t* payload       # its compressed payload, when NEEDS_CODEC is answered
     int64_t payload_length
-    Workbench bench
+    DecompressContext context
     Buffer keep                  # of select_rows: a byte a row
 
 
@@ -278,24 +278,24 @@ cdef inline int engine_decompress(Engine* e) noexcept nogil:
     cdef int status = NEEDS_CODEC
     if e.row.magic == 2 and e.row.record_count == 0:       # only the stream's head is looked at then
         return NEEDS_CODEC
-    if e.row.codec == LZ4 and native_lz4():
-        status = lz4_frame(&e.bench, e.payload, e.payload_length, e.row.magic, engine_limit(e), &length)
-    elif e.row.codec == ZSTD and native_zstd():
-        status = zstd_frame(&e.bench, e.payload, e.payload_length, engine_limit(e), &length)
+    if e.row.codec == LZ4 and has_lz4_decompressor():
+        status = lz4_frame(&e.context, e.payload, e.payload_length, e.row.magic, engine_limit(e), &length)
+    elif e.row.codec == ZSTD and has_zstd_decompressor():
+        status = zstd_frame(&e.context, e.payload, e.payload_length, engine_limit(e), &length)
     if status != OK:
         return NEEDS_CODEC
-    return engine_payload(e, e.bench.out.data, length)
+    return engine_payload(e, e.context.out.data, length)
 
 
 cdef inline int engine_step(Engine* e) noexcept nogil:
     """One batch: OK when it was accepted."""
-    cdef Manner manner = TO_READ
+    cdef ReadMode mode = TO_READ
     cdef const uint8_t* p
     cdef bint wanted
     cdef int status
     if e.options.check_crc != ALL_CHECKS and e.options.payloads != ALL_PAYLOADS:
-        manner = TO_SKIP
-    status = read_batch(&e.input, e.position, manner, &e.row, &e.fault)
+        mode = TO_SKIP
+    status = read_batch(&e.input, e.position, mode, &e.row, &e.fault)
     if status != OK:
         return status
     if e.options.ranged:

@@ -1,6 +1,6 @@
 """Columns in, batches out: where one batch ends and the next begins.
 
-    rows of leaves --draft--> record --room?--> the open batch (sealing.pxd) --seal--> out
+    rows of chunks --load_fields--> record --room?--> the open batch (batch_builder.pxd) --seal--> out
                                 |
                                 no: seal first
 
@@ -15,33 +15,33 @@ from libc.string cimport memcmp, strlen
 from kafkarec._c.batch cimport (
     ABSENT, BatchRow, CONTROL, DELETE_HORIZON, TRANSACTIONAL, V2_OVERHEAD, increment_sequence, wrapping_add,
 )
-from kafkarec._c.press cimport (
-    CODEC_UNFIT, CODEC_UNKNOWN, Draft, FACTS_CONTRADICT, FACTS_UNSUPPORTED, FINE, Facts, HEADERS_UNSUPPORTED,
+from kafkarec._c.write_v2 cimport (
+    CODEC_UNFIT, CODEC_UNKNOWN, RecordFields, FIELDS_CONTRADICT, FIELDS_UNSUPPORTED, FINE, BatchFields, HEADERS_UNSUPPORTED,
     OFFSET_NEGATIVE, OFFSET_NOT_RISING, OFFSET_NULL, OFFSET_TOO_FAR, OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER,
-    OVERRIDE_TIMESTAMP_TYPE, OVERRIDE_TRANSACTIONAL, PIN_ALL, PIN_BASE_OFFSET, PIN_MAX_TIMESTAMP,
-    TIMESTAMP_NEGATIVE, body_size, draft, varint_size,
+    OVERRIDE_TIMESTAMP_TYPE, OVERRIDE_TRANSACTIONAL, EXPLICIT_ALL, EXPLICIT_BASE_OFFSET, EXPLICIT_MAX_TIMESTAMP,
+    TIMESTAMP_NEGATIVE, body_size, load_fields, varint_size,
 )
-from kafkarec._c.press01 cimport message_size
-from kafkarec._c.sealing cimport (
+from kafkarec._c.write_v01 cimport message_size
+from kafkarec._c.batch_builder cimport (
     Cut, Encoder, ROW_REFUSED, batch_add, batch_of_none, batch_open, batch_seal, has_room_behind, holds_messages,
 )
-from kafkarec._c.sheet cimport (
-    FACT_BASE_OFFSET, FACT_CONTROL, FACT_LEADER_EPOCH, FACT_MAGIC, FACT_PRODUCER_EPOCH, FACT_PRODUCER_ID,
-    FACT_SEQUENCE, FACT_TIMESTAMP_TYPE, FACT_TRANSACTIONAL, Leaf, Numbers, Span, cell, number,
+from kafkarec._c.input_columns cimport (
+    FIELD_BASE_OFFSET, FIELD_CONTROL, FIELD_LEADER_EPOCH, FIELD_MAGIC, FIELD_PRODUCER_EPOCH, FIELD_PRODUCER_ID,
+    FIELD_SEQUENCE, FIELD_TIMESTAMP_TYPE, FIELD_TRANSACTIONAL, InputChunk, Numbers, Span, cell, number,
 )
-from kafkarec._c.squeeze cimport ZSTD
-from kafkarec._c.steady cimport is_steady, steady_end, steady_rows
+from kafkarec._c.compress cimport ZSTD
+from kafkarec._c.fast_path cimport takes_fast_path, fast_path_end, fast_rows
 from kafkarec._c.status cimport OK
 
 
 # ---- what a row says of its batch
 
-cdef inline bint fact(const Numbers* column, int64_t row, int64_t* out) noexcept nogil:
+cdef inline bint batch_field(const Numbers* column, int64_t row, int64_t* out) noexcept nogil:
     return column.kind != 0 and number(column, row, out)
 
 
-cdef inline int64_t fact_or(const Numbers* column, int64_t row, int64_t absent) noexcept nogil:
-    fact(column, row, &absent)
+cdef inline int64_t batch_field_or(const Numbers* column, int64_t row, int64_t absent) noexcept nogil:
+    batch_field(column, row, &absent)
     return absent
 
 
@@ -57,37 +57,37 @@ cdef inline int codec_named(Span name) noexcept nogil:
     return -1
 
 
-cdef inline int facts_of_row(const Encoder* e, const Leaf* leaf, int64_t row, Facts* f, int64_t* border) noexcept nogil:
-    """The wide columns; what a row leaves null is absent."""
+cdef inline int fields_of_row(const Encoder* e, const InputChunk* chunk, int64_t row, BatchFields* f, int64_t* border) noexcept nogil:
+    """The wide columns; what a row chunks null is absent."""
     cdef int64_t n
     cdef int codec
-    if e.keep_cuts and fact(leaf.facts + FACT_BASE_OFFSET, row, &n):
+    if e.keep_cuts and batch_field(chunk.fields + FIELD_BASE_OFFSET, row, &n):
         border[0] = wrapping_add(n, e.shift)
-    f.partition_leader_epoch = <int32_t>fact_or(leaf.facts + FACT_LEADER_EPOCH, row, f.partition_leader_epoch)
-    f.timestamp_type = <int8_t>fact_or(leaf.facts + FACT_TIMESTAMP_TYPE, row, f.timestamp_type)
-    f.producer_id = fact_or(leaf.facts + FACT_PRODUCER_ID, row, f.producer_id)
-    f.producer_epoch = <int16_t>fact_or(leaf.facts + FACT_PRODUCER_EPOCH, row, f.producer_epoch)
-    f.base_sequence = <int32_t>fact_or(leaf.facts + FACT_SEQUENCE, row, f.base_sequence)
-    f.is_transactional = fact_or(leaf.facts + FACT_TRANSACTIONAL, row, f.is_transactional) != 0
-    f.is_control = fact_or(leaf.facts + FACT_CONTROL, row, f.is_control) != 0
-    if e.keep_magic and fact(leaf.facts + FACT_MAGIC, row, &n):
+    f.partition_leader_epoch = <int32_t>batch_field_or(chunk.fields + FIELD_LEADER_EPOCH, row, f.partition_leader_epoch)
+    f.timestamp_type = <int8_t>batch_field_or(chunk.fields + FIELD_TIMESTAMP_TYPE, row, f.timestamp_type)
+    f.producer_id = batch_field_or(chunk.fields + FIELD_PRODUCER_ID, row, f.producer_id)
+    f.producer_epoch = <int16_t>batch_field_or(chunk.fields + FIELD_PRODUCER_EPOCH, row, f.producer_epoch)
+    f.base_sequence = <int32_t>batch_field_or(chunk.fields + FIELD_SEQUENCE, row, f.base_sequence)
+    f.is_transactional = batch_field_or(chunk.fields + FIELD_TRANSACTIONAL, row, f.is_transactional) != 0
+    f.is_control = batch_field_or(chunk.fields + FIELD_CONTROL, row, f.is_control) != 0
+    if e.keep_magic and batch_field(chunk.fields + FIELD_MAGIC, row, &n):
         f.magic = <int8_t>n
-    if e.keep_codec and leaf.codec.kind != 0:
-        codec = codec_named(cell(&leaf.codec, row))
+    if e.keep_codec and chunk.codec.kind != 0:
+        codec = codec_named(cell(&chunk.codec, row))
         if codec < 0:
             return CODEC_UNKNOWN
         f.codec = <int8_t>codec
     return FINE
 
 
-cdef inline int facts_check(const Facts* f) noexcept nogil:
+cdef inline int fields_check(const BatchFields* f) noexcept nogil:
     """MemoryRecordsBuilder.validateProducerState."""
     if f.producer_id < 0:
-        return FACTS_CONTRADICT if f.producer_epoch >= 0 or f.base_sequence >= 0 or f.is_transactional else FINE
-    return FACTS_CONTRADICT if f.producer_epoch < 0 or (f.base_sequence < 0 and not f.is_control) else FINE
+        return FIELDS_CONTRADICT if f.producer_epoch >= 0 or f.base_sequence >= 0 or f.is_transactional else FINE
+    return FIELDS_CONTRADICT if f.producer_epoch < 0 or (f.base_sequence < 0 and not f.is_control) else FINE
 
 
-cdef inline void facts_of_batch(const Encoder* e, const BatchRow* batch, Facts* f) noexcept nogil:
+cdef inline void fields_of_batch(const Encoder* e, const BatchRow* batch, BatchFields* f) noexcept nogil:
     """What a header says, but for its offsets, times and first sequence."""
     f.partition_leader_epoch = batch.partition_leader_epoch
     f.timestamp_type = batch.timestamp_type
@@ -107,7 +107,7 @@ cdef inline void facts_of_batch(const Encoder* e, const BatchRow* batch, Facts* 
         f.codec = batch.codec
 
 
-cdef inline bint same_batch(const Facts* a, const Facts* b) noexcept nogil:
+cdef inline bint same_batch(const BatchFields* a, const BatchFields* b) noexcept nogil:
     return (
         a.producer_id == b.producer_id and a.producer_epoch == b.producer_epoch
         and a.partition_leader_epoch == b.partition_leader_epoch and a.timestamp_type == b.timestamp_type
@@ -129,11 +129,11 @@ cdef inline bint kept_border(const Encoder* e, const Cut* cut) noexcept nogil:
     return e.keep_cuts and (cut.batch.magic == 2 or e.keep_magic)
 
 
-cdef inline void facts_of_cut(const Encoder* e, const Cut* cut, int64_t offset, Facts* f) noexcept nogil:
+cdef inline void fields_of_cut(const Encoder* e, const Cut* cut, int64_t offset, BatchFields* f) noexcept nogil:
     """`offset`: of the row that may be the batch's first."""
-    facts_of_batch(e, cut.batch, f)
+    fields_of_batch(e, cut.batch, f)
     if cut.whole and kept_border(e, cut) and f.magic == 2:
-        f.pinned = PIN_ALL
+        f.explicit_fields = EXPLICIT_ALL
         f.base_offset = wrapping_add(cut.batch.base_offset, e.shift)
         f.last_offset = wrapping_add(cut.batch.last_offset, e.shift)
         f.base_timestamp = cut.batch.base_timestamp
@@ -142,11 +142,11 @@ cdef inline void facts_of_cut(const Encoder* e, const Cut* cut, int64_t offset, 
         f.base_sequence = increment_sequence(f.base_sequence, <int32_t>(offset - e.shift - cut.batch.base_offset))
 
 
-cdef inline void facts_override(const Encoder* e, Facts* f) noexcept nogil:
+cdef inline void fields_override(const Encoder* e, BatchFields* f) noexcept nogil:
     """What the caller says of every batch. Sequences are counted on from the first one given."""
     if e.overrides & OVERRIDE_TIMESTAMP_TYPE:
         f.timestamp_type, f.log_append_time = e.given.timestamp_type, e.given.log_append_time
-        f.pinned &= ~PIN_MAX_TIMESTAMP
+        f.explicit_fields &= ~EXPLICIT_MAX_TIMESTAMP
         if f.timestamp_type == 1:
             f.max_timestamp = f.log_append_time      # of an empty batch
     if e.overrides & OVERRIDE_LEADER_EPOCH:
@@ -161,7 +161,7 @@ cdef inline void facts_override(const Encoder* e, Facts* f) noexcept nogil:
 cdef inline int next_cut(Encoder* e) noexcept nogil:
     """Goes to the cut that the next row belongs to; writes the empty batches on the way."""
     cdef const Cut* cut
-    cdef Facts f
+    cdef BatchFields f
     cdef int status
     while e.cut < e.cut_count and e.cut_row >= e.cuts[e.cut].rows:
         cut = e.cuts + e.cut
@@ -172,8 +172,8 @@ cdef inline int next_cut(Encoder* e) noexcept nogil:
                     return status
             if cut.rows == 0 and e.given.magic == 2:
                 f = e.given
-                facts_of_cut(e, cut, cut.batch.base_offset, &f)
-                facts_override(e, &f)
+                fields_of_cut(e, cut, cut.batch.base_offset, &f)
+                fields_override(e, &f)
                 if not e.keep_codec or cut.batch.size_in_bytes > V2_OVERHEAD:
                     f.codec = 0                  # as writeEmptyHeader: a stream of no bytes is refused by readers
                 status = batch_of_none(e, &f)
@@ -185,7 +185,7 @@ cdef inline int next_cut(Encoder* e) noexcept nogil:
     return OK
 
 
-cdef inline int row_check(const Encoder* e, const Facts* f, const Draft* d, bint kept) noexcept nogil:
+cdef inline int row_check(const Encoder* e, const BatchFields* f, const RecordFields* d, bint kept) noexcept nogil:
     """What Kafka's builder refuses."""
     if e.as_is:
         return FINE
@@ -194,7 +194,7 @@ cdef inline int row_check(const Encoder* e, const Facts* f, const Draft* d, bint
     if f.magic < 2 and d.headers_end > d.headers:
         return HEADERS_UNSUPPORTED
     if f.magic < 2 and (f.producer_id >= 0 or f.is_transactional or f.is_control):
-        return FACTS_UNSUPPORTED
+        return FIELDS_UNSUPPORTED
     if d.offset < 0 and not (kept and (f.magic == 2 or f.codec == 0)):
         return OFFSET_NEGATIVE                   # nobody reads wrappers of magic 1 with such offsets
     if kept:
@@ -204,29 +204,29 @@ cdef inline int row_check(const Encoder* e, const Facts* f, const Draft* d, bint
     return OFFSET_NOT_RISING if e.any_row and d.offset <= e.previous_offset else FINE
 
 
-cdef inline int row_refused(Encoder* e, int why, const Draft* d) noexcept nogil:
+cdef inline int row_refused(Encoder* e, int why, const RecordFields* d) noexcept nogil:
     e.row_fault = why
     e.refused_offset = d.offset
     e.refused_timestamp = d.timestamp
     return ROW_REFUSED
 
 
-cdef inline bint ends_here(const Encoder* e, const Facts* f, const Draft* d, int64_t border, int64_t size,
+cdef inline bint ends_here(const Encoder* e, const BatchFields* f, const RecordFields* d, int64_t border, int64_t size,
                            bint kept) noexcept nogil:
     """Whether the record must begin a new batch. `size`: its bytes in the open one."""
-    cdef int64_t delta = d.offset - e.facts.base_offset
-    if border != e.border or not same_batch(&e.facts, f) or e.count == INT32_MAX:
+    cdef int64_t delta = d.offset - e.fields.base_offset
+    if border != e.border or not same_batch(&e.fields, f) or e.count == INT32_MAX:
         return True
     if kept:
         return False
     if delta > INT32_MAX or not has_room_behind(e, e.used, size):
         return True
-    return (f.base_sequence >= 0 or e.facts.base_sequence >= 0) and e.sequenced and (
-        f.base_sequence != increment_sequence(e.facts.base_sequence, <int32_t>delta)
+    return (f.base_sequence >= 0 or e.fields.base_sequence >= 0) and e.sequenced and (
+        f.base_sequence != increment_sequence(e.fields.base_sequence, <int32_t>delta)
     )
 
 
-cdef inline int64_t record_bytes(const Facts* f, const Draft* d, int64_t* body) noexcept nogil:
+cdef inline int64_t record_bytes(const BatchFields* f, const RecordFields* d, int64_t* body) noexcept nogil:
     """What the record takes behind those of the batch that `f` describes; `body`: what is stored as its length."""
     if holds_messages(f):
         body[0] = message_size(d, f.magic)
@@ -235,20 +235,20 @@ cdef inline int64_t record_bytes(const Facts* f, const Draft* d, int64_t* body) 
     return body[0] + varint_size(body[0])
 
 
-cdef inline int row_draft(const Encoder* e, const Leaf* leaf, int64_t row, Draft* d) noexcept nogil:
+cdef inline int load_row(const Encoder* e, const InputChunk* chunk, int64_t row, RecordFields* d) noexcept nogil:
     """The record itself, apart from what it says of its batch."""
     d.offset = e.next_offset
     d.timestamp = ABSENT
-    number(&leaf.timestamp, row, &d.timestamp)
-    draft(leaf, row, d)
+    number(&chunk.timestamp, row, &d.timestamp)
+    load_fields(chunk, row, d)
     if not e.numbered:
-        if not number(&leaf.offset, row, &d.offset):
+        if not number(&chunk.offset, row, &d.offset):
             return OFFSET_NULL
         d.offset = wrapping_add(d.offset, e.shift)
     return d.row_fault
 
 
-cdef inline int row_facts(const Encoder* e, const Leaf* leaf, int64_t row, const Draft* d, Facts* f, int64_t* border,
+cdef inline int row_fields(const Encoder* e, const InputChunk* chunk, int64_t row, const RecordFields* d, BatchFields* f, int64_t* border,
                           bint* kept) noexcept nogil:
     """What the row, or the batch it was read from, or nobody says of the batch to be written. Where nobody does,
     `border` and `kept` stay as they are."""
@@ -258,23 +258,23 @@ cdef inline int row_facts(const Encoder* e, const Leaf* leaf, int64_t row, const
         kept[0] = kept_border(e, e.cuts + e.cut)
         if kept[0]:
             border[0] = e.cut
-        facts_of_cut(e, e.cuts + e.cut, d.offset, f)
+        fields_of_cut(e, e.cuts + e.cut, d.offset, f)
     elif e.wide:
-        status = facts_of_row(e, leaf, row, f, border)
+        status = fields_of_row(e, chunk, row, f, border)
         kept[0] = border[0] != ABSENT
         f.log_append_time = d.timestamp
-    facts_override(e, f)
+    fields_override(e, f)
     if status == FINE and (e.overrides != 0 or (e.wide and e.cut_count == 0)):
-        status = facts_check(f)
+        status = fields_check(f)
     return status if status != FINE else row_check(e, f, d, kept[0])
 
 
-cdef inline int row_opens(Encoder* e, const Leaf* leaf, int64_t row, const Draft* d, int64_t size) noexcept nogil:
+cdef inline int row_opens(Encoder* e, const InputChunk* chunk, int64_t row, const RecordFields* d, int64_t size) noexcept nogil:
     """Sees to it that an open batch can take the record, of `size` bytes in the one that is open now."""
-    cdef Facts f
+    cdef BatchFields f
     cdef int64_t border = ABSENT
     cdef bint kept = False
-    cdef int status = row_facts(e, leaf, row, d, &f, &border, &kept)
+    cdef int status = row_fields(e, chunk, row, d, &f, &border, &kept)
     if status != FINE:
         return row_refused(e, status, d)
     if e.open and ends_here(e, &f, d, border, size, kept):
@@ -286,7 +286,7 @@ cdef inline int row_opens(Encoder* e, const Leaf* leaf, int64_t row, const Draft
     if not e.open:
         if e.wide and border != ABSENT and e.cut_count == 0:
             f.base_offset = border
-            f.pinned |= PIN_BASE_OFFSET
+            f.explicit_fields |= EXPLICIT_BASE_OFFSET
             if f.base_sequence >= 0:
                 f.base_sequence = decrement_sequence(f.base_sequence, <int32_t>(d.offset - border))
         status = batch_open(e, &f, d.offset, d.timestamp)
@@ -298,33 +298,33 @@ cdef inline int row_opens(Encoder* e, const Leaf* leaf, int64_t row, const Draft
     return OK
 
 
-cdef inline bint row_fits(const Encoder* e, const Draft* d, int64_t size) noexcept nogil:
+cdef inline bint row_fits(const Encoder* e, const RecordFields* d, int64_t size) noexcept nogil:
     """The short way: nothing is said of the batch that was not said by the record before."""
     if e.kept:
         return True
     return (d.offset > e.previous_offset and d.timestamp >= ABSENT and e.count < INT32_MAX
-            and d.offset - e.facts.base_offset <= INT32_MAX and has_room_behind(e, e.used, size) and e.facts.magic == 2
-            and not (e.sequenced and e.facts.base_sequence >= 0))
+            and d.offset - e.fields.base_offset <= INT32_MAX and has_room_behind(e, e.used, size) and e.fields.magic == 2
+            and not (e.sequenced and e.fields.base_sequence >= 0))
 
 
-cdef inline int row_add(Encoder* e, const Leaf* leaf, int64_t row) noexcept nogil:
+cdef inline int row_add(Encoder* e, const InputChunk* chunk, int64_t row) noexcept nogil:
     """One row into the open batch, or into a new one once the open one is sealed."""
-    cdef Draft d
+    cdef RecordFields d
     cdef int64_t body = 0, size = 0, delta
-    cdef int status = row_draft(e, leaf, row, &d)
+    cdef int status = load_row(e, chunk, row, &d)
     if status != FINE:
         return row_refused(e, status, &d)
     if e.open:
-        size = record_bytes(&e.facts, &d, &body)
+        size = record_bytes(&e.fields, &d, &body)
     if not (e.open and e.settled and row_fits(e, &d, size)):
-        status = row_opens(e, leaf, row, &d, size)
+        status = row_opens(e, chunk, row, &d, size)
         if status != OK:
             return status
-        record_bytes(&e.facts, &d, &body)
-    delta = wrapping_add(d.offset, -e.facts.base_offset)
+        record_bytes(&e.fields, &d, &body)
+    delta = wrapping_add(d.offset, -e.fields.base_offset)
     if delta != <int32_t>delta:
         return row_refused(e, OFFSET_TOO_FAR, &d)
-    status = batch_add(e, leaf, &d, body, delta, wrapping_add(d.timestamp, -e.facts.base_timestamp))
+    status = batch_add(e, chunk, &d, body, delta, wrapping_add(d.timestamp, -e.fields.base_timestamp))
     if status != OK:
         return status
     e.any_row = True
@@ -335,27 +335,27 @@ cdef inline int row_add(Encoder* e, const Leaf* leaf, int64_t row) noexcept nogi
 
 cdef inline int encoder_run(Encoder* e) noexcept nogil:
     """Goes on until all rows are written (OK), a codec is needed (NEEDS_CODEC) or a row is refused."""
-    cdef const Leaf* leaf
+    cdef const InputChunk* chunk
     cdef int status
     while True:
         if e.cut < e.cut_count and e.cut_row >= e.cuts[e.cut].rows:
             status = next_cut(e)
             if status != OK:
                 return status
-        if e.leaf == e.leaf_count or e.rows_before + e.row >= e.stop:
+        if e.chunk == e.chunk_count or e.rows_before + e.row >= e.stop:
             break
-        leaf = e.leaves + e.leaf
-        if e.row == leaf.rows:
-            e.rows_before += leaf.rows
-            e.leaf += 1
+        chunk = e.chunks + e.chunk
+        if e.row == chunk.rows:
+            e.rows_before += chunk.rows
+            e.chunk += 1
             e.row = 0
             continue
-        if is_steady(e):
-            steady_rows(e, leaf)
-            if e.row == steady_end(e, leaf):
+        if takes_fast_path(e):
+            fast_rows(e, chunk)
+            if e.row == fast_path_end(e, chunk):
                 continue
         if e.keep == NULL or e.keep[e.rows_before + e.row]:
-            status = row_add(e, leaf, e.row)
+            status = row_add(e, chunk, e.row)
             if status != OK:
                 return status
         e.row += 1

@@ -10,21 +10,21 @@ Reading ends at `length`. Bytes from there to `whole` are another reader's, who 
 who looks for the end of damage looks at them.
 
 Whoever looks at bytes asks first: `reach` for a stretch (the window moves there), `peek` for up to 64 bytes somewhere
-else (the window stays). What a medium cannot give reads as zeros and is noted in `bad`: a batch that
+else (the window stays). What a reader cannot give reads as zeros and is noted in `bad`: a batch that
 overlaps such a span is damage, whatever its checksum says of the zeros.
 """
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy, memmove, memset
 
 from kafkarec._c.columns cimport Buffer, buffer_reserve
-from kafkarec._c.pages cimport pages_give, pages_take
+from kafkarec._c.page_pool cimport pages_free, pages_take
 
 cdef extern from * nogil:
     """
     #include <errno.h>
     #include <unistd.h>
 
-    /* Bytes read, 0 at the end, -1: the medium fails (its errno in `why`). */
+    /* Bytes read, 0 at the end, -1: the reader fails (its errno in `why`). */
     static int64_t kr_pread(int descriptor, uint8_t *to, int64_t n, int64_t position, int *why) {
         ssize_t got;
         do got = pread(descriptor, to, (size_t)n, (off_t)position);
@@ -38,20 +38,20 @@ cdef extern from * nogil:
 cdef enum:
     HEADER_WINDOW = 64           # and in a scan of headers that lie far apart
     PEEK = 64
-    PAGE = 4096                  # a failing medium is read on page by page
+    PAGE = 4096                  # a failing reader is read on page by page
     SECTOR = 512                 # and what it loses is narrowed to so many bytes (through Python: to the byte)
     LARGE_WINDOWS = 64           # a batch of more windows is checked piece by piece before it is held at once
 
 cdef enum:
     ENDS = 0
-    FAILS = -1                   # the medium: noted as unreadable
+    FAILS = -1                   # the reader: noted as unreadable
     REFUSES = -2                 # the reader itself: nothing more is asked, the desk raises what it said
 
-# A medium: `fetch` gives bytes read (above 0) or one of the answers above.
-cdef struct Medium:
-    int64_t (*fetch)(Medium* medium, int64_t position, uint8_t* to, int64_t n) noexcept nogil
+# A reader: `fetch` gives bytes read (above 0) or one of the answers above.
+cdef struct ByteReader:
+    int64_t (*fetch)(ByteReader* reader, int64_t position, uint8_t* to, int64_t n) noexcept nogil
     int descriptor
-    void* reader                 # a borrowed Python object, for the desk's fetch
+    void* python_file                 # a borrowed Python object, for the desk's fetch
     int why                      # errno of the last failure; 0: the file is shorter than it was
     int64_t grain                # unreadable bytes are narrowed to so many
     int64_t window               # bytes a window takes at once
@@ -67,7 +67,7 @@ cdef struct Input:
     int64_t high
     int64_t length
     int64_t whole
-    Medium* medium               # NULL: in memory
+    ByteReader* reader               # NULL: in memory
     int64_t step                 # bytes a window takes next
     bint failed                  # out of memory, or the reader refused
     Buffer room
@@ -76,29 +76,29 @@ cdef struct Input:
     int64_t bad_count
 
 
-cdef inline int64_t fetch_pread(Medium* medium, int64_t position, uint8_t* to, int64_t n) noexcept nogil:
-    return kr_pread(medium.descriptor, to, n, position, &medium.why)
+cdef inline int64_t fetch_pread(ByteReader* reader, int64_t position, uint8_t* to, int64_t n) noexcept nogil:
+    return kr_pread(reader.descriptor, to, n, position, &reader.why)
 
 
 cdef inline void input_memory(Input* i, const uint8_t* base, int64_t length, int64_t whole) noexcept nogil:
     i.base, i.low, i.high, i.length, i.whole = base, 0, whole, length, whole
-    i.medium, i.bad_count, i.failed = NULL, 0, False
+    i.reader, i.bad_count, i.failed = NULL, 0, False
 
 
-cdef inline void input_medium(Input* i, Medium* medium, int64_t length, int64_t whole) noexcept nogil:
+cdef inline void input_reader(Input* i, ByteReader* reader, int64_t length, int64_t whole) noexcept nogil:
     i.base, i.low, i.high, i.length, i.whole = i.room.data, 0, 0, length, whole
-    i.medium, i.bad_count, i.failed = medium, 0, False
-    i.step = medium.window
+    i.reader, i.bad_count, i.failed = reader, 0, False
+    i.step = reader.window
 
 
 cdef inline int64_t piece(const Input* i, int64_t n) noexcept nogil:
     """How much of n bytes to reach for at once when they are only passed over."""
-    return n if i.medium == NULL or n < i.medium.window else i.medium.window
+    return n if i.reader == NULL or n < i.reader.window else i.reader.window
 
 
-cdef inline void input_give(Input* i) noexcept nogil:
-    pages_give(i.room.data, i.room.capacity)
-    pages_give(i.bad.data, i.bad.capacity)
+cdef inline void input_release(Input* i) noexcept nogil:
+    pages_free(i.room.data, i.room.capacity)
+    pages_free(i.bad.data, i.bad.capacity)
 
 
 cdef inline void note_bad(Input* i, int64_t start, int64_t stop) noexcept nogil:
@@ -133,7 +133,7 @@ cdef inline bint fetched(Input* i, int64_t position, uint8_t* to, int64_t n) noe
     """All n bytes, or not."""
     cdef int64_t done = 0, got = 1
     while done < n and got > 0:
-        got = i.medium.fetch(i.medium, position + done, to + done, n - done)
+        got = i.reader.fetch(i.reader, position + done, to + done, n - done)
         if got == REFUSES:
             i.failed = True
         done += got if got > 0 else 0
@@ -143,14 +143,14 @@ cdef inline bint fetched(Input* i, int64_t position, uint8_t* to, int64_t n) noe
 cdef inline void narrow(Input* i, int64_t position, uint8_t* to, int64_t n) noexcept nogil:
     """n bytes that could not be read at once: what can be read from either end is, by halves."""
     cdef int64_t low = 0, high = n, middle, stop
-    while high - low > i.medium.grain and not i.failed:          # [0, low) is read, [low, high) holds a bad byte
+    while high - low > i.reader.grain and not i.failed:          # [0, low) is read, [low, high) holds a bad byte
         middle = low + (high - low) // 2
         if fetched(i, position + low, to + low, middle - low):
             low = middle
         else:
             high = middle
     stop, high = n, low
-    while stop - high > i.medium.grain and not i.failed:         # [stop, n) is read, [high, stop) holds a bad byte
+    while stop - high > i.reader.grain and not i.failed:         # [stop, n) is read, [high, stop) holds a bad byte
         middle = high + (stop - high) // 2
         if fetched(i, position + middle, to + middle, stop - middle):
             stop = middle
@@ -168,14 +168,14 @@ cdef inline void fill(Input* i, int64_t position, uint8_t* to, int64_t n) noexce
         wish = n - done
         if small and wish > PAGE - (position + done) % PAGE:
             wish = PAGE - (position + done) % PAGE
-        got = i.medium.fetch(i.medium, position + done, to + done, wish)
+        got = i.reader.fetch(i.reader, position + done, to + done, wish)
         if got > 0:
             done += got
             continue
         if got == REFUSES:
             i.failed = True
         if got == ENDS:
-            i.medium.why = 0
+            i.reader.why = 0
             note_bad(i, position + done, i.length)
         if got != FAILS:
             memset(to + done, 0, <size_t>(n - done))
@@ -193,7 +193,7 @@ cdef inline const uint8_t* move_window(Input* i, int64_t position, int64_t n) no
     cdef int64_t kept = 0
     cdef uint8_t* old = i.room.data
     cdef size_t old_capacity = i.room.capacity
-    if i.failed or i.medium == NULL:
+    if i.failed or i.reader == NULL:
         return NULL
     if size > i.length - position:
         size = i.length - position
@@ -206,7 +206,7 @@ cdef inline const uint8_t* move_window(Input* i, int64_t position, int64_t n) no
             return NULL
         if kept > 0:
             memcpy(i.room.data, old + (position - i.low), <size_t>kept)
-        pages_give(old, old_capacity)
+        pages_free(old, old_capacity)
     elif kept > 0:
         memmove(old, old + (position - i.low), <size_t>kept)
     fill(i, position + kept, i.room.data + kept, size - kept)
@@ -228,7 +228,7 @@ cdef inline const uint8_t* peek(Input* i, int64_t position, int64_t n) noexcept 
     failed, which the next `reach` answers."""
     if position >= i.low and n <= i.high - position:
         return i.base + position
-    if i.failed or i.medium == NULL:
+    if i.failed or i.reader == NULL:
         memset(i.side, 0, sizeof(i.side))
     else:
         fill(i, position, i.side, n)
@@ -239,9 +239,9 @@ cdef inline const uint8_t* reach_header(Input* i, int64_t position, int64_t n) n
     """As reach, for a scan: far apart, headers are read alone; close together, a window at a time."""
     if position >= i.low and n <= i.high - position:
         return i.base + position
-    if i.medium != NULL:
-        if i.high > 0 and position - i.high > i.medium.worth_skipping:
+    if i.reader != NULL:
+        if i.high > 0 and position - i.high > i.reader.worth_skipping:
             i.step = HEADER_WINDOW
         else:
-            i.step = i.step * 8 if i.step * 8 < i.medium.window else i.medium.window
+            i.step = i.step * 8 if i.step * 8 < i.reader.window else i.reader.window
     return move_window(i, position, n)

@@ -65,22 +65,22 @@ cdef inline int next_varlong(const uint8_t** cursor, const uint8_t* end, bint ex
 
 
 # The columns' hot ends as scalars: a store through a byte pointer may alias any struct in memory, not these.
-cdef struct HotBytes:
+cdef struct LocalBytes:
     int32_t* ends                # of row i: ends[i]
     uint8_t* data
     int64_t used
     int64_t room                 # bytes that fit, the slack of a wide copy left over
 
-cdef struct Hot:
+cdef struct LocalColumns:
     int64_t* offset
     int64_t* timestamp
-    HotBytes key
-    HotBytes value
+    LocalBytes key
+    LocalBytes value
     int32_t* header_ends
 
 
-cdef inline HotBytes hot_bytes(const Bytes* column) noexcept nogil:
-    cdef HotBytes h
+cdef inline LocalBytes local_bytes(const Bytes* column) noexcept nogil:
+    cdef LocalBytes h
     h.ends = <int32_t*>column.offsets.data + 1
     h.data = column.data.data
     h.used = column.used
@@ -88,12 +88,12 @@ cdef inline HotBytes hot_bytes(const Bytes* column) noexcept nogil:
     return h
 
 
-cdef inline Hot hot_load(Columns* c) noexcept nogil:
-    cdef Hot h
+cdef inline LocalColumns local_columns(Columns* c) noexcept nogil:
+    cdef LocalColumns h
     h.offset = <int64_t*>c.offset.data
     h.timestamp = <int64_t*>c.timestamp.data
-    h.key = hot_bytes(&c.key)
-    h.value = hot_bytes(&c.value)
+    h.key = local_bytes(&c.key)
+    h.value = local_bytes(&c.value)
     h.header_ends = <int32_t*>c.header_offsets.data + 1
     return h
 
@@ -105,7 +105,7 @@ cdef inline void copy(uint8_t* to, const uint8_t* source, int32_t n, bint exact)
         copy_wide(to, source, n)
 
 
-cdef inline int take_field(Bytes* column, HotBytes* h, int64_t row, const uint8_t** cursor, const uint8_t* end,
+cdef inline int take_field(Bytes* column, LocalBytes* h, int64_t row, const uint8_t** cursor, const uint8_t* end,
                            bint want, int too_long, bint exact, Fault* fault) noexcept nogil:
     """A key or a value: its length, and its bytes to the column when that is wanted."""
     cdef int32_t length = 0
@@ -196,7 +196,7 @@ cdef inline int append_headers(Columns* c, const uint8_t** cursor, const uint8_t
     return OK
 
 
-cdef inline int decode_one(Columns* c, Hot* h, int64_t row, const BatchRow* batch, const uint8_t** cursor,
+cdef inline int decode_one(Columns* c, LocalColumns* h, int64_t row, const BatchRow* batch, const uint8_t** cursor,
                            const uint8_t* end, uint32_t want, bint exact, bint binary, Fault* fault) noexcept nogil:
     """One record's body, `end` being its last byte's successor. `exact` is a constant at both calls."""
     cdef const uint8_t* p = cursor[0] + 1               # attributes
@@ -249,10 +249,10 @@ cdef inline int decode_one(Columns* c, Hot* h, int64_t row, const BatchRow* batc
 cdef inline int why_refused(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, int status,
                             Fault* fault) noexcept nogil:
     """The reason by the exact form, which is read into no column: the quick one may have read past the record's end."""
-    cdef Hot none
+    cdef LocalColumns none
     cdef uint32_t want = c.want
     cdef int exactly
-    memset(&none, 0, sizeof(Hot))
+    memset(&none, 0, sizeof(LocalColumns))
     c.want = 0
     exactly = decode_one(c, &none, 0, batch, &p, end, 0, True, False, fault)
     c.want = want
@@ -262,7 +262,7 @@ cdef inline int why_refused(Columns* c, const BatchRow* batch, const uint8_t* p,
 cdef inline int decode_rows(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, bint binary,
                             Fault* fault) noexcept nogil:
     """record_count records into columns that have room for them."""
-    cdef Hot h = hot_load(c)
+    cdef LocalColumns h = local_columns(c)
     cdef uint32_t want = c.want
     cdef int64_t row = c.rows
     cdef int64_t stop = row + batch.record_count

@@ -58,7 +58,7 @@ cdef struct Search:
     int64_t good_next            # next offset of the last good batch, INT64_MIN before the first
 
 
-cdef struct Run:                  # a candidate and what follows it without a gap
+cdef struct Candidate:                  # a candidate and what follows it without a gap
     int64_t start
     int64_t first_end            # of the candidate itself
     int64_t last_start           # of the run's last batch
@@ -88,7 +88,7 @@ cdef inline int64_t behind_field(Input* source, int64_t position, int64_t end) n
 
 
 cdef inline bint looks_written(Input* source, const BatchRow* row) noexcept nogil:
-    """Fields as every known writer leaves them. Odd ones are legal: then a frame behind must speak for the batch."""
+    """Fields as every known writer chunks them. Odd ones are legal: then a frame behind must speak for the batch."""
     cdef int64_t end = row.position + row.size_in_bytes
     cdef int64_t key = row.position + UP_TO_MAGIC + (9 if row.magic == 1 else 1)
     if row.magic == 2:
@@ -143,7 +143,7 @@ cdef inline bint all_zeros(const uint8_t* p, int64_t n) noexcept nogil:
     return True
 
 
-cdef inline bint leads_on(Input* source, Run* run) noexcept nogil:
+cdef inline bint leads_on(Input* source, Candidate* run) noexcept nogil:
     """The run goes on, batch after batch by their frames, to the end of the input or further than any value reaches."""
     cdef BatchRow row
     cdef Fault fault
@@ -165,7 +165,7 @@ cdef inline bint leads_on(Input* source, Run* run) noexcept nogil:
     return True
 
 
-cdef inline int acceptable(Input* source, int64_t position, Search* search, Run* run) noexcept nogil:
+cdef inline int acceptable(Input* source, int64_t position, Search* search, Candidate* run) noexcept nogil:
     """NO; LONE: a batch, or a run of them, that breaks off; FOLLOWED: one that leads on."""
     cdef BatchRow row, behind
     cdef Fault fault
@@ -189,7 +189,7 @@ cdef inline int acceptable(Input* source, int64_t position, Search* search, Run*
     return FOLLOWED if leads_on(source, run) else LONE
 
 
-cdef inline int64_t value_end(Input* source, const Run* run, Search* search) noexcept nogil:
+cdef inline int64_t value_end(Input* source, const Candidate* run, Search* search) noexcept nogil:
     """Behind the value that this run is: it breaks off, and its length stands right in front of it, as the varint of a
     record. 0: this is no value. (The int32 of a message of magic 0 or 1 says nothing: requests and many an archive have
     one in front of their batches, too.) Where the value's last batch is damaged only what is in front of that."""
@@ -228,7 +228,7 @@ cdef inline int read_field(Input* source, int64_t* position, bint sized, int64_t
     return status
 
 
-cdef inline int64_t records_value_end(Input* source, int64_t batch, const Run* run) noexcept nogil:
+cdef inline int64_t records_value_end(Input* source, int64_t batch, const Candidate* run) noexcept nogil:
     """Where the value ends that begins with this candidate, as the damaged batch's records go one behind the other; 0:
     none begins here, or it is too small."""
     cdef int64_t at = batch + V2_OVERHEAD, end, length = 0, ignored = 0
@@ -256,7 +256,7 @@ cdef inline bint claims_lead_on(Input* source, int64_t position, int64_t offset,
                                 Search* search) noexcept nogil:
     """From `position`, claim after claim with rising offsets, to a batch that counts or to the end."""
     cdef BatchRow row
-    cdef Run run
+    cdef Candidate run
     cdef Fault fault
     cdef int verdict, _hop
     for _hop in range(MOST_CLAIMS):
@@ -281,17 +281,17 @@ cdef inline int64_t search_on(Input* source, int64_t position, Search* search) n
     cdef int64_t readable, value
     cdef int64_t passed = -1             # the end of the last batch that was in a value
     cdef int64_t within = -1             # the end of that value
-    cdef Run run
-    cdef Run lone
+    cdef Candidate run
+    cdef Candidate lone
     cdef int witnesses = 0
     cdef int verdict
     cdef const uint8_t* p
-    memset(&lone, 0, sizeof(Run))
+    memset(&lone, 0, sizeof(Candidate))
     lone.start = -1
     if position < search.barren_to:
         position = search.barren_to
-    if source.medium != NULL:
-        source.step = source.medium.window
+    if source.reader != NULL:
+        source.step = source.reader.window
     while length - position >= UP_TO_MAGIC and search.crc_left > 0:
         p = reach(source, position, UP_TO_MAGIC)
         if p == NULL:

@@ -63,6 +63,6 @@ def remembered(segment: Any) -> Iterator[Any]:
             return
         same = Segment(
             segment.path, segment.name, source=Recent(source), topic=segment.topic, partition=segment.partition,
-            size=segment.size, followed=segment.followed,
+            size=segment.size, later_segment=segment.later_segment,
         )  # fmt: skip
         yield same

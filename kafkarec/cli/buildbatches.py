@@ -23,7 +23,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.writing.fields import single
 from kafkarec.writing.header import BatchHeader
 from kafkarec.writing.ratio import CompressionRatioEstimator
-from kafkarec.writing.sheets import sheet_of
+from kafkarec.writing.sheets import record_input_of
 from kafkarec.writing.sizes import batch_header_size
 
 from .options import WrongUse
@@ -184,7 +184,7 @@ class Batches:
         rows = self._held[0].joined(*self._held[1:]) if len(self._held) > 1 else self._held[0]
         self._held, self._gathered = [], 0
         offsets = rows.column("offset") or ()
-        sheet = sheet_of(rows.records())
+        record_input = record_input_of(rows.records())
         for key, start, stop in self._runs(rows):
             self._demand(key, rows, start, stop, offsets)
             header = self._header(key, offsets[start])
@@ -192,7 +192,7 @@ class Batches:
                 if behind == len(rows) and not last:
                     self._held = [rows.slice(first, behind)]
                     return
-                written = self._written(sheet, header, key, first, behind, offsets)
+                written = self._written(record_input, header, key, first, behind, offsets)
                 if header.codec and used:
                     packed = (len(written) - batch_header_size(header.magic, header.codec)) / used
                     self._ratios.update_estimation(_TOPIC, Compression(header.codec), packed)
@@ -339,7 +339,7 @@ class Batches:
         return int(single(single(used * self._ratio(header)) * _MARGIN))
 
     def _written(
-        self, sheet: Any, header: BatchHeader, key: Key, start: int, stop: int, offsets: Sequence[int]
+        self, record_input: Any, header: BatchHeader, key: Key, start: int, stop: int, offsets: Sequence[int]
     ) -> bytes:
         base = header.base_offset if key.base_offset is not None else offsets[start]
         sequence = -1 if key.sequence is None else (key.sequence + base) % _SEQUENCES
@@ -347,7 +347,7 @@ class Batches:
             sequence = self._sequence
             self._sequence = (sequence + offsets[stop - 1] - base + 1) % _SEQUENCES
         try:
-            written: bytes = sheet.write(header._replace(base_offset=base, base_sequence=sequence), start, stop)
+            written: bytes = record_input.write(header._replace(base_offset=base, base_sequence=sequence), start, stop)
         except KafkaRecordError:
             raise
         except ValueError as error:  # more bytes than a batch can have

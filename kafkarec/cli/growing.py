@@ -174,7 +174,7 @@ class Growing:
         start = self._stable_from if self._stable_from in listed else listed[0]
         group = [self._segment(name) for name in listed if _place(name) >= _place(start)]
         for segment in group[:-1]:
-            segment.followed = True
+            segment.later_segment = True
         hidden = transactions.hidden(group, skip=True)
         stable = hidden.stable_offset
         bases = [(names.base_offset(name), name) for name in listed]
@@ -186,7 +186,7 @@ class Growing:
     def _read(self, asked: Request, final: bool) -> Iterator[tuple[Segment, RecordColumns]]:
         """Everything good of the current segment. `final`: a later one exists, nothing more will come."""
         segment = self._segment(self._name)
-        segment.followed = final
+        segment.later_segment = final
         self._held_back = False
         held: list[Damage] = []
         with segment.opened() as source:

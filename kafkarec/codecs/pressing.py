@@ -11,7 +11,7 @@ import ctypes
 import importlib
 from functools import cache
 
-from kafkarec import _press
+from kafkarec import _writer
 from kafkarec.codecs import BY_NAME, CODECS, checked_level, lz4, zstd
 from kafkarec.codecs.native import SAMPLE, address_of, module_file, try_finder
 
@@ -34,7 +34,7 @@ def _lz4() -> None:
             return
         if compress(state, SAMPLE, out, len(SAMPLE), size - 1, level) != 0:
             return
-    _press.install_native("lz4", [address_of(fast), address_of(high), *sizes])
+    _writer.install_native("lz4", [address_of(fast), address_of(high), *sizes])
     in_use.add("lz4")
 
 
@@ -62,7 +62,7 @@ def _zstd() -> None:
         free(context)
     if any(refused) or not short or packed != zstd.compress(SAMPLE, 3):
         return
-    _press.install_native("zstd", [address_of(f) for f in (create, free, compress, bound, set_parameter)])
+    _writer.install_native("zstd", [address_of(f) for f in (create, free, compress, bound, set_parameter)])
     in_use.add("zstd")
 
 

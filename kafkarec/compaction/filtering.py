@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
-from .._press import Sheet
+from .._writer import RecordInput
 from ..errors import REASONS, KafkaRecordError
 from ..passes import Part, as_columns
 from ..request import Request
-from ..writing.sheets import sheet_of
+from ..writing.sheets import record_input_of
 from .batches import Batch, Rows, asked, batches
 from .inputs import Buffer, Input
 from .rewriting import HEADER_SIZE, emptied, refuse, rewritten
@@ -154,7 +154,7 @@ class Filter:
         verdicts = [(batch, self._decisions.batch(batch)) for batch in batches(columns.batches, rows)]
         keep = self._decisions.records(verdicts, rows)
         ones, zeros = b"\x01" * len(rows), bytes(len(rows))
-        sheet: Sheet | None = None
+        record_input: RecordInput | None = None
         copied = stop = 0  # bytes [copied, stop) of the input wait to be passed on as they are
         for batch, verdict in verdicts:
             chosen = keep if verdict.records is None else ones if verdict.records else zeros
@@ -170,9 +170,9 @@ class Filter:
             elif fate is _EMPTIED:
                 yield emptied(batch)
             elif fate is not _GONE:
-                if sheet is None:
-                    sheet = sheet_of(columns)
-                yield self._rewritten(batch, rows, sheet, bytes(chosen[batch.start : batch.stop]), fate.horizon)
+                if record_input is None:
+                    record_input = record_input_of(columns)
+                yield self._rewritten(batch, rows, record_input, bytes(chosen[batch.start : batch.stop]), fate.horizon)
         if stop > copied:
             yield source.raw(copied, stop - copied)
 
@@ -203,8 +203,8 @@ class Filter:
         stats.horizons_set += sets and self._horizon >= 0
         return _Fate(self._horizon if sets else batch.delete_horizon_ms)
 
-    def _rewritten(self, batch: Batch, rows: Rows, sheet: Sheet, keep: bytes, horizon: int | None) -> bytes:
-        written, offsets = rewritten(batch, rows, sheet, keep, horizon)
+    def _rewritten(self, batch: Batch, rows: Rows, record_input: RecordInput, keep: bytes, horizon: int | None) -> bytes:
+        written, offsets = rewritten(batch, rows, record_input, keep, horizon)
         max_timestamp = int.from_bytes(written[35:43], "big", signed=True)
         at = batch.last_offset if batch.magic == 2 else offsets[-1]
         if max_timestamp == -1 and batch.timestamp_type != _LOG_APPEND:

@@ -9,7 +9,7 @@ Kafka's full buffer does.
 from __future__ import annotations
 
 from .._core import Chunk
-from .._keymap import LastOffsets
+from .._offset_map import LastOffsets
 from ..errors import LimitExceededError
 from ..records import BatchTable
 from ..request import Request

@@ -15,10 +15,10 @@ from functools import cache
 from itertools import compress, pairwise
 from typing import NoReturn
 
-from .._press import Sheet
+from .._writer import RecordInput
 from ..enums import Compression
 from ..writing.header import BatchHeader
-from ..writing.sheets import sheet_of
+from ..writing.sheets import record_input_of
 from .batches import Batch, Rows
 
 HEADER_SIZE = 61  # DefaultRecordBatch.RECORD_BATCH_OVERHEAD
@@ -34,8 +34,8 @@ def refuse(batch: Batch, why: str) -> NoReturn:
 
 
 @cache
-def _no_rows() -> Sheet:
-    return sheet_of([])
+def _no_rows() -> RecordInput:
+    return record_input_of([])
 
 
 def emptied(batch: Batch) -> bytes:
@@ -47,7 +47,7 @@ def emptied(batch: Batch) -> bytes:
 
 
 def rewritten(
-    batch: Batch, rows: Rows, sheet: Sheet, keep: bytes, horizon: int | None
+    batch: Batch, rows: Rows, record_input: RecordInput, keep: bytes, horizon: int | None
 ) -> tuple[bytes, list[int]]:
     """A batch with the records that `keep`, one byte for each of its rows, marks with 1; and their offsets. `horizon`:
     delete horizon in ms, None or below 0: none."""
@@ -60,7 +60,7 @@ def rewritten(
     assert header.base_offset is not None
     if offsets[-1] - header.base_offset > _MAX_DELTA:
         refuse(batch, f"offset {offsets[-1]} is more than {_MAX_DELTA} above its base offset {header.base_offset}")
-    return sheet.write(header, batch.start, batch.stop, keep), offsets
+    return record_input.write(header, batch.start, batch.stop, keep), offsets
 
 
 def _header(batch: Batch, horizon: int | None) -> BatchHeader:

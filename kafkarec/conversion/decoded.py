@@ -11,7 +11,7 @@ from typing import Any
 from .._core import Chunk, Source
 from ..passes import as_columns, read_part
 from ..request import request
-from ..writing.sheets import sheet_of
+from ..writing.sheets import record_input_of
 from .units import Unit
 from .varints import all_sized, varint_size
 
@@ -42,9 +42,9 @@ class Decoded:
         self._chunks: list[Chunk] = part.chunks
 
     @cached_property
-    def sheet(self) -> Any:
+    def record_input(self) -> Any:
         """What the desk writes from; made when it is asked for."""
-        return sheet_of(self.columns)
+        return record_input_of(self.columns)
 
     @cached_property
     def key_lengths(self) -> list[int]:

@@ -99,7 +99,7 @@ class Plan(NamedTuple):
 def written(group: Group, plan: Plan) -> bytes:
     """One batch of magic 2, one wrapper, or plain messages one behind the other."""
     try:
-        data: bytes = group.decoded.sheet.write(plan.header, group.start, group.stop, plan.keep)
+        data: bytes = group.decoded.record_input.write(plan.header, group.start, group.stop, plan.keep)
     except codecs.MissingCodec as missing:
         raise _missing(group.decoded.units[group.first], missing) from None
     return data

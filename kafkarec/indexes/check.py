@@ -132,10 +132,10 @@ class _Progress:
 class _Segment:
     """The three indexes of one segment, compared as its batches come by."""
 
-    def __init__(self, segment: SidecarSegment, followed: bool, findings: Findings) -> None:
+    def __init__(self, segment: SidecarSegment, later_segment: bool, findings: Findings) -> None:
         self.base = segment.base_offset or 0
         self._findings = findings
-        self._followed = followed
+        self._later_segment = later_segment
         self._damage: list[Damage] = []
         self._end = 0
         self._next_offset: int | None = None
@@ -157,7 +157,7 @@ class _Segment:
         self._times = None if times is None else TimeCheck(times, self._name + time_index.SUFFIX, findings)
         self._transactions = TransactionCheck(self._name + txn_index.SUFFIX, findings)
         self._live = any(one is not None and one.preallocated for one in (offsets, times))
-        if followed:
+        if later_segment:
             for suffix, one in ((offset_index.SUFFIX, offsets), (time_index.SUFFIX, times)):
                 if one is not None and one.preallocated:
                     findings.add(
@@ -189,11 +189,11 @@ class _Segment:
         return any(one.position <= position < one.position + one.length for one in self._damage)
 
     def finish(self, progress: _Progress) -> None:
-        ahead = self._live and not self._followed
+        ahead = self._live and not self._later_segment
         if self._offsets is not None:
             self._offsets.finish(self._end, self._in_damage, ahead)
         if self._times is not None:
-            self._times.finish(self._followed and not self._live, ahead)
+            self._times.finish(self._later_segment and not self._live, ahead)
         progress.cleaned = progress.cleaned or bool(self._damage)
         if self._no_transactions:
             self._transactions.not_there()

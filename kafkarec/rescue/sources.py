@@ -93,7 +93,7 @@ def find(given: Iterable[Any], topic: str | None = None, partition: int | None =
         )
     for source in (source for one in partitions for source in one.sources if not source.loose):
         for segment in source.segments[:-1]:  # a cut at the end is a loss there, also where files are named one by one
-            segment.followed = True
+            segment.later_segment = True
     _name(partitions)
     return Found(partitions, left_out)
 

@@ -43,7 +43,7 @@ class Log(Readable):
         self.checkpoints: tuple[Segment, ...] = ()
         self._folder = folder
         for segment in self.segments[:-1]:
-            segment.followed = True
+            segment.later_segment = True
 
     @classmethod
     def of(

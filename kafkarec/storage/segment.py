@@ -38,7 +38,7 @@ class Segment(Readable):
     .topic, .partition        what folder or name tell, or the caller; None: unknown
     .base_offset              what the name tells; None: unknown
     .size                     bytes, when it was opened first
-    .followed                 a later segment of the same log exists: nothing may be missing at this one's end
+    .later_segment                 a later segment of the same log exists: nothing may be missing at this one's end
     .begin, .end              the bytes that are read, see `between`; the whole file otherwise (0, None)
     """
 
@@ -55,12 +55,12 @@ class Segment(Readable):
         topic: str | None = None,
         partition: int | None = None,
         size: int | None = None,
-        followed: bool = False,
+        later_segment: bool = False,
         mapped: bool = False,
     ) -> None:
         self.path, self.name = path, name
         self.topic, self.partition = topic, partition
-        self.followed = followed
+        self.later_segment = later_segment
         self.base_offset = names.base_offset(name)
         self._folder, self._given, self._mapped = folder, source, mapped
         self._size = size
@@ -151,7 +151,7 @@ class Segment(Readable):
     def named(self, asked: Request) -> Request:
         """A request for this file: errors and columns tell its name, topic and partition."""
         file = shown(self.path) if "://" in self.path else self.path  # without a signature in it
-        named = {"file": file, "topic": self.topic, "partition": self.partition, "followed": self.followed}
+        named = {"file": file, "topic": self.topic, "partition": self.partition, "later_segment": self.later_segment}
         return asked._replace(named=named)
 
     def part(self, asked: Request, wanted: Range, threads: int) -> Part:
@@ -177,7 +177,7 @@ class Segment(Readable):
             raise ValueError(f"bytes {begin} to {end} of a file of {self.size}")
         part = Segment(
             self.path, self.name, folder=self._folder, source=self._given, topic=self.topic, partition=self.partition,
-            size=self.size, followed=self.followed or end < self.size, mapped=self._mapped,
+            size=self.size, later_segment=self.later_segment or end < self.size, mapped=self._mapped,
         )  # fmt: skip
         part.begin, part.end = begin, end
         return part

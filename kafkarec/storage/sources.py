@@ -150,7 +150,7 @@ class FileObject:
 
 def core_source(source: ByteSource, mapped: bool = False) -> Source:
     """What a Decoder is fed with. `mapped`: through a memory map, the fastest way to scan headers; where the file
-    shrinks or its disk fails meanwhile, reading ends with an OSError (see `_c/mapped.pxd`)."""
+    shrinks or its disk fails meanwhile, reading ends with an OSError (see `_c/memory_map.pxd`)."""
     if not (mapped and isinstance(source, LocalFile) and source.descriptor is not None and source.size):
         return Source(file=source)
     if os.fstat(source.descriptor).st_size < source.size:  # a block device, or shorter already

@@ -60,7 +60,7 @@ class Input:
     name         the file's name, which turns on the rules for files; None: a buffer
     index        gives the bytes of its .txnindex; None: there is none
     snapshot     gives those of its producer .snapshot: what was open in front of it
-    followed     a later segment exists: a cut tail is damage then
+    later_segment     a later segment exists: a cut tail is damage then
     again        whether it can be opened more than once
     """
 
@@ -68,7 +68,7 @@ class Input:
     name: str | None = None
     index: Callable[[], bytes | None] = lambda: None
     snapshot: Callable[[], bytes | None] = lambda: None
-    followed: bool = False
+    later_segment: bool = False
     again: bool = True
 
     @classmethod
@@ -79,15 +79,15 @@ class Input:
         if isinstance(data, tuple):
             asked, source = data
             named = asked.named
-            return cls(lambda: nullcontext(source), named["file"], followed=named["followed"], again=False)
+            return cls(lambda: nullcontext(source), named["file"], later_segment=named["later_segment"], again=False)
         if hasattr(data, "sidecar"):
             index, snapshot = (partial(data.sidecar, one.SUFFIX) for one in (txn_index, producer_snapshot))
-            return cls(data.opened, data.path, index, snapshot, data.followed)
+            return cls(data.opened, data.path, index, snapshot, data.later_segment)
         source = data if isinstance(data, Source) else Source(data)
         return cls(lambda: nullcontext(source))
 
     def decoder(self, layout: Layout, options: Options, *, skip: bool) -> Decoder:
-        return Decoder(layout, options, skip=skip, file=self.name, followed=self.followed)
+        return Decoder(layout, options, skip=skip, file=self.name, later_segment=self.later_segment)
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """What a broker does to a produce request before it is in the log: Kafka's LogValidator, without a broker.
 
-    request   batches framed and checked, records weighed        (the desk `kafkarec/_partial.pyx`)
+    request   batches framed and checked, records weighed        (the desk `kafkarec/_validator.pyx`)
     rules     what the topic and the sender demand
     batch     what is refused of a batch                 refusals   what is refused of its records
     taking    stamped in place, or written anew          result     ValidatedRecords

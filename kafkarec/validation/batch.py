@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafkarec._partial import Request
+from kafkarec._validator import Request
 from kafkarec.codecs import CODECS
 from kafkarec.validation.refusals import refuse
 from kafkarec.validation.rules import Rules

@@ -9,7 +9,7 @@ from kafkarec.validation.result import RecordError
 from kafkarec.validation.rules import Rules
 from kafkarec.writing.fields import wrapped
 
-_OTHER_MAGIC, _NO_KEY, _OUT_OF_RANGE, _APPEND_TIME = 1, 2, 3, 4  # the C enum Wrong of `_c/partial.pxd`
+_OTHER_MAGIC, _NO_KEY, _OUT_OF_RANGE, _APPEND_TIME = 1, 2, 3, 4  # the C enum Wrong of `_c/record_stats.pxd`
 
 
 def refuse(reason: str, *, position: int = 0, base_offset: int | None = None, **sides: Any) -> NoReturn:
@@ -20,7 +20,7 @@ def refuse(reason: str, *, position: int = 0, base_offset: int | None = None, **
 def refuse_records(
     wrong: tuple[int, bool, list[tuple[int, int, int, int, int]]], batch: tuple[int, int, int], magic: int, rules: Rules
 ) -> NoReturn:
-    """`wrong`: as `_partial.Request.refused` gives it; `batch`: its position, base offset and next position."""
+    """`wrong`: as `_validator.Request.refused` gives it; `batch`: its position, base offset and next position."""
     count, of_time, notes = wrong
     errors = tuple(RecordError(index, _why(what, magic, rules, *rest)) for index, what, *rest in notes)
     position, base_offset, next_position = batch

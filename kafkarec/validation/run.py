@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkarec import _partial, codecs
+from kafkarec import _validator, codecs
 from kafkarec.enums import Compression, TimestampType
 from kafkarec.validation.batch import First, check, check_magic, first_of
 from kafkarec.validation.refusals import refuse, refuse_records
@@ -73,7 +73,7 @@ def validate(
         max_decompressed_bytes=max_decompressed_bytes,
     )
     view = memoryview(data).cast("B") if memoryview(data).nbytes else memoryview(b"")
-    request = _partial.Request(
+    request = _validator.Request(
         view,
         check_crcs=bool(check_crcs),
         from_zero=append_checks and checked_origin(origin) == "client",
@@ -82,14 +82,14 @@ def validate(
         most_bytes=NO_LIMIT if max_message_bytes is None else max_message_bytes,
     )
     if not assign_offsets:
-        return _followed(view, request, wishes.rest)
+        return _later_segment(view, request, wishes.rest)
     first = first_of(request)
     rules = wishes.of(first.magic, request.codec)
     check(first, rules)
     return _weighed(view, request, first, rules)
 
 
-def _followed(view: memoryview, request: _partial.Request, rules: Rules) -> ValidatedRecords:
+def _later_segment(view: memoryview, request: _validator.Request, rules: Rules) -> ValidatedRecords:
     """Batches as they are, behind `first_offset` (UnifiedLog.appendAsFollower)."""
     if request.batches:
         first = First(*request.first)
@@ -104,7 +104,7 @@ def _followed(view: memoryview, request: _partial.Request, rules: Rules) -> Vali
     )
 
 
-def _weighed(view: memoryview, batches: _partial.Request, first: First, rules: Rules) -> ValidatedRecords:
+def _weighed(view: memoryview, batches: _validator.Request, first: First, rules: Rules) -> ValidatedRecords:
     """Sees the records, then takes them (validateMessagesAndAssignOffsets)."""
     plain = first.codec == rules.codec == 0
     stays = first.codec == rules.codec and first.magic == rules.magic and batches.one_magic
@@ -134,7 +134,7 @@ def _weighed(view: memoryview, batches: _partial.Request, first: First, rules: R
     return written_anew(request)
 
 
-def _records(view: memoryview, batches: _partial.Request, first: First, rules: Rules, stays: bool) -> Any:
+def _records(view: memoryview, batches: _validator.Request, first: First, rules: Rules, stays: bool) -> Any:
     """The bytes of the records of the one batch, decompressed; None for plain messages."""
     if first.magic < 2 and not first.codec:
         return None

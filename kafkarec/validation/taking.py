@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
-from kafkarec._partial import stamp_messages, unsealed
+from kafkarec._validator import stamp_messages, unsealed
 from kafkarec.enums import TimestampType
 from kafkarec.reader import decode
 from kafkarec.records import RecordColumns
@@ -22,7 +22,7 @@ from kafkarec.validation.result import RecordValidationStats, ValidatedRecords, 
 from kafkarec.validation.rules import Rules
 from kafkarec.writing.fields import wrapped
 from kafkarec.writing.header import BatchHeader
-from kafkarec.writing.sheets import sheet_of
+from kafkarec.writing.sheets import record_input_of
 from kafkarec.writing.sizes import BATCH_OVERHEAD, batch_header_size
 from kafkarec.writing.stamping import stamp
 
@@ -160,7 +160,7 @@ def _write(request: Request) -> bytes:
         base_sequence=first.base_sequence,
         is_transactional=first.is_transactional,
     )
-    return sheet_of(rows(request)).write(header)
+    return record_input_of(rows(request)).write(header)
 
 
 def _plain(request: Request) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from kafkarec._press import OpenBatch, record_size
+from kafkarec._writer import OpenBatch, record_size
 from kafkarec.codecs import CODECS, MissingCodec, checked_level, compress
 from kafkarec.enums import Compression, TimestampType
 from kafkarec.errors import MissingCodecError

@@ -29,7 +29,7 @@ from kafkarec.writing.fields import (
 )
 from kafkarec.writing.header import BatchHeader
 from kafkarec.writing.ratio import ESTIMATOR
-from kafkarec.writing.sheets import sheet_of
+from kafkarec.writing.sheets import record_input_of
 
 _MAX_RECORDS = _MAX_DELTA = MAX_SIZE
 
@@ -222,7 +222,7 @@ def write_empty_header(
         raise ValueError(f"there are no empty batches of magic {magic}")
     append_time = int(TimestampType.of(timestamp_type))
     fitting("distance from the base offset to the last", last_offset - base_offset, 32)
-    return sheet_of([]).write(
+    return record_input_of([]).write(
         BatchHeader(
             timestamp_type=append_time,
             base_offset=fitting("base offset", base_offset, 64),

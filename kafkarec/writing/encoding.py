@@ -9,7 +9,7 @@ from kafkarec.records import RecordColumns
 
 from .fields import checked_magic
 from .header import BatchHeader
-from .sheets import cuts_of, sheet_of
+from .sheets import cuts_of, record_input_of
 
 BATCH_SIZE = 16384
 """Bytes; the producer's default `batch.size`."""
@@ -90,8 +90,8 @@ def encode(
         _demand_one_partition(columns)
         if not {"offset", "timestamp"} <= set(columns.schema.names):
             columns = None  # a header can only be kept where the records are in their places
-    sheet = sheet_of(records_or_arrow, plain=columns is not None)
-    return sheet.encode(
+    record_input = record_input_of(records_or_arrow, plain=columns is not None)
+    return record_input.encode(
         header,
         base_offset,
         BATCH_SIZE if batch_size is None else batch_size,

@@ -1,4 +1,4 @@
-"""Why a record cannot be written, in words: by the C enum RowFault of `_c/press.pxd`."""
+"""Why a record cannot be written, in words: by the C enum RowFault of `_c/write_v2.pxd`."""
 
 from __future__ import annotations
 

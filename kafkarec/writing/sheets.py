@@ -1,4 +1,4 @@
-"""What can be written, as a Sheet: the desk's view of rows where they lie."""
+"""What can be written, as a RecordInput: the desk's view of rows where they lie."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafkarec._press import Sheet
+from kafkarec._writer import RecordInput
 from kafkarec.records import RecordColumns
 from kafkarec.schema import RECORD_FIELDS
 
@@ -19,14 +19,14 @@ FACTS = frozenset(
 """Columns that say something of a record's batch."""
 
 Cuts = tuple[list[tuple[memoryview, list[tuple[memoryview, int, int]]]], bool]
-"""See `_desk/cutlist.pxd`: the batches that rows come from; whether those without rows count."""
+"""See `_entry/batch_cuts.pxd`: the batches that rows come from; whether those without rows count."""
 
 KNOWN = frozenset(RECORD_FIELDS) | FACTS
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names the index in Arrow's eyes
 
 
-def sheet_of(records: Any, *, plain: bool = False) -> Sheet:
-    """A Sheet over `records`: anything with __arrow_c_stream__ or __arrow_c_array__ (RecordColumns too), not copied; or
+def record_input_of(records: Any, *, plain: bool = False) -> RecordInput:
+    """A RecordInput over `records`: anything with __arrow_c_stream__ or __arrow_c_array__ (RecordColumns too), not copied; or
     an iterable of Record, of dicts by those names, or of tuples (offset, timestamp, key, value, headers).
 
     A column that is not there is null; offsets that are not there are counted. Timestamps are ms (int), aware datetimes
@@ -39,12 +39,12 @@ def sheet_of(records: Any, *, plain: bool = False) -> Sheet:
     left_out = set(FACTS) if plain else set()
     if hasattr(records, "__arrow_c_stream__"):
         own = type(records) is RecordColumns
-        return _known(Sheet(stream=records.__arrow_c_stream__(), left_out=left_out, own=own))
+        return _known(RecordInput(stream=records.__arrow_c_stream__(), left_out=left_out, own=own))
     if hasattr(records, "__arrow_c_array__"):
-        return _known(Sheet(array=records.__arrow_c_array__(), left_out=left_out))
+        return _known(RecordInput(array=records.__arrow_c_array__(), left_out=left_out))
     if isinstance(records, str | bytes | bytearray | memoryview | Mapping) or not isinstance(records, Iterable):
         raise TypeError(f"records or Arrow columns are needed, not {type(records).__name__}; decode() reads bytes")
-    return Sheet(rows=tuple(records), ways=WAYS)
+    return RecordInput(rows=tuple(records), ways=WAYS)
 
 
 def cuts_of(columns: RecordColumns) -> Cuts:
@@ -57,11 +57,11 @@ def cuts_of(columns: RecordColumns) -> Cuts:
     return [(tables[key].raw(), found) for key, found in pieces.items()], columns._whole
 
 
-def _known(sheet: Sheet) -> Sheet:
-    unknown = sorted(name for name in sheet.names - KNOWN if not _PANDAS_INDEX.fullmatch(name))
+def _known(record_input: RecordInput) -> RecordInput:
+    unknown = sorted(name for name in record_input.names - KNOWN if not _PANDAS_INDEX.fullmatch(name))
     if unknown:
         raise ValueError(f"unknown column {', '.join(map(repr, unknown))}; there are: {', '.join(sorted(KNOWN))}")
-    if not sheet.names & {"key", "value"}:
+    if not record_input.names & {"key", "value"}:
         raise ValueError("neither a column 'key' nor a column 'value'")
-    return sheet
+    return record_input
 

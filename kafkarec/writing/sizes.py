@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kafkarec._press import record_size
+from kafkarec._writer import record_size
 from kafkarec.enums import Compression
 from kafkarec.records import Record
 from kafkarec.writing.fields import MAX_SIZE, Headers, checked_magic, timestamp_of, wrapped

@@ -158,7 +158,7 @@ def _up_to(partition: PartitionPaths, names: frozenset[str]) -> PartitionPaths:
     if not known or known[-1] == len(partition.segments) - 1:
         return partition
     kept = partition.segments[: known[-1] + 1]
-    return partition._replace(segments=(*kept[:-1], kept[-1]._replace(followed=False)))
+    return partition._replace(segments=(*kept[:-1], kept[-1]._replace(later_segment=False)))
 
 
 def _looked_at(partition: PartitionPaths) -> PartitionPaths:

@@ -57,7 +57,7 @@ def part(kafkarec: Any, options: Options, split: Split) -> Any:
     if split.begin or split.end is not None:
         stop = min(end, size) if split.end is not None else found.size
         found = found.between(min(split.begin, stop), stop)
-        found.followed = split.followed
+        found.later_segment = split.later_segment
     found.__enter__()
     try:
         _demand_the_same(found, split)
@@ -117,7 +117,7 @@ def _splits(partition: PartitionPaths, split: Split, start: int, end: int | None
             continue
         bounds = [each for each in (end, later) if each is not None]
         yield split._replace(
-            path=segment.path, begin=0, end=segment.size, followed=segment.followed, start_offset=start, end_offset=end,
+            path=segment.path, begin=0, end=segment.size, later_segment=segment.later_segment, start_offset=start, end_offset=end,
             first_offset=max(start, base), until_offset=min(bounds, default=None), file=file_of(segment),
         )  # fmt: skip
 

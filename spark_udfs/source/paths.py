@@ -34,12 +34,12 @@ _STAGED = "_temporary"
 
 class SegmentPath(NamedTuple):
     """size: bytes when it was listed; None: known only when it is unpacked. base_offset: None where no name tells it.
-    followed: a later segment of the same partition exists."""
+    later_segment: a later segment of the same partition exists."""
 
     path: str
     size: int | None
     base_offset: int | None
-    followed: bool
+    later_segment: bool
 
 
 class PartitionPaths(NamedTuple):

@@ -49,7 +49,7 @@ class File(NamedTuple):
 class Split(NamedTuple):
     """Bytes [begin, end) of one segment, and which of their records are wanted.
 
-    end: None: to the file's end. followed: bytes or segments of the same log come behind it, so nothing may be missing
+    end: None: to the file's end. later_segment: bytes or segments of the same log come behind it, so nothing may be missing
     at its end. start_offset, end_offset (exclusive), start_timestamp, end_timestamp (ms): None: no bound.
     first_offset, until_offset (exclusive): all records that lie in these bytes are in between, wherever they are
     when they are read; None: not known. file: None: it is remote.
@@ -60,7 +60,7 @@ class Split(NamedTuple):
     partition: int | None
     begin: int = 0
     end: int | None = None
-    followed: bool = False
+    later_segment: bool = False
     start_offset: int | None = None
     end_offset: int | None = None
     start_timestamp: int | None = None
@@ -100,9 +100,9 @@ def plan(
             file = file_of(segment)
             for begin, stop in _pieces(kafkarec, options, segment, later, most, ranges[key]):
                 end = stop.position if segment.size is not None else None
-                followed = segment.followed or end != segment.size
+                later_segment = segment.later_segment or end != segment.size
                 splits.append(
-                    Split(segment.path, partition.topic, partition.partition, begin.position, end, followed,
+                    Split(segment.path, partition.topic, partition.partition, begin.position, end, later_segment,
                           *ranges[key], hidden=_of_segment(hidden, segment, partition),
                           first_offset=begin.offset, until_offset=stop.offset, file=file)
                 )  # fmt: skip
@@ -114,19 +114,19 @@ def file_of(segment: SegmentPath) -> File | None:
     if segment.size is None or "://" in segment.path:
         return None
     found = os.stat(segment.path)
-    if found.st_size < segment.size or (segment.followed and found.st_size != segment.size):
+    if found.st_size < segment.size or (segment.later_segment and found.st_size != segment.size):
         raise FileNotFoundError(f"{segment.path} had {segment.size} bytes when it was listed, and has {found.st_size}")
-    return File(found.st_ino, found.st_size, segment.followed)
+    return File(found.st_ino, found.st_size, segment.later_segment)
 
 
 def cut(kafkarec: Any, options: Options, split: Split, base_offset: int | None, most: int) -> Iterator[Split]:
     """One split in pieces of about `most` bytes."""
-    segment = SegmentPath(split.path, split.end, base_offset, split.followed)
+    segment = SegmentPath(split.path, split.end, base_offset, split.later_segment)
     for begin, stop in _pieces(kafkarec, options, segment, split.until_offset, most, (None, None)):
         if stop.position > split.begin:
             yield split._replace(
                 begin=max(begin.position, split.begin), end=stop.position,
-                followed=split.followed or stop.position != split.end,
+                later_segment=split.later_segment or stop.position != split.end,
                 first_offset=begin.offset if begin.position > split.begin else split.first_offset,
                 until_offset=stop.offset,
             )  # fmt: skip

@@ -160,7 +160,7 @@ class Tail:
             with self._opened(segment.path) as opened:
                 begin = known[1].position if known else 0
                 end = opened.size
-                if known and not segment.followed and not _length(opened.raw(begin, _HEAD_BYTES)):
+                if known and not segment.later_segment and not _length(opened.raw(begin, _HEAD_BYTES)):
                     end = min(end, begin + _LOOK_AHEAD)
                 rows = list(_rows(_part(opened, segment, begin, end))) if begin < end else []
                 for row in reversed(rows):
@@ -228,14 +228,14 @@ class Tail:
         is_plain = segment.size is not None and "://" not in segment.path
         if is_plain and not known:
             told = os.stat(segment.path)
-            return told.st_size, File(told.st_ino, told.st_size, segment.followed)
+            return told.st_size, File(told.st_ino, told.st_size, segment.later_segment)
         with self._opened(segment.path) as opened:
             if not all(_is_there(opened, each) for each in known):
                 raise FileNotFoundError(f"{segment.path} was rewritten since it was listed")
             if not is_plain:
                 return opened.size, None
             told = os.fstat(opened.source.descriptor)
-            return told.st_size, File(told.st_ino, told.st_size, segment.followed)
+            return told.st_size, File(told.st_ino, told.st_size, segment.later_segment)
 
     def splits(self, start: int, end: int) -> list[Split]:
         """One split per segment, exactly the bytes from one offset to the other; offsets only bound them where they
@@ -245,7 +245,7 @@ class Tail:
             return []
         found = [
             Split(
-                segment.path, self.paths.topic, self.paths.partition, first, last, segment.followed,
+                segment.path, self.paths.topic, self.paths.partition, first, last, segment.later_segment,
                 start_offset=None if begin.batch_end is None else start,
                 end_offset=None if stop.batch_end is None else end,
                 hidden=self._hidden(start, end), first_offset=max(start, segment.base_offset or 0), file=file,
@@ -291,7 +291,7 @@ def _is_there(opened: Any, place: Place) -> bool:
 
 def _part(opened: Any, segment: SegmentPath, begin: int, end: int) -> Any:
     part = opened.between(min(begin, end), end)
-    part.followed = segment.followed
+    part.later_segment = segment.later_segment
     return part
 
 

@@ -76,7 +76,7 @@ def test_streams_are_read_written_and_taken_up_again(told: dict[str, Any]) -> No
     first, second = told["batches"]
     assert first >= 2 and second >= 1  # at most 400 offsets each
     assert told["copied"] is True
-    assert told["followed"] == 900
+    assert told["later_segment"] == 900
     assert told["blobs"] == told["records"]
 
 

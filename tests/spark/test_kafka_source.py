@@ -299,11 +299,11 @@ def test_a_backup_in_front_of_a_live_topic(ran: Ran, isolation: str) -> None:
     assert wanted[0][0] < 10 and wanted[-1][0] > 300
 
 
-@pytest.mark.parametrize(("topic", "isolation"), [("followed", "read_uncommitted"), ("txn", "read_committed")])
+@pytest.mark.parametrize(("topic", "isolation"), [("later_segment", "read_uncommitted"), ("txn", "read_committed")])
 def test_folders_of_a_running_broker_as_streams_hold_what_the_kafka_source_gives(
     ran: Ran, topic: str, isolation: str
 ) -> None:
-    """`followed` is written to while the stream runs, and between its stop and its restart."""
+    """`later_segment` is written to while the stream runs, and between its stop and its restart."""
     wanted = []
     for folder in sorted(ran.broker.data.glob(f"{topic}-*")):
         with kafkarec.open(folder) as log:
@@ -311,4 +311,4 @@ def test_folders_of_a_running_broker_as_streams_hold_what_the_kafka_source_gives
             wanted += [[int(folder.name.rpartition("-")[2]), *record_row(record)[:6]] for record in found]
     assert ran.told[f"rows of {topic}"] == wanted
     assert ran.told[f"following {topic}"] == [len(wanted), 0, 0]
-    assert len(wanted) == (1200 if topic == "followed" else 194)
+    assert len(wanted) == (1200 if topic == "later_segment" else 194)

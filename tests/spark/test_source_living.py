@@ -61,7 +61,7 @@ def test_a_segment_that_grows_and_is_rolled_while_it_is_listed(
         if isinstance(found, dict):  # the listing alone has the old size of a segment that has a later one
             (partition,) = found.values()
             grown = os.path.getsize(partition.segments[0].path)
-            assert partition.segments[0].followed and (partition.segments[0].size or 0) < grown
+            assert partition.segments[0].later_segment and (partition.segments[0].size or 0) < grown
             before = len(broker.log())
     got = living_log.offsets(found)  # type: ignore[arg-type]
     assert got == list(range(len(got))) and len(got) >= int(broker.log()[-2].stem)

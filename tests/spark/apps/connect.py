@@ -100,7 +100,7 @@ told["batches"] = [finished(copying, f"{FOLDER}/copied")]
 told["copied"] = same(made.load(f"{FOLDER}/copied"), made.load(f"{FOLDER}/made").withColumn("timestampType", F.lit(0)))
 writer.mode("append").save(f"{FOLDER}/made")
 told["batches"].append(finished(copying, f"{FOLDER}/copied"))
-told["followed"] = made.load(f"{FOLDER}/copied").count()
+told["later_segment"] = made.load(f"{FOLDER}/copied").count()
 blobs = spark.readStream.format("binaryFile").schema(spark.read.format("binaryFile").load(TXN).schema)
 decoded = K.kafka_explode(blobs.load(f"{TXN}/*.log"), "content").select("topic", "key", "value", "timestamp")
 finished(

@@ -182,12 +182,12 @@ def together():
         told[f"starts {isolation}"] = until["cut"]["0"]
 
 
-def followed(topic, source, isolation):
+def later_segment(topic, source, isolation):
     """A stream of the topic into parquet, not yet started."""
     reader = spark.readStream.format(source).option("kafka.isolation.level", isolation).option("subscribe", topic)
     given = {**KAFKA, "startingOffsets": "earliest"} if source == "kafka" else {"path": DATA}
     frame = reader.option("includeHeaders", "true").options(**given).load()
-    writer = frame.writeStream.format("parquet").option("path", f"{FOLDER}/followed-{topic}-{source}")
+    writer = frame.writeStream.format("parquet").option("path", f"{FOLDER}/later_segment-{topic}-{source}")
     return writer.option("checkpointLocation", f"{FOLDER}/follow-{topic}-{source}")
 
 
@@ -197,22 +197,22 @@ def produce(turn):
         "IF(id % 3 = 0, array(struct('h' AS key, binary(string(id)) AS value)), NULL) AS headers",
     )  # fmt: skip
     codec = {"kafka.compression.type": ("lz4", "zstd", "none", "gzip")[turn], "kafka.batch.size": "2000"}
-    more.write.format("kafka").options(**KAFKA, **codec, topic="followed").save()
+    more.write.format("kafka").options(**KAFKA, **codec, topic="later_segment").save()
 
 
 def following():
     """Folders of the running broker as streams, while a producer writes on, and after a restart."""
     produce(0)
-    query = followed("followed", "kafkarec", "read_uncommitted").trigger(processingTime="0 seconds").start()
+    query = later_segment("later_segment", "kafkarec", "read_uncommitted").trigger(processingTime="0 seconds").start()
     produce(1)
     produce(2)
     query.processAllAvailable()
     query.stop()
     produce(3)
-    for topic, isolation in (("followed", "read_uncommitted"), ("txn", "read_committed")):
+    for topic, isolation in (("later_segment", "read_uncommitted"), ("txn", "read_committed")):
         for source in ("kafkarec", "kafka"):
-            followed(topic, source, isolation).trigger(availableNow=True).start().awaitTermination()
-        ours, sparks = [spark.read.parquet(f"{FOLDER}/followed-{topic}-{source}") for source in ("kafkarec", "kafka")]
+            later_segment(topic, source, isolation).trigger(availableNow=True).start().awaitTermination()
+        ours, sparks = [spark.read.parquet(f"{FOLDER}/later_segment-{topic}-{source}") for source in ("kafkarec", "kafka")]
         told[f"following {topic}"] = difference(ours, sparks)
         told[f"rows of {topic}"] = rows(ours.orderBy("partition", "offset").selectExpr("partition", *RECORD))
 

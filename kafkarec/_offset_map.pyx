@@ -1,10 +1,10 @@
-"""The compaction desk: the last offset of each key, from columns where they lie. See `_c/keymap.pxd`."""
+"""The compaction desk: the last offset of each key, from columns where they lie. See `_c/offset_map.pxd`."""
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AsString, PyByteArray_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from kafkarec._c.keymap cimport KeyMap, Slot, keymap_begin, keymap_end, keymap_latest, keymap_put
+from kafkarec._c.offset_map cimport OffsetMap, Slot, offset_map_begin, offset_map_end, offset_map_latest, offset_map_put
 
 import os
 
@@ -46,14 +46,14 @@ cdef class Columns:
 @cython.final
 cdef class LastOffsets:
     """Keys and the last offset of each. `nbytes`: what the table takes."""
-    cdef KeyMap table
+    cdef OffsetMap table
 
     def __cinit__(self):
-        if not keymap_begin(&self.table, <uint64_t>int.from_bytes(os.urandom(8), "little")):
+        if not offset_map_begin(&self.table, <uint64_t>int.from_bytes(os.urandom(8), "little")):
             raise MemoryError
 
     def __dealloc__(self):
-        keymap_end(&self.table)
+        offset_map_end(&self.table)
 
     def __len__(self):
         return <Py_ssize_t>self.table.count
@@ -69,7 +69,7 @@ cdef class LastOffsets:
         cdef int64_t count = rows
         cdef bint took
         with nogil:
-            took = keymap_put(
+            took = offset_map_put(
                 &self.table, columns.ends, columns.data, columns.validity, columns.offsets, count
             )
         if not took:
@@ -82,7 +82,7 @@ cdef class LastOffsets:
         cdef bytearray keep = PyByteArray_FromStringAndSize(NULL, count)
         cdef uint8_t* out = <uint8_t*>PyByteArray_AsString(keep)
         with nogil:
-            keymap_latest(
+            offset_map_latest(
                 &self.table, columns.ends, columns.data, columns.validity, columns.offsets, count, out
             )
         return keep

@@ -5,7 +5,7 @@
 
 Fresh pages are 60 % of an uncompressed decode (the kernel zeroes them one fault at a time), so pages that an Arrow
 consumer gives back serve the next chunk. The list keeps at most `pages_limit` bytes (128 MiB) and gives the rest back.
-`pages_release` empties it: kafkarec.release_memory().
+`pages_trim` empties it: kafkarec.release_memory().
 """
 from libc.stdint cimport int64_t, uint8_t
 
@@ -55,7 +55,7 @@ cdef extern from * nogil:
         return (uint8_t *)p;
     }
 
-    static void pages_give(uint8_t *p, size_t capacity) {
+    static void pages_free(uint8_t *p, size_t capacity) {
         int k = kr_class_of(capacity);
         if (k >= 0) {
             pthread_mutex_lock(&kr_pages_lock);
@@ -70,7 +70,7 @@ cdef extern from * nogil:
         free(p);
     }
 
-    static int64_t pages_release(void) {
+    static int64_t pages_trim(void) {
         int64_t given = 0;
         int k;
         pthread_mutex_lock(&kr_pages_lock);
@@ -89,5 +89,5 @@ cdef extern from * nogil:
 
     """
     uint8_t* pages_take(size_t n, size_t* capacity)
-    void pages_give(uint8_t* p, size_t capacity)
-    int64_t pages_release()
+    void pages_free(uint8_t* p, size_t capacity)
+    int64_t pages_trim()

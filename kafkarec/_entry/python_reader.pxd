@@ -7,13 +7,13 @@ from libc.errno cimport EIO
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
 
-from kafkarec._c.input cimport FAILS, Medium, REFUSES, SECTOR, fetch_pread
+from kafkarec._c.input cimport FAILS, ByteReader, REFUSES, SECTOR, fetch_pread
 
 
-cdef inline int64_t fetch_python(Medium* medium, int64_t position, uint8_t* to, int64_t n) noexcept with gil:
-    """Through read_at. An OSError of the medium loses a page; anything else ends the reading, and is raised: it is kept
+cdef inline int64_t fetch_python(ByteReader* reader, int64_t position, uint8_t* to, int64_t n) noexcept with gil:
+    """Through read_at. An OSError of the reader loses a page; anything else ends the reading, and is raised: it is kept
     beside the file in `reader`, a list of the two."""
-    cdef list reading = <list>medium.reader
+    cdef list reading = <list>reader.python_file
     cdef const uint8_t[::1] got
     try:
         data = reading[0].read_at(position, n)
@@ -25,7 +25,7 @@ cdef inline int64_t fetch_python(Medium* medium, int64_t position, uint8_t* to, 
         return len(data)
     except OSError as error:
         if reading[0].is_damage(error):
-            medium.why = error.errno or EIO
+            reader.why = error.errno or EIO
             return FAILS
         reading[1] = error
     except BaseException as error:
@@ -33,10 +33,10 @@ cdef inline int64_t fetch_python(Medium* medium, int64_t position, uint8_t* to, 
     return REFUSES
 
 
-cdef inline void open_medium(Medium* medium, list reading) noexcept:
+cdef inline void open_reader(ByteReader* reader, list reading) noexcept:
     file = reading[0]
-    medium.reader = <void*>reading
-    medium.worth_skipping, medium.window = file.skip_bytes, file.window_bytes
-    medium.grain = 1 if file.descriptor is None else SECTOR
-    medium.descriptor = -1 if file.descriptor is None else file.descriptor
-    medium.fetch = fetch_python if file.descriptor is None else fetch_pread
+    reader.python_file = <void*>reading
+    reader.worth_skipping, reader.window = file.skip_bytes, file.window_bytes
+    reader.grain = 1 if file.descriptor is None else SECTOR
+    reader.descriptor = -1 if file.descriptor is None else file.descriptor
+    reader.fetch = fetch_python if file.descriptor is None else fetch_pread

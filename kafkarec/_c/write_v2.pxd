@@ -18,7 +18,7 @@ from kafkarec._c.batch cimport (
 )
 from kafkarec._c.checksum cimport crc32c
 from kafkarec._c.endian cimport be32toh, be64toh
-from kafkarec._c.sheet cimport Leaf, Lists, Span, cell, header_key, header_value, list_at
+from kafkarec._c.input_columns cimport InputChunk, Lists, Span, cell, header_key, header_value, list_at
 
 cdef extern from *:
     int __builtin_clzll(unsigned long long) nogil
@@ -27,7 +27,7 @@ cdef extern from "<endian.h>" nogil:
     uint16_t htobe16(uint16_t)
 
 # What a batch says of itself. Absent numbers hold -1.
-cdef struct Facts:
+cdef struct BatchFields:
     int64_t base_offset
     int64_t last_offset
     int64_t base_timestamp
@@ -44,7 +44,7 @@ cdef struct Facts:
     bint is_transactional
     bint is_control
     bint has_horizon
-    int pinned                   # which of the following are as they stand here, not as the records have them
+    int explicit_fields                   # which of the following are as they stand here, not as the records have them
 
 cdef enum Override:              # what the caller says of every batch, whatever the input says
     OVERRIDE_TIMESTAMP_TYPE = 1
@@ -52,20 +52,20 @@ cdef enum Override:              # what the caller says of every batch, whatever
     OVERRIDE_PRODUCER = 4        # id, epoch and sequences
     OVERRIDE_TRANSACTIONAL = 8
 
-cdef enum Pin:
-    PIN_BASE_OFFSET = 1
-    PIN_BASE_TIMESTAMP = 2
-    PIN_LAST_OFFSET = 4
-    PIN_MAX_TIMESTAMP = 8
-    PIN_ALL = 15
+cdef enum ExplicitField:
+    EXPLICIT_BASE_OFFSET = 1
+    EXPLICIT_BASE_TIMESTAMP = 2
+    EXPLICIT_LAST_OFFSET = 4
+    EXPLICIT_MAX_TIMESTAMP = 8
+    EXPLICIT_ALL = 15
 
 # One record on its way: where its parts lie, and what they take.
-cdef struct Draft:
+cdef struct RecordFields:
     int64_t offset
     int64_t timestamp
     Span key
     Span value
-    int64_t headers              # entries [headers, headers_end) of the leaf's list
+    int64_t headers              # entries [headers, headers_end) of the chunk's list
     int64_t headers_end
     int64_t headers_size         # bytes of them all, the count included
     int row_fault
@@ -79,9 +79,9 @@ cdef enum RowFault:
     TIMESTAMP_NEGATIVE
     CODEC_UNKNOWN
     HEADERS_UNSUPPORTED
-    FACTS_UNSUPPORTED
+    FIELDS_UNSUPPORTED
     OFFSET_TOO_FAR
-    FACTS_CONTRADICT
+    FIELDS_CONTRADICT
     CODEC_UNFIT
     OFFSET_NEGATIVE
 
@@ -153,7 +153,7 @@ cdef inline uint8_t* put_sized(uint8_t* to, Span bytes_) noexcept nogil:
     return to
 
 
-cdef inline void measure_headers(const Lists* lists, Draft* d) noexcept nogil:
+cdef inline void measure_headers(const Lists* lists, RecordFields* d) noexcept nogil:
     cdef int64_t i, total = varint_size(d.headers_end - d.headers)
     cdef Span key
     for i in range(d.headers, d.headers_end):
@@ -165,28 +165,28 @@ cdef inline void measure_headers(const Lists* lists, Draft* d) noexcept nogil:
     d.headers_size = total
 
 
-cdef inline void draft(const Leaf* leaf, int64_t row, Draft* d) noexcept nogil:
+cdef inline void load_fields(const InputChunk* chunk, int64_t row, RecordFields* d) noexcept nogil:
     """Finds a record's parts; offset and timestamp are the caller's."""
     d.row_fault = FINE
-    d.key = cell(&leaf.key, row)
-    d.value = cell(&leaf.value, row)
+    d.key = cell(&chunk.key, row)
+    d.value = cell(&chunk.value, row)
     d.headers_size = 1
     d.headers = d.headers_end = 0
-    if leaf.headers.kind != 0:
-        list_at(&leaf.headers, row, &d.headers, &d.headers_end)
+    if chunk.headers.kind != 0:
+        list_at(&chunk.headers, row, &d.headers, &d.headers_end)
         if d.headers_end > d.headers:
-            measure_headers(&leaf.headers, d)
+            measure_headers(&chunk.headers, d)
     if d.key.length + d.value.length + d.headers_size > INT32_MAX - 64:
         d.row_fault = RECORD_TOO_LARGE
 
 
-cdef inline int64_t body_size(const Draft* d, int64_t offset_delta, int64_t timestamp_delta) noexcept nogil:
+cdef inline int64_t body_size(const RecordFields* d, int64_t offset_delta, int64_t timestamp_delta) noexcept nogil:
     """What the record's length counts (DefaultRecord.sizeOfBodyInBytes)."""
     return (1 + varint_size(timestamp_delta) + varint_size(offset_delta) + sized(d.key.length)
             + sized(d.value.length) + d.headers_size)
 
 
-cdef inline uint8_t* put_record(uint8_t* to, const Leaf* leaf, const Draft* d, int64_t body, int64_t offset_delta,
+cdef inline uint8_t* put_record(uint8_t* to, const InputChunk* chunk, const RecordFields* d, int64_t body, int64_t offset_delta,
                                 int64_t timestamp_delta) noexcept nogil:
     cdef int64_t i
     to = put_varint(to, body)
@@ -197,12 +197,12 @@ cdef inline uint8_t* put_record(uint8_t* to, const Leaf* leaf, const Draft* d, i
     to = put_sized(to, d.value)
     to = put_varint(to, d.headers_end - d.headers)
     for i in range(d.headers, d.headers_end):
-        to = put_sized(to, header_key(&leaf.headers, i))
-        to = put_sized(to, header_value(&leaf.headers, i))
+        to = put_sized(to, header_key(&chunk.headers, i))
+        to = put_sized(to, header_value(&chunk.headers, i))
     return to
 
 
-cdef inline int16_t attributes_of(const Facts* f) noexcept nogil:
+cdef inline int16_t attributes_of(const BatchFields* f) noexcept nogil:
     return <int16_t>(
         (f.codec & CODEC_MASK) | (LOG_APPEND_TIME if f.timestamp_type == 1 else 0)
         | (TRANSACTIONAL if f.is_transactional else 0) | (CONTROL if f.is_control else 0)
@@ -210,7 +210,7 @@ cdef inline int16_t attributes_of(const Facts* f) noexcept nogil:
     )
 
 
-cdef inline void put_batch_header(uint8_t* batch, int64_t size, const Facts* f, int32_t count) noexcept nogil:
+cdef inline void put_batch_header(uint8_t* batch, int64_t size, const BatchFields* f, int32_t count) noexcept nogil:
     """Fills the first 61 of `size` bytes; the CRC last, over everything behind it."""
     cdef BatchHeader header
     cdef uint32_t crc

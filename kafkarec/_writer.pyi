@@ -43,7 +43,7 @@ class OpenBatch:
     def max_timestamp(self) -> tuple[int, int]: ...
 
 @final
-class Sheet:
+class RecordInput:
     rows: int
     names: set[str]
     has_offsets: bool
@@ -57,7 +57,7 @@ class Sheet:
         batch: OpenBatch | None = None,
         left_out: set[str] | frozenset[str] = ...,
         own: bool = False,
-    ) -> Sheet: ...
+    ) -> RecordInput: ...
     def __len__(self) -> int: ...
     def write(self, header: Any, start: int = 0, stop: int | None = None, keep: Any = None) -> bytes: ...
     def encode(
@@ -75,4 +75,4 @@ class Sheet:
 
 @final
 class Job:
-    def __new__(cls, sheet: Sheet, header: Any, keep_codec: bool = False) -> Job: ...
+    def __new__(cls, record_input: RecordInput, header: Any, keep_codec: bool = False) -> Job: ...

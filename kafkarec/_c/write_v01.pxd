@@ -14,8 +14,8 @@ from libc.string cimport memcpy
 from kafkarec._c.batch cimport CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, V0_OVERHEAD, V1_OVERHEAD
 from kafkarec._c.checksum cimport crc32
 from kafkarec._c.endian cimport be32toh, be64toh
-from kafkarec._c.press cimport Draft, Facts
-from kafkarec._c.sheet cimport Span
+from kafkarec._c.write_v2 cimport RecordFields, BatchFields
+from kafkarec._c.input_columns cimport Span
 
 
 cdef inline uint8_t* put_u32(uint8_t* to, uint32_t n) noexcept nogil:
@@ -35,7 +35,7 @@ cdef inline int64_t message_overhead(int8_t magic) noexcept nogil:
     return LOG_OVERHEAD + (V0_OVERHEAD if magic == 0 else V1_OVERHEAD)
 
 
-cdef inline int64_t message_size(const Draft* d, int8_t magic) noexcept nogil:
+cdef inline int64_t message_size(const RecordFields* d, int8_t magic) noexcept nogil:
     return message_overhead(magic) + max(d.key.length, 0) + max(d.value.length, 0)
 
 
@@ -47,7 +47,7 @@ cdef inline uint8_t* put_cell(uint8_t* to, Span bytes_) noexcept nogil:
     return to
 
 
-cdef inline uint8_t* put_message_head(uint8_t* to, int64_t offset, int64_t size, const Facts* f, int8_t codec,
+cdef inline uint8_t* put_message_head(uint8_t* to, int64_t offset, int64_t size, const BatchFields* f, int8_t codec,
                                       int64_t timestamp) noexcept nogil:
     """Everything in front of the key; the CRC stays free."""
     to = put_i64(to, offset)
@@ -62,7 +62,7 @@ cdef inline void put_message_crc(uint8_t* message, int64_t size) noexcept nogil:
     put_u32(message + LOG_OVERHEAD, crc32(message + MAGIC_OFFSET, <size_t>(size - MAGIC_OFFSET)))
 
 
-cdef inline void put_message(uint8_t* to, const Facts* f, const Draft* d, int64_t inner_offset, int64_t timestamp,
+cdef inline void put_message(uint8_t* to, const BatchFields* f, const RecordFields* d, int64_t inner_offset, int64_t timestamp,
                              int64_t size) noexcept nogil:
     cdef uint8_t* at = put_message_head(to, inner_offset, size, f, 0, timestamp)
     at = put_cell(at, d.key)
@@ -70,7 +70,7 @@ cdef inline void put_message(uint8_t* to, const Facts* f, const Draft* d, int64_
     put_message_crc(to, size)
 
 
-cdef inline void put_wrapper(uint8_t* wrapper, const Facts* f, int64_t timestamp, int64_t size) noexcept nogil:
+cdef inline void put_wrapper(uint8_t* wrapper, const BatchFields* f, int64_t timestamp, int64_t size) noexcept nogil:
     """The head of a wrapper of `size` bytes, whose compressed value is in place behind it."""
     cdef uint8_t* at = put_message_head(wrapper, f.last_offset, size, f, f.codec, timestamp)
     at = put_u32(at, <uint32_t>-1)

@@ -28,12 +28,12 @@ cdef extern from * nogil:
     static size_t (*kr_zstd_frame_size)(const void *, size_t) = NULL;
     static unsigned long long (*kr_zstd_bound)(const void *, size_t) = NULL;
 
-    static void install_lz4(const size_t *address) {
+    static void decompress_install_lz4(const size_t *address) {
         kr_xxh32 = (uint32_t (*)(const void *, size_t, uint32_t))address[0];
         kr_lz4_block = (int (*)(const char *, char *, int, int))address[1];
     }
 
-    static void install_zstd(const size_t *address) {
+    static void decompress_install_zstd(const size_t *address) {
         kr_zstd_create = (void *(*)(void))address[0];
         kr_zstd_free = (size_t (*)(void *))address[1];
         kr_zstd_frame_size = (size_t (*)(const void *, size_t))address[2];
@@ -41,18 +41,18 @@ cdef extern from * nogil:
         kr_zstd_decompress = (size_t (*)(void *, void *, size_t, const void *, size_t))address[4];
     }
 
-    static inline int native_lz4(void) { return kr_lz4_block != NULL; }
-    static inline int native_zstd(void) { return kr_zstd_decompress != NULL; }
+    static inline int has_lz4_decompressor(void) { return kr_lz4_block != NULL; }
+    static inline int has_zstd_decompressor(void) { return kr_zstd_decompress != NULL; }
     """
-    void install_lz4(const size_t* address)
-    void install_zstd(const size_t* address)
-    bint native_lz4()
-    bint native_zstd()
-    int kr_lz4_block(const char* source, char* to, int size, int room)
+    void decompress_install_lz4(const size_t* address)
+    void decompress_install_zstd(const size_t* address)
+    bint has_lz4_decompressor()
+    bint has_zstd_decompressor()
+    int kr_lz4_block(const char* source, char* to, int size, int capacity)
     uint32_t kr_xxh32(const void* data, size_t size, uint32_t seed)
     void* kr_zstd_create()
     size_t kr_zstd_free(void* context)
-    size_t kr_zstd_decompress(void* context, void* to, size_t room, const void* source, size_t size)
+    size_t kr_zstd_decompress(void* context, void* to, size_t capacity, const void* source, size_t size)
     size_t kr_zstd_frame_size(const void* source, size_t size)
     unsigned long long kr_zstd_bound(const void* source, size_t size)
 
@@ -64,11 +64,11 @@ cdef enum:
     LZ4_BLOCK_CHECKSUM = 0x10
     LZ4_CONTENT_SIZE = 0x08
     LZ4_CONTENT_CHECKSUM = 0x04
-    ZSTD_MOST_ROOM = 8 << 20     # a frame that may become larger is left to the codec room, which grows in steps
+    ZSTD_MOST_ROOM = 8 << 20     # a frame that may become larger is left to the codec capacity, which grows in steps
     ZSTD_MOST_WINDOW = 27        # zstd-jni's limit, as a power of two; from there on the codec room looks closely
 
 # What one decoder keeps between batches: a place for decompressed bytes, zstd's context.
-cdef struct Workbench:
+cdef struct DecompressContext:
     Buffer out
     void* zstd
 
@@ -79,14 +79,14 @@ cdef inline uint32_t load_le32(const uint8_t* p) noexcept nogil:
     return le32toh(x)
 
 
-cdef inline void workbench_give(Workbench* bench) noexcept nogil:
+cdef inline void decompress_release(DecompressContext* context) noexcept nogil:
     """The zstd context back to its library; `out` belongs to the caller's page list."""
-    if bench.zstd != NULL:
-        kr_zstd_free(bench.zstd)
-    bench.zstd = NULL
+    if context.zstd != NULL:
+        kr_zstd_free(context.zstd)
+    context.zstd = NULL
 
 
-cdef inline int64_t lz4_blocks_at(const uint8_t* p, int64_t n, int8_t magic, int64_t* block_room) noexcept nogil:
+cdef inline int64_t lz4_blocks_at(const uint8_t* p, int64_t n, int8_t magic, int64_t* block_capacity) noexcept nogil:
     """Where the blocks of a plain frame begin, 0 when it is not one."""
     cdef int64_t header
     cdef uint8_t flags, sizes
@@ -95,7 +95,7 @@ cdef inline int64_t lz4_blocks_at(const uint8_t* p, int64_t n, int8_t magic, int
     flags, sizes = p[4], p[5]
     if flags & 0xE3 != 0x60 or sizes & 0x8F or sizes < 0x40:
         return 0
-    block_room[0] = <int64_t>1 << (8 + 2 * (sizes >> 4))
+    block_capacity[0] = <int64_t>1 << (8 + 2 * (sizes >> 4))
     header = 10 if flags & LZ4_CONTENT_SIZE else 2
     if n < 5 + header:
         return 0
@@ -104,11 +104,11 @@ cdef inline int64_t lz4_blocks_at(const uint8_t* p, int64_t n, int8_t magic, int
     return 5 + header
 
 
-cdef inline int lz4_frame(Workbench* bench, const uint8_t* p, int64_t n, int8_t magic, int64_t limit,
+cdef inline int lz4_frame(DecompressContext* context, const uint8_t* p, int64_t n, int8_t magic, int64_t limit,
                           int64_t* length) noexcept nogil:
-    """A plain frame to bench.out; NEEDS_CODEC for anything else."""
-    cdef int64_t block_room = 0, used = 0, room
-    cdef int64_t at = lz4_blocks_at(p, n, magic, &block_room)
+    """A plain frame to context.out; NEEDS_CODEC for anything else."""
+    cdef int64_t block_capacity = 0, used = 0, room
+    cdef int64_t at = lz4_blocks_at(p, n, magic, &block_capacity)
     cdef uint32_t size
     cdef int done
     if at == 0:
@@ -121,19 +121,19 @@ cdef inline int lz4_frame(Workbench* bench, const uint8_t* p, int64_t n, int8_t 
                 return NEEDS_CODEC
             length[0] = used
             return OK
-        room = limit - used if limit - used < block_room else block_room
-        if (size & 0x7FFFFFFF) > <uint32_t>block_room or (size & 0x7FFFFFFF) > n - at or (size & 0x7FFFFFFF) == 0:
+        capacity = limit - used if limit - used < block_capacity else block_capacity
+        if (size & 0x7FFFFFFF) > <uint32_t>block_capacity or (size & 0x7FFFFFFF) > n - at or (size & 0x7FFFFFFF) == 0:
             return NEEDS_CODEC
-        if buffer_reserve(&bench.out, <size_t>used, <size_t>(used + room + SLACK)) != OK:
+        if buffer_reserve(&context.out, <size_t>used, <size_t>(used + capacity + SLACK)) != OK:
             return NEEDS_CODEC
         if size >> 31:
             size &= 0x7FFFFFFF
-            if size > room:
+            if size > capacity:
                 return NEEDS_CODEC
-            memcpy(bench.out.data + used, p + at, size)
+            memcpy(context.out.data + used, p + at, size)
             used += size
         else:
-            done = kr_lz4_block(<const char*>p + at, <char*>bench.out.data + used, <int>size, <int>room)
+            done = kr_lz4_block(<const char*>p + at, <char*>context.out.data + used, <int>size, <int>capacity)
             if done < 0:
                 return NEEDS_CODEC
             used += done
@@ -153,7 +153,7 @@ cdef inline unsigned long long zstd_window(uint8_t descriptor) noexcept nogil:
     return base + (base >> 3) * (descriptor & 7)
 
 
-cdef inline int zstd_frame(Workbench* bench, const uint8_t* p, int64_t n, int64_t limit,
+cdef inline int zstd_frame(DecompressContext* context, const uint8_t* p, int64_t n, int64_t limit,
                            int64_t* length) noexcept nogil:
     """One frame that fills the payload, of a size that is sure to fit; NEEDS_CODEC for anything else."""
     cdef unsigned long long bound
@@ -165,11 +165,11 @@ cdef inline int zstd_frame(Workbench* bench, const uint8_t* p, int64_t n, int64_
         return NEEDS_CODEC
     if bound > <unsigned long long>limit or bound > ZSTD_MOST_ROOM:
         return NEEDS_CODEC
-    if bench.zstd == NULL:
-        bench.zstd = kr_zstd_create()
-    if bench.zstd == NULL or buffer_reserve(&bench.out, 0, <size_t>bound + SLACK) != OK:
+    if context.zstd == NULL:
+        context.zstd = kr_zstd_create()
+    if context.zstd == NULL or buffer_reserve(&context.out, 0, <size_t>bound + SLACK) != OK:
         return NEEDS_CODEC
-    done = kr_zstd_decompress(bench.zstd, bench.out.data, <size_t>bound, p, <size_t>n)
+    done = kr_zstd_decompress(context.zstd, context.out.data, <size_t>bound, p, <size_t>n)
     if done > bound:                     # error codes are the largest values of size_t
         return NEEDS_CODEC
     length[0] = <int64_t>done

@@ -48,7 +48,7 @@ cdef struct Slot:
     uint64_t place
     int64_t offset
 
-cdef struct KeyMap:
+cdef struct OffsetMap:
     Slot* slots
     uint64_t mask                # slots, less 1
     uint64_t count
@@ -58,20 +58,20 @@ cdef struct KeyMap:
     uint64_t seed
 
 
-cdef inline bint keymap_begin(KeyMap* table, uint64_t seed) noexcept nogil:
+cdef inline bint offset_map_begin(OffsetMap* table, uint64_t seed) noexcept nogil:
     table.slots = <Slot*>calloc(FIRST_SLOTS, sizeof(Slot))
     table.mask, table.count, table.seed = FIRST_SLOTS - 1, 0, seed
     table.arena, table.used, table.room = NULL, 0, 0
     return table.slots != NULL
 
 
-cdef inline void keymap_end(KeyMap* table) noexcept nogil:
+cdef inline void offset_map_end(OffsetMap* table) noexcept nogil:
     free(table.slots)
     free(table.arena)
     table.slots, table.arena = NULL, NULL
 
 
-cdef inline const uint8_t* stored_key(const KeyMap* table, uint64_t place, uint64_t* length) noexcept nogil:
+cdef inline const uint8_t* stored_key(const OffsetMap* table, uint64_t place, uint64_t* length) noexcept nogil:
     """The key at a slot's place."""
     cdef uint32_t size = 0
     cdef const uint8_t* p = table.arena + (place & ((<uint64_t>1 << PLACE_BITS) - 1)) - 1
@@ -83,7 +83,7 @@ cdef inline const uint8_t* stored_key(const KeyMap* table, uint64_t place, uint6
     return p + 5
 
 
-cdef inline Slot* keymap_find(const KeyMap* table, const uint8_t* key, uint64_t length, uint64_t hash) noexcept nogil:
+cdef inline Slot* offset_map_find(const OffsetMap* table, const uint8_t* key, uint64_t length, uint64_t hash) noexcept nogil:
     """The slot of a key, or the free one where it would be."""
     cdef uint64_t at = hash & table.mask
     cdef uint64_t known
@@ -97,7 +97,7 @@ cdef inline Slot* keymap_find(const KeyMap* table, const uint8_t* key, uint64_t 
     return table.slots + at
 
 
-cdef inline bint keymap_grow(KeyMap* table) noexcept nogil:
+cdef inline bint offset_map_grow(OffsetMap* table) noexcept nogil:
     """Twice the slots."""
     cdef uint64_t slots = (table.mask + 1) * 2
     cdef uint64_t i, at, hash, length
@@ -118,8 +118,8 @@ cdef inline bint keymap_grow(KeyMap* table) noexcept nogil:
     return True
 
 
-cdef inline bint keymap_store(
-    KeyMap* table, Slot* slot, const uint8_t* key, uint64_t length, uint64_t hash
+cdef inline bint offset_map_store(
+    OffsetMap* table, Slot* slot, const uint8_t* key, uint64_t length, uint64_t hash
 ) noexcept nogil:
     """Takes a new key into the arena, and its place into a free slot."""
     cdef uint64_t room
@@ -146,8 +146,8 @@ cdef inline bint keymap_store(
     return True
 
 
-cdef inline void keymap_hash(
-    const KeyMap* table, const int32_t* ends, const uint8_t* data, int64_t start, int64_t stop, uint64_t* hashes
+cdef inline void offset_map_hash(
+    const OffsetMap* table, const int32_t* ends, const uint8_t* data, int64_t start, int64_t stop, uint64_t* hashes
 ) noexcept nogil:
     """Hashes of rows [start, stop), at most AT_ONCE; their slots are on the way from memory."""
     cdef int64_t i
@@ -156,8 +156,8 @@ cdef inline void keymap_hash(
         kr_prefetch(table.slots + (hashes[i - start] & table.mask))
 
 
-cdef inline bint keymap_put(
-    KeyMap* table, const int32_t* ends, const uint8_t* data, const uint8_t* validity, const int64_t* offsets,
+cdef inline bint offset_map_put(
+    OffsetMap* table, const int32_t* ends, const uint8_t* data, const uint8_t* validity, const int64_t* offsets,
     int64_t rows,
 ) noexcept nogil:
     """The later row wins; rows without key are passed over. False: no memory; what was taken stays."""
@@ -167,23 +167,23 @@ cdef inline bint keymap_put(
     cdef Slot* slot
     while start < rows:
         stop = min(start + AT_ONCE, rows)
-        if (table.count + AT_ONCE) * 4 > (table.mask + 1) * 3 and not keymap_grow(table):
+        if (table.count + AT_ONCE) * 4 > (table.mask + 1) * 3 and not offset_map_grow(table):
             return False
-        keymap_hash(table, ends, data, start, stop, hashes)
+        offset_map_hash(table, ends, data, start, stop, hashes)
         for i in range(start, stop):
             if validity != NULL and not validity[i >> 3] >> (i & 7) & 1:
                 continue
             length = <uint64_t>(ends[i + 1] - ends[i])
-            slot = keymap_find(table, data + ends[i], length, hashes[i - start])
-            if slot.place == 0 and not keymap_store(table, slot, data + ends[i], length, hashes[i - start]):
+            slot = offset_map_find(table, data + ends[i], length, hashes[i - start])
+            if slot.place == 0 and not offset_map_store(table, slot, data + ends[i], length, hashes[i - start]):
                 return False
             slot.offset = offsets[i]
         start = stop
     return True
 
 
-cdef inline void keymap_latest(
-    const KeyMap* table, const int32_t* ends, const uint8_t* data, const uint8_t* validity, const int64_t* offsets,
+cdef inline void offset_map_latest(
+    const OffsetMap* table, const int32_t* ends, const uint8_t* data, const uint8_t* validity, const int64_t* offsets,
     int64_t rows, uint8_t* keep,
 ) noexcept nogil:
     """keep[i]: 1 where the row's key has no later offset, or none at all; 0 without a key."""
@@ -192,11 +192,11 @@ cdef inline void keymap_latest(
     cdef Slot* slot
     while start < rows:
         stop = min(start + AT_ONCE, rows)
-        keymap_hash(table, ends, data, start, stop, hashes)
+        offset_map_hash(table, ends, data, start, stop, hashes)
         for i in range(start, stop):
             if validity != NULL and not validity[i >> 3] >> (i & 7) & 1:
                 keep[i] = 0
                 continue
-            slot = keymap_find(table, data + ends[i], <uint64_t>(ends[i + 1] - ends[i]), hashes[i - start])
+            slot = offset_map_find(table, data + ends[i], <uint64_t>(ends[i + 1] - ends[i]), hashes[i - start])
             keep[i] = offsets[i] >= (slot.offset if slot.place != 0 else -1)
         start = stop

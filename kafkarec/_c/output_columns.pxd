@@ -16,7 +16,7 @@ from kafkarec._c.columns cimport (
     Buffer, Bytes, Columns, Run, SLACK, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE,
     bits_reserve, buffer_reserve, clear_bit, offsets_reserve,
 )
-from kafkarec._c.derive cimport (
+from kafkarec._c.batch_columns cimport (
     NEVER_NULL, NULL_IF_ABSENT, NULL_IF_WRAPPER, NULL_UNLESS_HORIZON, spread_control_type, spread_field,
     spread_flag, spread_sequence,
 )

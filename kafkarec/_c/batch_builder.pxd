@@ -15,13 +15,13 @@ from libc.string cimport memcpy
 
 from kafkarec._c.batch cimport ABSENT, BatchRow, V2_OVERHEAD, increment_sequence
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
-from kafkarec._c.press cimport (
-    Draft, Facts, PIN_BASE_OFFSET, PIN_BASE_TIMESTAMP, PIN_LAST_OFFSET, PIN_MAX_TIMESTAMP, put_batch_header, put_record,
+from kafkarec._c.write_v2 cimport (
+    RecordFields, BatchFields, EXPLICIT_BASE_OFFSET, EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, put_batch_header, put_record,
     varint_size,
 )
-from kafkarec._c.press01 cimport message_overhead, put_message, put_wrapper
-from kafkarec._c.sheet cimport Leaf
-from kafkarec._c.squeeze cimport Wringer, can_squeeze, squeeze, squeeze_bound
+from kafkarec._c.write_v01 cimport message_overhead, put_message, put_wrapper
+from kafkarec._c.input_columns cimport InputChunk
+from kafkarec._c.compress cimport CompressContext, can_compress, compress_payload, compress_bound
 from kafkarec._c.status cimport NEEDS_CODEC, OK
 
 cdef extern from "<math.h>" nogil:
@@ -42,25 +42,25 @@ cdef struct Cut:                 # rows of one batch of the input
 
 cdef struct Encoder:
     # what is wanted
-    Facts given                  # of every batch, where neither the rows nor the cuts say otherwise
+    BatchFields given                  # of every batch, where neither the rows nor the cuts say otherwise
     int overrides                # which of its fields hold even where they do
     bint keep_codec
     bint keep_magic
     bint numbered                # offsets are counted from next_offset, whatever the rows say
     bint as_is                   # one batch: nothing is refused, nothing ends it
     bint keep_cuts
-    bint wide                    # the rows have columns of facts
+    bint wide                    # the rows have columns of fields
     bint sequenced               # sequences come with the rows or the cuts
     int64_t batch_size
     int64_t shift                # added to every offset of the input
-    Wringer wringer
+    CompressContext compress_context
     # the input
-    const Leaf* leaves
-    int64_t leaf_count
-    int64_t leaf
-    int64_t row                  # of the leaf
-    int64_t rows_before          # in earlier leaves
-    int64_t stop                 # rows of all leaves that are looked at
+    const InputChunk* chunks
+    int64_t chunk_count
+    int64_t chunk
+    int64_t row                  # of the chunk
+    int64_t rows_before          # in earlier chunks
+    int64_t stop                 # rows of all chunks that are looked at
     const uint8_t* keep          # one byte a row of the whole, or NULL
     const Cut* cuts
     int64_t cut_count
@@ -70,7 +70,7 @@ cdef struct Encoder:
     bint open
     bint settled                 # the next row says what the last one said of its batch, as long as the cut lasts
     bint kept                    # the batch ends where its cut ends, and nowhere else
-    Facts facts
+    BatchFields fields
     int64_t border
     int32_t count
     int64_t start                # where it begins in out
@@ -103,27 +103,27 @@ cdef inline int out_reserve(Encoder* e, int64_t more) noexcept nogil:
     return buffer_reserve(&e.out, <size_t>e.written, <size_t>(e.written + more + SLACK))
 
 
-cdef inline bint holds_messages(const Facts* f) noexcept nogil:
+cdef inline bint holds_messages(const BatchFields* f) noexcept nogil:
     return f.magic < 2
 
 
-cdef inline int64_t head_size(const Facts* f) noexcept nogil:
+cdef inline int64_t head_size(const BatchFields* f) noexcept nogil:
     """What stands in front of the records (AbstractRecords.recordBatchHeaderSizeInBytes)."""
     if not holds_messages(f):
         return V2_OVERHEAD
     return message_overhead(f.magic) if f.codec != 0 else 0
 
 
-cdef inline int batch_open(Encoder* e, const Facts* f, int64_t offset, int64_t timestamp) noexcept nogil:
+cdef inline int batch_open(Encoder* e, const BatchFields* f, int64_t offset, int64_t timestamp) noexcept nogil:
     """The first record seeds base offset and base timestamp, unless a delete horizon has."""
     cdef int status
-    e.facts = f[0]
-    if not f.pinned & PIN_BASE_OFFSET:
-        e.facts.base_offset = offset
+    e.fields = f[0]
+    if not f.explicit_fields & EXPLICIT_BASE_OFFSET:
+        e.fields.base_offset = offset
     if f.has_horizon:
-        e.facts.base_timestamp = f.delete_horizon_ms
-    elif not f.pinned & PIN_BASE_TIMESTAMP:
-        e.facts.base_timestamp = timestamp
+        e.fields.base_timestamp = f.delete_horizon_ms
+    elif not f.explicit_fields & EXPLICIT_BASE_TIMESTAMP:
+        e.fields.base_timestamp = timestamp
     e.open = True
     e.count = 0
     e.used = 0
@@ -139,21 +139,21 @@ cdef inline int batch_open(Encoder* e, const Facts* f, int64_t offset, int64_t t
 
 cdef inline bint has_room_behind(const Encoder* e, int64_t used, int64_t size) noexcept nogil:
     """MemoryRecordsBuilder.hasRoomFor: conservative about compression; the first record is always admitted."""
-    if e.facts.codec != 0:
+    if e.fields.codec != 0:
         used = <int64_t>(<float>used * e.ratio * <float>1.05)
-    return e.batch_size >= head_size(&e.facts) + used + size
+    return e.batch_size >= head_size(&e.fields) + used + size
 
 
-cdef inline int batch_add(Encoder* e, const Leaf* leaf, const Draft* d, int64_t size, int64_t offset_delta,
+cdef inline int batch_add(Encoder* e, const InputChunk* chunk, const RecordFields* d, int64_t size, int64_t offset_delta,
                           int64_t timestamp_delta) noexcept nogil:
     """The record behind those that are there. `size`: of its body (magic 2), or of the whole message."""
-    cdef bint messages = holds_messages(&e.facts)
+    cdef bint messages = holds_messages(&e.fields)
     cdef int64_t more = size if messages else size + varint_size(size)
-    cdef int64_t inner = d.offset - e.facts.base_offset if e.facts.codec != 0 and e.facts.magic == 1 else d.offset
-    cdef int64_t stamp = e.facts.log_append_time if e.facts.timestamp_type == 1 else d.timestamp
+    cdef int64_t inner = d.offset - e.fields.base_offset if e.fields.codec != 0 and e.fields.magic == 1 else d.offset
+    cdef int64_t stamp = e.fields.log_append_time if e.fields.timestamp_type == 1 else d.timestamp
     cdef uint8_t* to
     cdef int status
-    if e.facts.codec != 0:
+    if e.fields.codec != 0:
         status = buffer_reserve(&e.body, <size_t>e.used, <size_t>(e.used + more + SLACK))
         to = e.body.data + e.used
     else:
@@ -165,9 +165,9 @@ cdef inline int batch_add(Encoder* e, const Leaf* leaf, const Draft* d, int64_t 
         return status
     if not e.measuring:
         if messages:
-            put_message(to, &e.facts, d, inner, stamp, size)
+            put_message(to, &e.fields, d, inner, stamp, size)
         else:
-            put_record(to, leaf, d, size, offset_delta, timestamp_delta)
+            put_record(to, chunk, d, size, offset_delta, timestamp_delta)
     e.used += more
     e.count += 1
     e.last_offset = d.offset
@@ -187,7 +187,7 @@ cdef inline void ratio_step(Encoder* e, int64_t compressed) noexcept nogil:
         e.ratio = fmaxf(e.ratio - <float>0.005, seen)
 
 
-cdef inline void batch_counted(Encoder* e, const Facts* f) noexcept nogil:
+cdef inline void batch_counted(Encoder* e, const BatchFields* f) noexcept nogil:
     """A batch that is written. Each of its offsets has a sequence, be there a record or not."""
     if f.base_sequence >= 0:
         e.next_sequence = increment_sequence(f.base_sequence, <int32_t>(f.last_offset - f.base_offset + 1))
@@ -196,15 +196,15 @@ cdef inline void batch_counted(Encoder* e, const Facts* f) noexcept nogil:
 
 cdef inline int batch_finish(Encoder* e, int64_t compressed) noexcept nogil:
     """The header, once the payload is in place; `compressed` bytes of it, or ABSENT."""
-    cdef Facts* f = &e.facts
+    cdef BatchFields* f = &e.fields
     cdef int64_t stamp
     if compressed >= 0:
         ratio_step(e, compressed)
         e.written = e.start + head_size(f) + compressed
     stamp = f.log_append_time if f.timestamp_type == 1 else e.greatest_timestamp
-    if not f.pinned & PIN_LAST_OFFSET:
+    if not f.explicit_fields & EXPLICIT_LAST_OFFSET:
         f.last_offset = e.last_offset
-    if not f.pinned & PIN_MAX_TIMESTAMP:
+    if not f.explicit_fields & EXPLICIT_MAX_TIMESTAMP:
         f.max_timestamp = stamp
     if not e.measuring:
         if not holds_messages(f):
@@ -220,28 +220,28 @@ cdef inline int batch_seal(Encoder* e) noexcept nogil:
     """OK, or NEEDS_CODEC: the desk compresses `body` and calls batch_sealed."""
     cdef int64_t length = 0
     cdef int status
-    if e.facts.codec == 0:
+    if e.fields.codec == 0:
         return batch_finish(e, ABSENT)
-    if not can_squeeze(e.facts.codec):
+    if not can_compress(e.fields.codec):
         return NEEDS_CODEC
-    status = out_reserve(e, head_size(&e.facts) + squeeze_bound(e.facts.codec, e.used))
+    status = out_reserve(e, head_size(&e.fields) + compress_bound(e.fields.codec, e.used))
     if status == OK:
-        status = squeeze(&e.wringer, e.facts.codec, e.facts.magic, e.body.data, e.used,
-                         e.out.data + e.start + head_size(&e.facts), &length)
+        status = compress_payload(&e.compress_context, e.fields.codec, e.fields.magic, e.body.data, e.used,
+                         e.out.data + e.start + head_size(&e.fields), &length)
     return batch_finish(e, length) if status == OK else status
 
 
 cdef inline int batch_sealed(Encoder* e, const uint8_t* payload, int64_t n) noexcept nogil:
     """The codec room's answer to NEEDS_CODEC, put in place."""
-    cdef int status = out_reserve(e, head_size(&e.facts) + n)
+    cdef int status = out_reserve(e, head_size(&e.fields) + n)
     if status != OK:
         return status
-    memcpy(e.out.data + e.start + head_size(&e.facts), payload, <size_t>n)
+    memcpy(e.out.data + e.start + head_size(&e.fields), payload, <size_t>n)
     return batch_finish(e, n)
 
 
-cdef inline int batch_of_none(Encoder* e, const Facts* f) noexcept nogil:
-    """A batch without records, as the cleaner leaves it (DefaultRecordBatch.writeEmptyHeader)."""
+cdef inline int batch_of_none(Encoder* e, const BatchFields* f) noexcept nogil:
+    """A batch without records, as the cleaner chunks it (DefaultRecordBatch.writeEmptyHeader)."""
     cdef int status = out_reserve(e, V2_OVERHEAD)
     if status == OK:
         if not e.measuring:

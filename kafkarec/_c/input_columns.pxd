@@ -9,7 +9,7 @@
                 rows of Python               SPANS       address and length of each
     Numbers   integers, timestamps, booleans of any width; timestamps as milliseconds, rounded down
     Lists     list, large_list, list_view, map of (key, value): the headers of each row
-    Leaf      one array: the columns that a record has, each absent or one of the above
+    InputChunk      one array: the columns that a record has, each absent or one of the above
 
 Arrow's C data interface. Validity bits and the array's own offset are applied here, so a reader of row i sees row i.
 What an array states was compared with its schema before it came here: `_c/arrow_check.pxd`.
@@ -78,19 +78,19 @@ cdef struct Lists:
     const uint8_t* entry_validity
     int64_t entry_first
 
-cdef enum Fact:                  # columns that are one value a batch, when they are given
-    FACT_BASE_OFFSET
-    FACT_LEADER_EPOCH
-    FACT_TIMESTAMP_TYPE
-    FACT_PRODUCER_ID
-    FACT_PRODUCER_EPOCH
-    FACT_SEQUENCE                # one a record; the batch keeps its first
-    FACT_TRANSACTIONAL
-    FACT_CONTROL
-    FACT_MAGIC
-    FACTS
+cdef enum BatchField:                  # columns that are one value a batch, when they are given
+    FIELD_BASE_OFFSET
+    FIELD_LEADER_EPOCH
+    FIELD_TIMESTAMP_TYPE
+    FIELD_PRODUCER_ID
+    FIELD_PRODUCER_EPOCH
+    FIELD_SEQUENCE                # one a record; the batch keeps its first
+    FIELD_TRANSACTIONAL
+    FIELD_CONTROL
+    FIELD_MAGIC
+    FIELDS
 
-cdef struct Leaf:
+cdef struct InputChunk:
     int64_t rows
     Numbers offset
     Numbers timestamp
@@ -98,7 +98,7 @@ cdef struct Leaf:
     Cells value
     Lists headers
     Cells codec                  # names, as the column `compression` has them
-    Numbers facts[9]
+    Numbers fields[9]
 
 
 cdef inline bint is_set(const uint8_t* bits, int64_t i) noexcept nogil:
@@ -245,17 +245,17 @@ cdef inline int64_t cells_bytes(const Cells* c, int64_t start, int64_t rows) noe
     return max(<int64_t>ends[rows] - ends[0], 0)
 
 
-cdef inline int64_t leaf_bytes(const Leaf* leaf) noexcept nogil:
-    """What the rows of a leaf take when they are written, roughly."""
-    cdef const Lists* headers = &leaf.headers
-    cdef int64_t total = leaf.rows * RECORD_FIELDS
+cdef inline int64_t input_bytes(const InputChunk* chunk) noexcept nogil:
+    """What the rows of a chunk take when they are written, roughly."""
+    cdef const Lists* headers = &chunk.headers
+    cdef int64_t total = chunk.rows * RECORD_FIELDS
     cdef int64_t first, last, none
-    if leaf.rows == 0:
+    if chunk.rows == 0:
         return 0
     list_at(headers, 0, &first, &none)
-    list_at(headers, leaf.rows - 1, &none, &last)
+    list_at(headers, chunk.rows - 1, &none, &last)
     if last > first:
         total += cells_bytes(&headers.key, headers.entry_first + first, last - first)
         total += cells_bytes(&headers.value, headers.entry_first + first, last - first)
         total += 2 * (last - first)
-    return total + cells_bytes(&leaf.key, 0, leaf.rows) + cells_bytes(&leaf.value, 0, leaf.rows)
+    return total + cells_bytes(&chunk.key, 0, chunk.rows) + cells_bytes(&chunk.value, 0, chunk.rows)

@@ -12,10 +12,10 @@ from cpython.ref cimport PyObject
 from libc.stdint cimport INT32_MAX, INT64_MAX, int8_t, int64_t, uint64_t
 
 from kafkarec._c.batch cimport ABSENT, wrapping_add
-from kafkarec._c.press cimport Draft, body_size, sized, varint_size
-from kafkarec._c.press01 cimport message_size
-from kafkarec._desk.rowtable cimport (
-    Py_INCREF, Py_None, RowTable, keep, kept_reserve, rows_reserve, table_mark, table_undo, take_bytes,
+from kafkarec._c.write_v2 cimport RecordFields, body_size, sized, varint_size
+from kafkarec._c.write_v01 cimport message_size
+from kafkarec._entry.py_rows cimport (
+    Py_INCREF, Py_None, PyRows, keep, kept_reserve, rows_reserve, rows_mark, rows_undo, take_bytes,
     take_numbers,
 )
 
@@ -24,8 +24,8 @@ cdef enum Answer:
     NO = 0
     YES = 1
 
-cdef struct Growing:
-    RowTable rows
+cdef struct OpenBatchState:
+    PyRows rows
     int8_t magic
     bint packed                  # a codec
     bint stamps                  # log append time
@@ -45,7 +45,7 @@ cdef struct Growing:
     int64_t size                 # of the records
 
 
-cdef inline double size_so_far(const Growing* g) noexcept:
+cdef inline double size_so_far(const OpenBatchState* g) noexcept:
     """Without what is behind the point; a double holds all such sizes, and no number where the ratio is none."""
     if not g.packed:
         return <double>(g.header_size + g.size)
@@ -58,12 +58,12 @@ cdef inline bint within_32(int64_t offset, int64_t base) noexcept:
     return <uint64_t>base - <uint64_t>offset <= <uint64_t>INT32_MAX + 1
 
 
-cdef inline int64_t size_of_last(const Growing* g, int64_t pairs) noexcept:
+cdef inline int64_t size_of_last(const OpenBatchState* g, int64_t pairs) noexcept:
     """Bytes of the table's last row, whose headers are those from `pairs` on."""
-    cdef const RowTable* t = &g.rows
+    cdef const PyRows* t = &g.rows
     cdef int64_t row = t.count - 1, base = g.base_timestamp if g.has_base_timestamp else t.timestamps[row]
     cdef int64_t i
-    cdef Draft d
+    cdef RecordFields d
     d.key, d.value = t.keys[row], t.values[row]
     if g.magic < 2:
         return message_size(&d, g.magic)
@@ -74,10 +74,10 @@ cdef inline int64_t size_of_last(const Growing* g, int64_t pairs) noexcept:
     return i + varint_size(i)
 
 
-cdef inline int64_t weigh(Growing* g, PyObject* timestamp, PyObject* key, PyObject* value, PyObject* headers,
+cdef inline int64_t measure_record(OpenBatchState* g, PyObject* timestamp, PyObject* key, PyObject* value, PyObject* headers,
                           PyObject* offset) except -1:
     """Puts the record behind the others, in the table alone; answers its size, or LOOK_AGAIN."""
-    cdef RowTable* t = &g.rows
+    cdef PyRows* t = &g.rows
     cdef int64_t pairs = t.pair_count, next_offset = g.last_offset + 1 if g.has_last else g.base_offset
     if headers == Py_None and g.magic >= 2 or t.count >= g.most_records:
         return LOOK_AGAIN
@@ -95,7 +95,7 @@ cdef inline int64_t weigh(Growing* g, PyObject* timestamp, PyObject* key, PyObje
     return size_of_last(g, pairs)
 
 
-cdef inline int has_room(Growing* g, PyObject* timestamp, PyObject* key, PyObject* value, PyObject* headers) except -1:
+cdef inline int has_room(OpenBatchState* g, PyObject* timestamp, PyObject* key, PyObject* value, PyObject* headers) except -1:
     """Whether the next record would fit."""
     cdef double so_far = size_so_far(g)
     cdef int64_t size
@@ -107,29 +107,29 @@ cdef inline int has_room(Growing* g, PyObject* timestamp, PyObject* key, PyObjec
         so_far = <double>(g.header_size + <int64_t>so_far)
     if g.limit <= <int64_t>so_far:
         return NO
-    table_mark(&g.rows)
+    rows_mark(&g.rows)
     try:
-        size = weigh(g, timestamp, key, value, headers, Py_None)
+        size = measure_record(g, timestamp, key, value, headers, Py_None)
     finally:
-        table_undo(&g.rows)
+        rows_undo(&g.rows)
     if size < 0:
         return LOOK_AGAIN
     return YES if g.limit >= <int64_t>so_far + size else NO
 
 
-cdef inline int add_record(Growing* g, PyObject* timestamp, PyObject* key, PyObject* value, PyObject* headers,
+cdef inline int add_record(OpenBatchState* g, PyObject* timestamp, PyObject* key, PyObject* value, PyObject* headers,
                            PyObject* offset) except -1:
     """YES, or LOOK_AGAIN; the offset is then the last one."""
-    cdef RowTable* t = &g.rows
+    cdef PyRows* t = &g.rows
     cdef int64_t size, time
-    table_mark(t)
+    rows_mark(t)
     kept_reserve(t, 3)
     hold(t, key)
     hold(t, value)
     hold(t, headers)
-    size = weigh(g, timestamp, key, value, headers, offset)
+    size = measure_record(g, timestamp, key, value, headers, offset)
     if size < 0 or g.size + size > g.most_bytes:
-        table_undo(t)
+        rows_undo(t)
         return LOOK_AGAIN
     time = t.timestamps[t.count - 1]
     g.size += size
@@ -143,6 +143,6 @@ cdef inline int add_record(Growing* g, PyObject* timestamp, PyObject* key, PyObj
     return YES
 
 
-cdef inline void hold(RowTable* t, PyObject* o) noexcept:
+cdef inline void hold(PyRows* t, PyObject* o) noexcept:
     Py_INCREF(o)
     keep(t, o)

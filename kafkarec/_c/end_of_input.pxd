@@ -66,7 +66,7 @@ cdef inline bint engine_ended(Engine* e, int* status) noexcept nogil:
         if status[0] == END or status[0] == CUT:
             status[0] = UNREADABLE
         return False
-    if status[0] == END and not e.options.followed:
+    if status[0] == END and not e.options.later_segment:
         return True
     if (status[0] == SIZE_TOO_SMALL or status[0] == END) and e.options.file_rules and only_zeros(&e.input, e.position):
         return True
@@ -78,7 +78,7 @@ cdef inline bint engine_ended(Engine* e, int* status) noexcept nogil:
         return True
     remember_good(e)
     status[0] = LENGTH_BEYOND_END
-    if batch_behind(e) or e.options.followed:
+    if batch_behind(e) or e.options.later_segment:
         return False
     return not unreadable_before(e, e.input.length)
 

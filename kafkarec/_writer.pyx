@@ -15,22 +15,22 @@ from kafkarec._c.batch cimport ABSENT
 from kafkarec._c.checksum cimport checksums_install, checksums_prepare
 from kafkarec._c.columns cimport buffer_reserve
 from kafkarec._c.encode cimport encoder_run
-from kafkarec._c.pages cimport pages_give, pages_release
-from kafkarec._c.press cimport (
-    Draft, OVERRIDE_PRODUCER, PIN_BASE_OFFSET, body_size, varint_size,
+from kafkarec._c.page_pool cimport pages_free, pages_trim
+from kafkarec._c.write_v2 cimport (
+    RecordFields, OVERRIDE_PRODUCER, EXPLICIT_BASE_OFFSET, body_size, varint_size,
 )
-from kafkarec._c.press01 cimport message_size
-from kafkarec._c.sealing cimport (
+from kafkarec._c.write_v01 cimport message_size
+from kafkarec._c.batch_builder cimport (
     BATCH_TOO_LARGE, Encoder, INPUT_CHANGED, batch_of_none, batch_sealed,
 )
-from kafkarec._c.sheet cimport LARGE_RECORD, MOST_RESERVED, NO_NUMBERS, RECORD_FIELDS, leaf_bytes, number
-from kafkarec._c.squeeze cimport LZ4_HEAD, ZSTD_PARAMETERS, squeeze_install_lz4, squeeze_install_zstd, wringer_give
+from kafkarec._c.input_columns cimport LARGE_RECORD, MOST_RESERVED, NO_NUMBERS, RECORD_FIELDS, input_bytes, number
+from kafkarec._c.compress cimport LZ4_HEAD, ZSTD_PARAMETERS, compress_install_lz4, compress_install_zstd, compress_release
 from kafkarec._c cimport status as st
-from kafkarec._desk.cutlist cimport CutList, buffer_of, cuts_fill, cuts_last_offset
-from kafkarec._desk.growing cimport Growing, LOOK_AGAIN, YES, add_record, has_room, size_so_far
-from kafkarec._desk.intake cimport Intake, intake_array, intake_give, intake_rows, intake_stream, intake_table
-from kafkarec._desk.leaves cimport fill_facts
-from kafkarec._desk.rowtable cimport RowTable, has_offsets, table_fill, table_give
+from kafkarec._entry.batch_cuts cimport BatchCuts, buffer_of, cuts_fill, cuts_last_offset
+from kafkarec._entry.open_batch cimport OpenBatchState, LOOK_AGAIN, YES, add_record, has_room, size_so_far
+from kafkarec._entry.arrow_import cimport InputChunks, import_array, chunks_release, chunks_rows, import_stream, chunks_of_rows
+from kafkarec._entry.column_binding cimport fill_batch_fields
+from kafkarec._entry.py_rows cimport PyRows, has_offsets, rows_fill, rows_release
 
 from kafkarec import _checksum
 
@@ -38,8 +38,8 @@ _address, _way = _checksum.find()
 checksums_prepare(_way != "table")
 checksums_install(<size_t>_address)
 
-# Columns that are one value a batch, by their place in the C enum Fact.
-_FACTS = {
+# Columns that are one value a batch, by their place in the C enum BatchField.
+_FIELDS = {
     name: place
     for place, name in enumerate((
         "base_offset", "partition_leader_epoch", "timestamp_type", "producer_id", "producer_epoch", "sequence",
@@ -54,19 +54,19 @@ def install_native(str codec, addresses):
     for i, address in enumerate(addresses):
         at[<int>i] = address
     if codec == "lz4":
-        squeeze_install_lz4(at)
+        compress_install_lz4(at)
     else:
-        squeeze_install_zstd(at)
+        compress_install_zstd(at)
 
 
 def release_memory():
     """Gives the recycled buffers of this desk back to the system; answers how many bytes."""
-    return pages_release()
+    return pages_trim()
 
 
 def record_size(int magic, int64_t offset_delta, int64_t timestamp_delta, key, value, headers=()):
     """Bytes of one record: magic 2 with its length (DefaultRecord.sizeInBytes), a message with offset and size."""
-    cdef Draft d
+    cdef RecordFields d
     cdef int64_t body, total
     d.key.length = ABSENT if key is None else len(key)
     d.value.length = ABSENT if value is None else len(value)
@@ -84,11 +84,11 @@ def record_size(int magic, int64_t offset_delta, int64_t timestamp_delta, key, v
 
 @cython.final
 cdef class OpenBatch:
-    """The records of a batch in the making, what they take and say of it: see `_desk/growing.pxd`, writing/builder.py.
+    """The records of a batch in the making, what they take and say of it: see `_entry/open_batch.pxd`, writing/builder.py.
 
     Where an answer is None nothing has changed, and the caller is to look at the fields himself.
     """
-    cdef Growing g
+    cdef OpenBatchState g
     cdef int lent
     cdef public bint is_open
 
@@ -107,7 +107,7 @@ cdef class OpenBatch:
         self.is_open = True
 
     def __dealloc__(self):
-        table_give(&self.g.rows)
+        rows_release(&self.g.rows)
 
     def __len__(self):
         return self.g.rows.count
@@ -137,7 +137,7 @@ cdef class OpenBatch:
         with cython.critical_section(self):
             self.lent += 1
         try:
-            return Sheet(batch=self).write(header)
+            return RecordInput(batch=self).write(header)
         finally:
             with cython.critical_section(self):
                 self.lent -= 1
@@ -147,7 +147,7 @@ cdef class OpenBatch:
         """Lets go of the records; what they took stays known."""
         self.is_open = False
         if not self.lent:
-            table_give(&self.g.rows)
+            rows_release(&self.g.rows)
 
     @property
     def size(self):
@@ -191,19 +191,19 @@ cdef class OpenBatch:
 
 
 @cython.final
-cdef class Sheet:
+cdef class RecordInput:
     """Rows that can be written: Arrow arrays, held by reference, or a table of pointers into Python's bytes.
 
     stream, array      what __arrow_c_stream__ or __arrow_c_array__ gave
     rows, ways         a tuple of records, and how they become rows: see writing/rows.py
-    batch              an OpenBatch, to which nothing is added as long as the sheet is in use
+    batch              an OpenBatch, to which nothing is added as long as the record_input is in use
     left_out           names of columns that are not looked at
     own                the stream is one of kafkarec's own: what its buffers hold is not checked again
     """
-    cdef Intake input
+    cdef InputChunks input
     cdef readonly int64_t rows
     cdef readonly set names
-    cdef RowTable table
+    cdef PyRows table
     cdef object held
     cdef int64_t promised             # bytes of a table's rows
     cdef bint wide
@@ -211,24 +211,24 @@ cdef class Sheet:
 
     def __cinit__(self, *, stream=None, array=None, tuple rows=None, ways=None, OpenBatch batch=None,
                   object left_out=frozenset(), bint own=False):
-        cdef int64_t leaf
+        cdef int64_t chunk
         if rows is not None:
-            table_fill(&self.table, rows, ways)
+            rows_fill(&self.table, rows, ways)
             self.take_table(&self.table, rows)
         elif batch is not None:
             self.take_table(&batch.g.rows, batch)
         elif array is not None:
-            self.names = intake_array(&self.input, array, _FACTS, left_out)
+            self.names = import_array(&self.input, array, _FIELDS, left_out)
         else:
-            self.names = intake_stream(&self.input, stream, _FACTS, left_out, own)
-        self.rows = intake_rows(&self.input)
-        self.wide = not self.names.isdisjoint(_FACTS) or "compression" in self.names
-        for leaf in range(self.input.count):
-            self.has_offsets = self.has_offsets or self.input.leaves[leaf].offset.kind != NO_NUMBERS
+            self.names = import_stream(&self.input, stream, _FIELDS, left_out, own)
+        self.rows = chunks_rows(&self.input)
+        self.wide = not self.names.isdisjoint(_FIELDS) or "compression" in self.names
+        for chunk in range(self.input.count):
+            self.has_offsets = self.has_offsets or self.input.chunks[chunk].offset.kind != NO_NUMBERS
 
     def __dealloc__(self):
-        intake_give(&self.input)
-        table_give(&self.table)
+        chunks_release(&self.input)
+        rows_release(&self.table)
 
     def __len__(self):
         return self.rows
@@ -238,11 +238,11 @@ cdef class Sheet:
         cdef int64_t i, total = 4096 + self.promised
         if self.held is None:
             for i in range(self.input.count):
-                total += leaf_bytes(self.input.leaves + i)
+                total += input_bytes(self.input.chunks + i)
         return total if total < MOST_RESERVED else MOST_RESERVED
 
-    cdef int take_table(self, const RowTable* table, object held) except -1:
-        intake_table(&self.input, table)
+    cdef int take_table(self, const PyRows* table, object held) except -1:
+        chunks_of_rows(&self.input, table)
         self.held = held
         self.promised = table.bytes + 2 * table.pair_count + RECORD_FIELDS * table.count
         self.names = {"timestamp", "key", "value", "headers"} | ({"offset"} if has_offsets(table) else set())
@@ -254,10 +254,10 @@ cdef class Sheet:
         Magic 2: no rows give an empty batch, 61 bytes, whose last offset the header tells. Magic 0 and 1: plain
         messages one behind the other, or with a codec one wrapper; no rows give no bytes.
         """
-        cdef Job job = Job(self, header)
+        cdef EncodeRun job = EncodeRun(self, header)
         job.e.as_is = True
         job.e.stop = self.rows if stop is None else stop
-        job.e.given.pinned |= PIN_BASE_OFFSET
+        job.e.given.explicit_fields |= EXPLICIT_BASE_OFFSET
         return job.one_batch(start, keep)
 
     def encode(self, header, first_offset, int64_t batch_size, tuple cuts=None, *, bint keep_cuts=False,
@@ -267,7 +267,7 @@ cdef class Sheet:
         first_offset    of the output: offsets of the input are moved by as much as it takes; None: they stay
         overrides       bits of the C enum Override: what the header says of every batch, whatever the input says
         """
-        cdef Job job = Job(self, header, keep_codec)
+        cdef EncodeRun job = EncodeRun(self, header, keep_codec)
         job.e.batch_size = batch_size
         job.e.keep_cuts, job.e.keep_magic = keep_cuts, keep_magic
         job.e.numbered = not self.has_offsets
@@ -285,56 +285,56 @@ cdef class Sheet:
                 raise ValueError(f"first offset {first_offset}: the last one would be above 2^63-1")
         return job.batches(first_offset or 0)
 
-    cdef int64_t first_offset(self, const CutList* cuts) noexcept:
+    cdef int64_t first_offset(self, const BatchCuts* cuts) noexcept:
         """Where the input begins: its first batch's base offset, or its first row's offset."""
         cdef int64_t i, found = 0
         if cuts.count > 0 and cuts.cuts[0].whole:
             return cuts.cuts[0].batch.base_offset
         for i in range(self.input.count):
-            if self.input.leaves[i].rows > 0:
-                number(&self.input.leaves[i].offset, 0, &found)
+            if self.input.chunks[i].rows > 0:
+                number(&self.input.chunks[i].offset, 0, &found)
                 break
         return found
 
 
 @cython.final
-cdef class Job:
-    """One run of the encoder over a sheet: its C state, and what must be given back."""
+cdef class EncodeRun:
+    """One run of the encoder over a record_input: its C state, and what must be given back."""
     cdef Encoder e
-    cdef Sheet sheet
-    cdef CutList cuts
+    cdef RecordInput record_input
+    cdef BatchCuts cuts
     cdef object compress, level, held
 
-    def __cinit__(self, Sheet sheet, header, bint keep_codec=False):
+    def __cinit__(self, RecordInput record_input, header, bint keep_codec=False):
         from kafkarec.codecs import compress, pressing
         cdef int i
         cdef bytes heads = pressing.LZ4_HEADS
-        self.sheet, self.compress, self.level = sheet, compress, header.level
-        fill_facts(&self.e.given, header)
-        self.e.stop = sheet.rows
+        self.record_input, self.compress, self.level = record_input, compress, header.level
+        fill_batch_fields(&self.e.given, header)
+        self.e.stop = record_input.rows
         self.e.keep_codec = keep_codec
         levels, parameters = pressing.levels(None if keep_codec else header.codec, header.level)
         for i in range(5):
-            self.e.wringer.levels[i] = levels[i]
+            self.e.compress_context.levels[i] = levels[i]
         for i in range(ZSTD_PARAMETERS):
-            self.e.wringer.zstd_parameters[i] = parameters[i]
+            self.e.compress_context.zstd_parameters[i] = parameters[i]
         for i in range(2 * LZ4_HEAD):
-            self.e.wringer.lz4_heads[i] = heads[i]
+            self.e.compress_context.lz4_heads[i] = heads[i]
 
     def __dealloc__(self):
-        pages_give(self.e.body.data, self.e.body.capacity)
+        pages_free(self.e.body.data, self.e.body.capacity)
         if not self.e.fixed:
-            pages_give(self.e.out.data, self.e.out.capacity)
-        wringer_give(&self.e.wringer)
+            pages_free(self.e.out.data, self.e.out.capacity)
+        compress_release(&self.e.compress_context)
         free(self.cuts.cuts)
 
     cdef int rewind(self, int64_t first_offset, int64_t start) except -1:
         """To row `start`, with room for what the input's sizes promise."""
-        self.e.leaves, self.e.leaf_count = self.sheet.input.leaves, self.sheet.input.count
-        self.e.leaf = self.e.rows_before = self.e.cut = self.e.cut_row = 0
-        while self.e.leaf < self.e.leaf_count and start - self.e.rows_before >= self.e.leaves[self.e.leaf].rows:
-            self.e.rows_before += self.e.leaves[self.e.leaf].rows
-            self.e.leaf += 1
+        self.e.chunks, self.e.chunk_count = self.record_input.input.chunks, self.record_input.input.count
+        self.e.chunk = self.e.rows_before = self.e.cut = self.e.cut_row = 0
+        while self.e.chunk < self.e.chunk_count and start - self.e.rows_before >= self.e.chunks[self.e.chunk].rows:
+            self.e.rows_before += self.e.chunks[self.e.chunk].rows
+            self.e.chunk += 1
         self.e.row = start - self.e.rows_before
         self.e.next_offset, self.e.next_sequence = first_offset, self.e.given.base_sequence
         self.e.any_row = self.e.open = self.e.settled = False
@@ -342,17 +342,17 @@ cdef class Job:
         self.e.written = self.e.batches = 0
         if self.e.measuring or self.e.fixed:
             return 0
-        if self.e.given.codec == 0 and buffer_reserve(&self.e.out, 0, <size_t>self.sheet.expected()) != st.OK:
+        if self.e.given.codec == 0 and buffer_reserve(&self.e.out, 0, <size_t>self.record_input.expected()) != st.OK:
             raise MemoryError
         return 0
 
     cdef bytes one_batch(self, int64_t start, keep):
         cdef Py_buffer view
         cdef int status
-        if not 0 <= start <= self.e.stop <= self.sheet.rows:
-            raise ValueError(f"rows {start} to {self.e.stop} of {self.sheet.rows}")
+        if not 0 <= start <= self.e.stop <= self.record_input.rows:
+            raise ValueError(f"rows {start} to {self.e.stop} of {self.record_input.rows}")
         self.rewind(self.e.given.base_offset, start)
-        self.e.numbered = not self.sheet.has_offsets
+        self.e.numbered = not self.record_input.has_offsets
         if keep is None:
             self.run()
         else:
@@ -373,7 +373,7 @@ cdef class Job:
 
     cdef bytes batches(self, int64_t first_offset):
         self.e.measuring = (self.e.given.codec == 0 and not self.e.keep_codec
-                            and self.sheet.expected() > LARGE_RECORD * self.sheet.rows)
+                            and self.record_input.expected() > LARGE_RECORD * self.record_input.rows)
         self.rewind(first_offset, 0)
         self.run()
         return self.measured(first_offset) if self.e.measuring else PyBytes_FromStringAndSize(
@@ -412,7 +412,7 @@ cdef class Job:
         cdef int status
         body = PyMemoryView_FromMemory(<char*>self.e.body.data, self.e.used, PyBUF_READ)
         try:
-            packed = self.compress(self.e.facts.codec, body, self.level, self.e.facts.magic)
+            packed = self.compress(self.e.fields.codec, body, self.level, self.e.fields.magic)
         except MissingCodec as missing:
             raise MissingCodecError(str(missing), reason="missing_codec") from None
         PyObject_GetBuffer(packed, &view, PyBUF_SIMPLE)
@@ -433,5 +433,5 @@ cdef class Job:
         from kafkarec.writing.refusals import refused
         raise refused(
             self.e.row_fault, self.e.rows_before + self.e.row, offset=self.e.refused_offset,
-            previous=self.e.previous_offset, timestamp=self.e.refused_timestamp, base=self.e.facts.base_offset,
+            previous=self.e.previous_offset, timestamp=self.e.refused_timestamp, base=self.e.fields.base_offset,
         )

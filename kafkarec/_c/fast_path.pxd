@@ -1,6 +1,6 @@
 """The short way through rows that say nothing new of their batch: one loop whose state stays in registers.
 
-It takes the rows behind the open batch's last one as long as each needs no second look, and leaves the first that does
+It takes the rows behind the open batch's last one as long as each needs no second look, and chunks the first that does
 (one that does not fit, has no room in the buffer, breaks the order, cannot be written) to `encode.pxd`, which decides.
 Nothing is decided here: every test it makes is one that `encode.pxd` makes too.
 """
@@ -8,42 +8,42 @@ from libc.stdint cimport INT32_MAX, INT64_MAX, int64_t, uint8_t
 
 from kafkarec._c.batch cimport ABSENT, wrapping_add
 from kafkarec._c.columns cimport Buffer
-from kafkarec._c.press cimport Draft, FINE, body_size, draft, put_record, varint_size
-from kafkarec._c.sealing cimport Encoder, MOST_USED, has_room_behind
-from kafkarec._c.sheet cimport Leaf, number
+from kafkarec._c.write_v2 cimport RecordFields, FINE, body_size, load_fields, put_record, varint_size
+from kafkarec._c.batch_builder cimport Encoder, MOST_USED, has_room_behind
+from kafkarec._c.input_columns cimport InputChunk, number
 
-cdef inline bint is_steady(const Encoder* e) noexcept nogil:
+cdef inline bint takes_fast_path(const Encoder* e) noexcept nogil:
     """Whether the open batch can take rows this way at all."""
-    return (e.open and e.settled and e.facts.magic == 2 and e.keep == NULL
-            and (e.kept or not (e.sequenced and e.facts.base_sequence >= 0)))
+    return (e.open and e.settled and e.fields.magic == 2 and e.keep == NULL
+            and (e.kept or not (e.sequenced and e.fields.base_sequence >= 0)))
 
 
-cdef inline int64_t steady_end(const Encoder* e, const Leaf* leaf) noexcept nogil:
-    """The row of the leaf where the leaf, the wanted rows or the cut end."""
-    cdef int64_t end = min(leaf.rows, e.stop - e.rows_before)
+cdef inline int64_t fast_path_end(const Encoder* e, const InputChunk* chunk) noexcept nogil:
+    """The row of the chunk where the chunk, the wanted rows or the cut end."""
+    cdef int64_t end = min(chunk.rows, e.stop - e.rows_before)
     return min(end, e.row + e.cuts[e.cut].rows - e.cut_row) if e.cut < e.cut_count else end
 
 
-cdef inline void steady_rows(Encoder* e, const Leaf* leaf) noexcept nogil:
-    cdef Draft d
-    cdef bint packed = e.facts.codec != 0
+cdef inline void fast_rows(Encoder* e, const InputChunk* chunk) noexcept nogil:
+    cdef RecordFields d
+    cdef bint packed = e.fields.codec != 0
     cdef Buffer* buffer = &e.body if packed else &e.out
     cdef uint8_t* begin = buffer.data + (e.used if packed else e.written)
     cdef uint8_t* to = begin
     cdef int64_t room = INT64_MAX if e.measuring else <int64_t>buffer.capacity - (to - buffer.data)
-    cdef int64_t row = e.row, end = steady_end(e, leaf)
-    cdef int64_t base_offset = e.facts.base_offset, base_timestamp = e.facts.base_timestamp
+    cdef int64_t row = e.row, end = fast_path_end(e, chunk)
+    cdef int64_t base_offset = e.fields.base_offset, base_timestamp = e.fields.base_timestamp
     cdef int64_t greatest = e.greatest_timestamp, previous = e.previous_offset, count = e.count
     cdef int64_t offset_delta, timestamp_delta, body, size
     while row < end and count < INT32_MAX:
         d.offset = wrapping_add(previous, 1)
         if not e.numbered:
-            if not number(&leaf.offset, row, &d.offset):
+            if not number(&chunk.offset, row, &d.offset):
                 break
             d.offset = wrapping_add(d.offset, e.shift)
         d.timestamp = ABSENT
-        number(&leaf.timestamp, row, &d.timestamp)
-        draft(leaf, row, &d)
+        number(&chunk.timestamp, row, &d.timestamp)
+        load_fields(chunk, row, &d)
         offset_delta = wrapping_add(d.offset, -base_offset)
         timestamp_delta = wrapping_add(d.timestamp, -base_timestamp)
         body = body_size(&d, offset_delta, timestamp_delta)
@@ -56,7 +56,7 @@ cdef inline void steady_rows(Encoder* e, const Leaf* leaf) noexcept nogil:
         if e.used + (to - begin) + size > MOST_USED:
             break
         if not e.measuring:
-            put_record(to, leaf, &d, body, offset_delta, timestamp_delta)
+            put_record(to, chunk, &d, body, offset_delta, timestamp_delta)
         to += size
         room -= size
         if d.timestamp > greatest:

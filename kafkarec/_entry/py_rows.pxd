@@ -1,4 +1,4 @@
-"""Rows of Python as a table of pointers into their bytes, which is a leaf (see `_c/sheet.pxd`).
+"""Rows of Python as a table of pointers into their bytes, which is a chunk (see `_c/input_columns.pxd`).
 
     offsets, timestamps    int64 each
     starts                 int64 each and one more: where a row's headers begin in pairs; filled from the first pair on
@@ -16,8 +16,8 @@ from libc.string cimport memset
 
 from kafkarec._c.batch cimport ABSENT
 from kafkarec._c.columns cimport Buffer, buffer_reserve
-from kafkarec._c.pages cimport pages_give
-from kafkarec._c.sheet cimport INT_64, LISTS_64, Leaf, NO_NUMBERS, SPANS, Span
+from kafkarec._c.page_pool cimport pages_free
+from kafkarec._c.input_columns cimport INT_64, LISTS_64, InputChunk, NO_NUMBERS, SPANS, Span
 from kafkarec._c.status cimport OK
 
 cdef extern from *:
@@ -122,7 +122,7 @@ cdef enum:
     SLOTS = 6                    # and is_control
     PARTS = 7
 
-cdef struct RowTable:
+cdef struct PyRows:
     int64_t count
     int64_t missing              # offsets
     bint lacks_offset            # the row that is being taken
@@ -139,7 +139,7 @@ cdef struct RowTable:
     PyObject** kept
     int64_t kept_count
     int64_t kept_room
-    int64_t[4] marks             # where table_undo goes back to
+    int64_t[4] marks             # where rows_undo goes back to
     Buffer[7] parts              # where these seven lie
 
 
@@ -152,45 +152,45 @@ cdef inline void* part(Buffer* pages, int64_t used, int64_t needed, size_t size)
     return pages.data
 
 
-cdef inline int64_t grown(int64_t room, int64_t needed) noexcept:
+cdef inline int64_t grown(int64_t capacity, int64_t needed) noexcept:
     return needed if needed > 2 * room else 2 * room
 
 
-cdef inline int rows_reserve(RowTable* t, int64_t more) except -1:
-    cdef int64_t room, used = t.count
-    if t.room > 0 and more <= t.room - t.count:
+cdef inline int rows_reserve(PyRows* t, int64_t more) except -1:
+    cdef int64_t capacity, used = t.count
+    if t.capacity > 0 and more <= t.capacity - t.count:
         return 0
-    room = grown(t.room, t.count + more + 1)
-    t.offsets = <int64_t*>part(t.parts, used, room, sizeof(int64_t))
-    t.timestamps = <int64_t*>part(t.parts + 1, used, room, sizeof(int64_t))
-    t.keys = <Span*>part(t.parts + 2, used, room, sizeof(Span))
-    t.values = <Span*>part(t.parts + 3, used, room, sizeof(Span))
-    t.starts = <int64_t*>part(t.parts + 4, used + 1 if used > 0 else 0, room + 1, sizeof(int64_t))
-    t.room = room
+    capacity = grown(t.capacity, t.count + more + 1)
+    t.offsets = <int64_t*>part(t.parts, used, capacity, sizeof(int64_t))
+    t.timestamps = <int64_t*>part(t.parts + 1, used, capacity, sizeof(int64_t))
+    t.keys = <Span*>part(t.parts + 2, used, capacity, sizeof(Span))
+    t.values = <Span*>part(t.parts + 3, used, capacity, sizeof(Span))
+    t.starts = <int64_t*>part(t.parts + 4, used + 1 if used > 0 else 0, capacity + 1, sizeof(int64_t))
+    t.capacity = room
     return 0
 
 
-cdef inline int pairs_reserve(RowTable* t, int64_t more) except -1:
+cdef inline int pairs_reserve(PyRows* t, int64_t more) except -1:
     cdef int64_t room
     if t.pair_room == 0 and more > 0:
         memset(t.starts, 0, <size_t>(t.count + 1) * sizeof(int64_t))
     if more > t.pair_room - t.pair_count:
-        room = grown(t.pair_room, t.pair_count + more + 32)
-        t.pairs = <Span*>part(t.parts + 5, t.pair_count, room, 2 * sizeof(Span))
+        capacity = grown(t.pair_room, t.pair_count + more + 32)
+        t.pairs = <Span*>part(t.parts + 5, t.pair_count, capacity, 2 * sizeof(Span))
         t.pair_room = room
     return 0
 
 
-cdef inline int kept_reserve(RowTable* t, int64_t more) except -1:
+cdef inline int kept_reserve(PyRows* t, int64_t more) except -1:
     cdef int64_t room
     if more > t.kept_room - t.kept_count:
-        room = grown(t.kept_room, t.kept_count + more + 32)
-        t.kept = <PyObject**>part(t.parts + 6, t.kept_count, room, sizeof(PyObject*))
+        capacity = grown(t.kept_room, t.kept_count + more + 32)
+        t.kept = <PyObject**>part(t.parts + 6, t.kept_count, capacity, sizeof(PyObject*))
         t.kept_room = room
     return 0
 
 
-cdef inline void keep(RowTable* t, PyObject* o) noexcept:
+cdef inline void keep(PyRows* t, PyObject* o) noexcept:
     """The reference becomes the table's; there must be room."""
     t.kept[t.kept_count] = o
     t.kept_count += 1
@@ -198,7 +198,7 @@ cdef inline void keep(RowTable* t, PyObject* o) noexcept:
 
 # ---- rows
 
-cdef inline int table_fill(RowTable* t, tuple rows, object ways) except -1:
+cdef inline int rows_fill(PyRows* t, tuple rows, object ways) except -1:
     """All rows, which must live as long as the table. `ways`: see writing/rows.py."""
     cdef PyObject* record
     cdef int64_t i, count = len(rows)
@@ -226,21 +226,21 @@ cdef inline int table_fill(RowTable* t, tuple rows, object ways) except -1:
 # Each of these takes the next row, for which there must be room. False where a part of it is of no exact type: the
 # table is then as it was.
 
-cdef inline bint take_tuple(RowTable* t, PyObject* row) except -1:
+cdef inline bint take_tuple(PyRows* t, PyObject* row) except -1:
     """A tuple that lives as long as the table."""
     if not take_numbers(t, PyTuple_GetItem(row, 0), PyTuple_GetItem(row, 1)):
         return False
     return take_bytes(t, PyTuple_GetItem(row, 2), PyTuple_GetItem(row, 3), PyTuple_GetItem(row, 4))
 
 
-cdef inline bint take_row(RowTable* t, tuple row) except -1:
+cdef inline bint take_row(PyRows* t, tuple row) except -1:
     kept_reserve(t, 1)
     Py_INCREF(<PyObject*>row)
     keep(t, <PyObject*>row)
     return take_tuple(t, <PyObject*>row)
 
 
-cdef inline bint take_record(RowTable* t, PyObject* record, PyObject* slots) except -1:
+cdef inline bint take_record(PyRows* t, PyObject* record, PyObject* slots) except -1:
     """By its slots: offset, timestamp, key, value, headers, is_control. Control records are left to others."""
     cdef PyObject *fields[6]
     cdef int i
@@ -248,16 +248,16 @@ cdef inline bint take_record(RowTable* t, PyObject* record, PyObject* slots) exc
     for i in range(SLOTS):
         fields[i] = kr_row_slot(PyTuple_GetItem(slots, i), record)
         if fields[i] == NULL:
-            give_back(fields, i)
+            release_all(fields, i)
             return -1
     Py_DECREF(fields[FIELDS])
     if fields[FIELDS] != Py_False:
-        give_back(fields, FIELDS)
+        release_all(fields, FIELDS)
         return False
     return take_held(t, fields)
 
 
-cdef inline bint take_dict(RowTable* t, PyObject* record, PyObject* names) except -1:
+cdef inline bint take_dict(PyRows* t, PyObject* record, PyObject* names) except -1:
     """By its names: the five fields, and those that are not looked at. A dict with any other name is left to others."""
     cdef PyObject *fields[5]
     cdef Py_ssize_t i, found = 0
@@ -269,7 +269,7 @@ cdef inline bint take_dict(RowTable* t, PyObject* record, PyObject* names) excep
             found += 1
             continue
         if PyErr_Occurred() != NULL:
-            give_back(fields, i)
+            release_all(fields, i)
             return -1
         Py_INCREF(Py_None)
         fields[i] = Py_None
@@ -278,39 +278,39 @@ cdef inline bint take_dict(RowTable* t, PyObject* record, PyObject* names) excep
             break
         present = PyDict_Contains(record, PyTuple_GetItem(names, i))
         if present < 0:
-            give_back(fields, FIELDS)
+            release_all(fields, FIELDS)
             return -1
         found += present
     if found != PyDict_Size(record):
-        give_back(fields, FIELDS)
+        release_all(fields, FIELDS)
         return False
     return take_held(t, fields)
 
 
-cdef inline bint take_held(RowTable* t, PyObject** fields) except -1:
+cdef inline bint take_held(PyRows* t, PyObject** fields) except -1:
     """From five references, which become the table's or are given back. There must be room to keep them."""
     cdef bint taken = take_numbers(t, fields[0], fields[1])
     cdef int i
-    give_back(fields, 2)
+    release_all(fields, 2)
     for i in range(2, FIELDS):
         keep(t, fields[i])
     return taken and take_bytes(t, fields[2], fields[3], fields[4])
 
 
-cdef inline void give_back(PyObject** fields, Py_ssize_t count) noexcept:
+cdef inline void release_all(PyObject** fields, Py_ssize_t count) noexcept:
     cdef Py_ssize_t i
     for i in range(count):
         Py_DECREF(fields[i])
 
 
-cdef inline bint take_numbers(RowTable* t, PyObject* offset, PyObject* timestamp) noexcept:
+cdef inline bint take_numbers(PyRows* t, PyObject* offset, PyObject* timestamp) noexcept:
     t.offsets[t.count] = 0
     t.timestamps[t.count] = ABSENT
     t.lacks_offset = offset == Py_None
     return kr_row_number(offset, t.offsets + t.count) and kr_row_number(timestamp, t.timestamps + t.count)
 
 
-cdef inline bint take_bytes(RowTable* t, PyObject* key, PyObject* value, PyObject* headers) except -1:
+cdef inline bint take_bytes(PyRows* t, PyObject* key, PyObject* value, PyObject* headers) except -1:
     """The rest of the row, whose numbers are there. Whoever calls keeps these three alive."""
     cdef int64_t pairs = t.pair_count, size = 0
     cdef Span* keys = t.keys + t.count
@@ -332,7 +332,7 @@ cdef inline bint take_bytes(RowTable* t, PyObject* key, PyObject* value, PyObjec
     return True
 
 
-cdef inline bint take_headers(RowTable* t, PyObject* headers, int64_t* size) except -1:
+cdef inline bint take_headers(PyRows* t, PyObject* headers, int64_t* size) except -1:
     """All headers of a row. Others may change a list: its pairs are kept, and a pair cannot change."""
     cdef bint listed = PyList_CheckExact(headers)
     cdef int64_t i, count
@@ -363,11 +363,11 @@ cdef inline bint take_headers(RowTable* t, PyObject* headers, int64_t* size) exc
     return True
 
 
-cdef inline void table_mark(RowTable* t) noexcept:
+cdef inline void rows_mark(PyRows* t) noexcept:
     t.marks[0], t.marks[1], t.marks[2], t.marks[3] = t.count, t.pair_count, t.kept_count, t.bytes
 
 
-cdef inline void table_undo(RowTable* t) noexcept:
+cdef inline void rows_undo(PyRows* t) noexcept:
     """Takes back the rows since the mark, and gives back what was kept for them."""
     cdef int64_t kept = t.kept_count
     t.count, t.pair_count, t.kept_count, t.bytes = t.marks[0], t.marks[1], t.marks[2], t.marks[3]
@@ -376,33 +376,33 @@ cdef inline void table_undo(RowTable* t) noexcept:
         Py_DECREF(t.kept[kept])
 
 
-cdef inline bint has_offsets(const RowTable* t) noexcept:
+cdef inline bint has_offsets(const PyRows* t) noexcept:
     return t.missing == 0 and t.count > 0
 
 
-cdef inline void table_bind(const RowTable* t, Leaf* leaf) noexcept:
-    memset(leaf, 0, sizeof(Leaf))
-    leaf.rows = t.count
-    leaf.offset.kind = INT_64 if has_offsets(t) else NO_NUMBERS
-    leaf.timestamp.kind = INT_64
-    leaf.offset.values, leaf.timestamp.values = t.offsets, t.timestamps
-    leaf.offset.plain, leaf.timestamp.plain = has_offsets(t), True
-    leaf.key.kind = leaf.value.kind = leaf.headers.key.kind = leaf.headers.value.kind = SPANS
-    leaf.key.index, leaf.value.index = t.keys, t.values
-    leaf.key.width = leaf.value.width = 1
+cdef inline void rows_bind(const PyRows* t, InputChunk* chunk) noexcept:
+    memset(chunk, 0, sizeof(InputChunk))
+    chunk.rows = t.count
+    chunk.offset.kind = INT_64 if has_offsets(t) else NO_NUMBERS
+    chunk.timestamp.kind = INT_64
+    chunk.offset.values, chunk.timestamp.values = t.offsets, t.timestamps
+    chunk.offset.plain, chunk.timestamp.plain = has_offsets(t), True
+    chunk.key.kind = chunk.value.kind = chunk.headers.key.kind = chunk.headers.value.kind = SPANS
+    chunk.key.index, chunk.value.index = t.keys, t.values
+    chunk.key.width = chunk.value.width = 1
     if t.pair_count == 0:
         return
-    leaf.headers.kind = LISTS_64
-    leaf.headers.starts = t.starts
-    leaf.headers.key.index = leaf.headers.value.index = t.pairs
-    leaf.headers.key.width = leaf.headers.value.width = 2        # every other span, from the first and the second
-    leaf.headers.value.first = 1
+    chunk.headers.kind = LISTS_64
+    chunk.headers.starts = t.starts
+    chunk.headers.key.index = chunk.headers.value.index = t.pairs
+    chunk.headers.key.width = chunk.headers.value.width = 2        # every other span, from the first and the second
+    chunk.headers.value.first = 1
 
 
-cdef inline void table_give(RowTable* t) noexcept:
+cdef inline void rows_release(PyRows* t) noexcept:
     cdef int64_t i
     for i in range(t.kept_count):
         Py_DECREF(t.kept[i])
     for i in range(PARTS):
-        pages_give(t.parts[i].data, t.parts[i].capacity)
-    memset(t, 0, sizeof(RowTable))
+        pages_free(t.parts[i].data, t.parts[i].capacity)
+    memset(t, 0, sizeof(PyRows))

@@ -1,6 +1,6 @@
-"""The checking desk: what a request's batches are, what their records weigh, and stamps on plain messages.
+"""The checking desk: what a request's batches are, what their records measure_record, and stamps on plain messages.
 
-A module of its own beside `_core`, which reads, and `_press`, which writes. It keeps no record: see `_c/partial.pxd`.
+A module of its own beside `_core`, which reads, and `_writer`, which writes. It keeps no record: see `_c/record_stats.pxd`.
 What is to be done with a request is the business of `validation/`.
 """
 cimport cython
@@ -17,9 +17,9 @@ from kafkarec._c.batch cimport (
 from kafkarec._c.checksum cimport checksums_install, checksums_prepare, crc32, crc32c
 from kafkarec._c.endian cimport be32toh, be64toh
 from kafkarec._c.message cimport wrapper_payload
-from kafkarec._c.pages cimport pages_give, pages_release
-from kafkarec._c.partial cimport (
-    MOST_NOTES, Refused, Rules, Tally, tally_begin, weigh_batch, weigh_message, weigh_wrapper,
+from kafkarec._c.page_pool cimport pages_free, pages_trim
+from kafkarec._c.record_stats cimport (
+    MOST_NOTES, Refused, Rules, RecordStats, stats_begin, scan_batch, scan_message, scan_wrapper,
 )
 from kafkarec._c.status cimport BATCH_TOO_SMALL, CRC_MISMATCH, Fault, OK, UNSUPPORTED_CODEC, refuse
 from kafkarec._c cimport status as st
@@ -46,7 +46,7 @@ _UNWANTED = ("", "leader_epoch_differs", "base_offset_not_zero", "batch_too_larg
 
 def release_memory():
     """Gives the recycled buffers of this desk back to the system; answers how many bytes."""
-    return pages_release()
+    return pages_trim()
 
 
 cdef inline void store_be64(uint8_t* p, int64_t n) noexcept nogil:
@@ -113,7 +113,7 @@ cdef int unwanted(const Demands* d, const BatchRow* row, int64_t last_offset, Fa
 
 @cython.final
 cdef class Request:
-    """The batches of a buffer, framed and checked; then what their records weigh.
+    """The batches of a buffer, framed and checked; then what their records measure_record.
 
     batches, end       how many, and where the last ends: what follows is cut
     codec              the last one that is none of "none", as UnifiedLog takes the request's
@@ -122,7 +122,7 @@ cdef class Request:
     """
     cdef Py_buffer view
     cdef BatchRow row
-    cdef Tally tally
+    cdef RecordStats tally
     cdef readonly int64_t batches, end, other_position, last_offset, max_timestamp
     cdef readonly int codec, other_magic
     cdef readonly bint one_magic
@@ -143,7 +143,7 @@ cdef class Request:
             raise_fault(status, &fault)
 
     def __dealloc__(self):
-        pages_give(self.tally.refused.data, self.tally.refused.capacity)
+        pages_free(self.tally.refused.data, self.tally.refused.capacity)
         PyBuffer_Release(&self.view)
 
     cdef int survey(self, const Demands* d, int* why, Fault* fault) noexcept nogil:
@@ -211,7 +211,7 @@ cdef class Request:
         fault.position, fault.base_offset, fault.record = row.position, row.base_offset, -1
         fault.next_position = row.position + row.size_in_bytes
 
-    def weigh(self, payload, rules, bint partly, int64_t limit):
+    def measure_record(self, payload, rules, bint partly, int64_t limit):
         """All records: of the first batch, `payload` being its records, or None: of all plain messages.
 
         rules: validation.rules.Rules. partly: the fields of a record need not fill it. limit: bytes of one message
@@ -223,7 +223,7 @@ cdef class Request:
         cdef const uint8_t* p
         r.create_time, r.compacted, r.partly = rules.create_time, rules.compacted, partly
         r.to_magic, r.now, r.before_ms, r.after_ms = rules.magic, rules.now, rules.before_ms, rules.after_ms
-        tally_begin(&self.tally)
+        stats_begin(&self.tally)
         self.blame(&fault, &self.row)
         if payload is None:
             with nogil:
@@ -233,9 +233,9 @@ cdef class Request:
             p = <const uint8_t*>view.buf
             with nogil:
                 if self.row.magic == 2:
-                    status = weigh_batch(&self.tally, &r, &self.row, p, p + view.len, &fault)
+                    status = scan_batch(&self.tally, &r, &self.row, p, p + view.len, &fault)
                 else:
-                    status = weigh_wrapper(&self.tally, &r, &self.row, p, p + view.len, limit, &fault)
+                    status = scan_wrapper(&self.tally, &r, &self.row, p, p + view.len, limit, &fault)
             PyBuffer_Release(&view)
         if status != OK:
             raise_fault(status, &fault)
@@ -254,19 +254,19 @@ cdef class Request:
             if row.magic != self.row.magic:
                 break
             self.blame(fault, &row)
-            status = weigh_message(&self.tally, rules, &row, base + at, row.size_in_bytes, row.base_offset, 0, fault)
+            status = scan_message(&self.tally, rules, &row, base + at, row.size_in_bytes, row.base_offset, 0, fault)
             at += row.size_in_bytes
         return status
 
     @property
     def weight(self):
-        """What `validation.request.Weight` names, of all records so far."""
-        cdef const Tally* t = &self.tally
+        """What `validation.request.RecordSize` names, of all records so far."""
+        cdef const RecordStats* t = &self.tally
         return t.records, t.in_order, t.least, t.greatest, t.size, t.rewritten, t.headers, t.unfit
 
     def refused(self):
         """(how many records are wrong, whether one for its timestamp, of the first MOST_NOTES each: (index in its
-        batch, why, timestamp, offset, magic)). `why`: the C enum Wrong."""
+        batch, why, timestamp, offset, magic)). `why`: the C enum RecordError."""
         cdef const Refused* note = <const Refused*>self.tally.refused.data
         cdef int64_t i
         notes = [

@@ -1,4 +1,4 @@
-"""What a produce request's records weigh: one pass that keeps no record, only what a broker asks of them.
+"""What a produce request's records measure_record: one pass that keeps no record, only what a broker asks of them.
 
     magic 2     length varint | attributes | timestamp delta | offset delta | key length, key | value length, value
                 | header count, headers          keys, values and headers are stepped over, never copied
@@ -19,7 +19,7 @@ from kafkarec._c.checksum cimport crc32
 from kafkarec._c.columns cimport Buffer, buffer_reserve
 from kafkarec._c.endian cimport load_i32, load_i64, load_u32
 from kafkarec._c.message cimport Message, inner_shift, next_inner, read_message
-from kafkarec._c.press cimport sized, varint_size
+from kafkarec._c.write_v2 cimport sized, varint_size
 from kafkarec._c.status cimport (
     Fault, HEADER_COUNT_INVALID, HEADER_KEY_INVALID, HEADER_VALUE_INVALID, INNER_COMPRESSED, INNER_CRC_MISMATCH,
     KEY_LENGTH_INVALID, MESSAGE_TRUNCATED, OK, OUT_OF_MEMORY, RECORDS_LEFT_OVER, RECORDS_MISSING,
@@ -30,7 +30,7 @@ from kafkarec._c.varint cimport VARLONG_BYTES, read_varint, read_varlong, unzigz
 cdef enum:
     MOST_NOTES = 10000           # a payload of 7 bytes a record must not become an object a record
 
-cdef enum Wrong:                 # with a record, not with its bytes
+cdef enum RecordError:                 # with a record, not with its bytes
     FINE = 0
     OTHER_MAGIC
     NO_KEY
@@ -54,7 +54,7 @@ cdef struct Rules:
     int64_t after_ms
 
 # What is known of the records so far.
-cdef struct Tally:
+cdef struct RecordStats:
     int64_t records
     bint in_order                # offsets 0, 1, 2, ... over all batches
     int64_t least                # timestamps
@@ -69,7 +69,7 @@ cdef struct Tally:
     bint refused_time            # one of them for its timestamp
 
 # Where a record's bytes say what; lengths below 0: null.
-cdef struct Weight:
+cdef struct RecordSize:
     int64_t offset
     int64_t timestamp
     int64_t size
@@ -79,7 +79,7 @@ cdef struct Weight:
     int32_t value_length
 
 
-cdef inline void tally_begin(Tally* t) noexcept nogil:
+cdef inline void stats_begin(RecordStats* t) noexcept nogil:
     """The room of `refused` stays."""
     t.records = t.size = t.rewritten = t.headers = t.refused_count = 0
     t.base_timestamp = 0
@@ -87,7 +87,7 @@ cdef inline void tally_begin(Tally* t) noexcept nogil:
     t.in_order, t.unfit, t.refused_time = True, False, False
 
 
-cdef inline int wrong_with(const Rules* rules, bint keyed, int64_t timestamp, bint append_time) noexcept nogil:
+cdef inline int record_error(const Rules* rules, bint keyed, int64_t timestamp, bint append_time) noexcept nogil:
     """validateKey and validateTimestamp. `append_time`: the batch says that a broker stamped it."""
     cdef int64_t age
     if rules.compacted and not keyed:
@@ -100,7 +100,7 @@ cdef inline int wrong_with(const Rules* rules, bint keyed, int64_t timestamp, bi
     return APPEND_TIME if append_time else FINE
 
 
-cdef inline int64_t cost(const Weight* w, int8_t magic, int64_t index, int64_t base_timestamp) noexcept nogil:
+cdef inline int64_t cost(const RecordSize* w, int8_t magic, int64_t index, int64_t base_timestamp) noexcept nogil:
     """Bytes of the record written anew: DefaultRecord.sizeInBytes, or a message with its offset and size."""
     cdef int64_t body
     if magic < 2:
@@ -111,7 +111,7 @@ cdef inline int64_t cost(const Weight* w, int8_t magic, int64_t index, int64_t b
     return body + varint_size(body)
 
 
-cdef inline int tally_add(Tally* t, const Rules* rules, const Weight* w, int wrong, int32_t index,
+cdef inline int stats_add(RecordStats* t, const Rules* rules, const RecordSize* w, int wrong, int32_t index,
                           int32_t magic) noexcept nogil:
     """The record behind those so far; one that is wrong is noted."""
     cdef Refused* note
@@ -158,7 +158,7 @@ cdef inline int step_over(const uint8_t** cursor, const uint8_t* end, int too_lo
     return OK
 
 
-cdef inline int weigh_headers(const uint8_t** cursor, const uint8_t* end, Weight* w, Fault* fault) noexcept nogil:
+cdef inline int scan_headers(const uint8_t** cursor, const uint8_t* end, RecordSize* w, Fault* fault) noexcept nogil:
     cdef int32_t _i, length
     cdef int status = read_varint(cursor, end, &w.headers)
     if status != OK:
@@ -180,7 +180,7 @@ cdef inline int weigh_headers(const uint8_t** cursor, const uint8_t* end, Weight
     return OK
 
 
-cdef inline int weigh_record(const uint8_t** cursor, const uint8_t* end, const BatchRow* batch, bint partly, Weight* w,
+cdef inline int scan_record(const uint8_t** cursor, const uint8_t* end, const BatchRow* batch, bint partly, RecordSize* w,
                              Fault* fault) noexcept nogil:
     cdef uint64_t raw
     cdef int32_t length, delta
@@ -208,16 +208,16 @@ cdef inline int weigh_record(const uint8_t** cursor, const uint8_t* end, const B
     if status == OK:
         status = step_over(cursor, end, VALUE_LENGTH_INVALID, &w.value_length, fault)
     if status == OK:
-        status = weigh_headers(cursor, end, w, fault)
+        status = scan_headers(cursor, end, w, fault)
     if status == OK and not partly and cursor[0] != end:
         return refuse(fault, RECORD_STRUCTURE_INVALID, length, length - (end - cursor[0]))
     return status
 
 
-cdef inline int weigh_batch(Tally* t, const Rules* rules, const BatchRow* batch, const uint8_t* p, const uint8_t* end,
+cdef inline int scan_batch(RecordStats* t, const Rules* rules, const BatchRow* batch, const uint8_t* p, const uint8_t* end,
                             Fault* fault) noexcept nogil:
     """All records of a batch of magic 2, p..end being its payload, decompressed."""
-    cdef Weight w
+    cdef RecordSize w
     cdef int32_t i = 0
     cdef int status
     if batch.record_count < 0:
@@ -226,10 +226,10 @@ cdef inline int weigh_batch(Tally* t, const Rules* rules, const BatchRow* batch,
         fault.record = i
         if p == end:
             return refuse(fault, RECORDS_MISSING, batch.record_count, i)
-        status = weigh_record(&p, end, batch, rules.partly, &w, fault)
+        status = scan_record(&p, end, batch, rules.partly, &w, fault)
         if status == OK:
-            status = tally_add(t, rules, &w,
-                               wrong_with(rules, w.key_length >= 0, w.timestamp, batch.timestamp_type == 1), i, 2)
+            status = stats_add(t, rules, &w,
+                               record_error(rules, w.key_length >= 0, w.timestamp, batch.timestamp_type == 1), i, 2)
             if status != OK:
                 return refuse(fault, OUT_OF_MEMORY, sizeof(Refused), 0)
         if status != OK:
@@ -248,10 +248,10 @@ cdef inline int32_t length_at(const uint8_t* p, int64_t at, int64_t size) noexce
     return load_i32(p + at) if at >= 0 and size - at >= 4 else -1
 
 
-cdef inline int weigh_message(Tally* t, const Rules* rules, const BatchRow* outer, const uint8_t* p, int64_t size,
+cdef inline int scan_message(RecordStats* t, const Rules* rules, const BatchRow* outer, const uint8_t* p, int64_t size,
                               int64_t offset, int32_t index, Fault* fault) noexcept nogil:
     """One message of `size` bytes, inner or plain; `outer`: what it lies in, or itself."""
-    cdef Weight w
+    cdef RecordSize w
     cdef Message m
     cdef int status
     cdef int8_t magic = <int8_t>p[MAGIC_OFFSET]
@@ -276,17 +276,17 @@ cdef inline int weigh_message(Tally* t, const Rules* rules, const BatchRow* oute
     else:
         if rules.compacted and size - key_at < 4:
             return refuse(fault, MESSAGE_TRUNCATED, 4, size - key_at)
-        wrong = wrong_with(rules, w.key_length >= 0, w.timestamp, outer.timestamp_type == 1)
+        wrong = record_error(rules, w.key_length >= 0, w.timestamp, outer.timestamp_type == 1)
     if wrong == OTHER_MAGIC or wrong == APPEND_TIME:     # Kafka's message shows the record, so it reads it
         status = read_message(p, size, &m, fault)
         if status != OK:
             return status
-    if tally_add(t, rules, &w, wrong, index, magic) != OK:
+    if stats_add(t, rules, &w, wrong, index, magic) != OK:
         return refuse(fault, OUT_OF_MEMORY, sizeof(Refused), 0)
     return OK
 
 
-cdef inline int weigh_wrapper(Tally* t, const Rules* rules, const BatchRow* outer, const uint8_t* p, const uint8_t* end,
+cdef inline int scan_wrapper(RecordStats* t, const Rules* rules, const BatchRow* outer, const uint8_t* p, const uint8_t* end,
                               int64_t limit, Fault* fault) noexcept nogil:
     """The inner messages of a wrapper, p..end being its value, decompressed."""
     cdef const uint8_t* at
@@ -297,6 +297,6 @@ cdef inline int weigh_wrapper(Tally* t, const Rules* rules, const BatchRow* oute
         status = next_inner(&p, end, limit, &at, &size, fault)
         if status != OK or size == 0:
             break
-        status = weigh_message(t, rules, outer, at, size, wrapping_add(shift, load_i64(at)), index, fault)
+        status = scan_message(t, rules, outer, at, size, wrapping_add(shift, load_i64(at)), index, fault)
         index += 1
     return status

@@ -2,7 +2,7 @@
 
     lz4   04 22 4d 18 | 60 | 40 | HC | blocks of up to 64 KiB: size 4 LE (top bit: stored as it is), data | 00 00 00 00
           as Kafka's Lz4BlockOutputStream: independent blocks, no checksums, level 9 is the fast compressor, the others
-          are HC; the HC byte comes from the codec room, which knows how magic 0 has it wrong (KAFKA-3160)
+          are HC; the HC byte comes from the codec capacity, which knows how magic 0 has it wrong (KAFKA-3160)
     zstd  one frame with its content size
 
 NEEDS_CODEC: the library has no such symbols, or the codec is another one; the codec room compresses then, to the same
@@ -21,43 +21,43 @@ cdef extern from * nogil:
     static int (*kr_lz4_fast)(void *, const char *, char *, int, int, int) = NULL;
     static int (*kr_lz4_high)(void *, const char *, char *, int, int, int) = NULL;
     static size_t kr_lz4_fast_state, kr_lz4_high_state;
-    static void *(*kr_zstd_press_create)(void) = NULL;
-    static size_t (*kr_zstd_press_free)(void *) = NULL;
-    static size_t (*kr_zstd_press)(void *, void *, size_t, const void *, size_t) = NULL;
-    static size_t (*kr_zstd_press_bound)(size_t) = NULL;
-    static size_t (*kr_zstd_press_set)(void *, int, int) = NULL;
+    static void *(*kr_zstd_compress_create)(void) = NULL;
+    static size_t (*kr_zstd_compress_free)(void *) = NULL;
+    static size_t (*kr_zstd_compress)(void *, void *, size_t, const void *, size_t) = NULL;
+    static size_t (*kr_zstd_compress_bound)(size_t) = NULL;
+    static size_t (*kr_zstd_compress_set)(void *, int, int) = NULL;
 
-    static void squeeze_install_lz4(const size_t *address) {
+    static void compress_install_lz4(const size_t *address) {
         kr_lz4_fast = (int (*)(void *, const char *, char *, int, int, int))address[0];
         kr_lz4_high = (int (*)(void *, const char *, char *, int, int, int))address[1];
         kr_lz4_fast_state = address[2];
         kr_lz4_high_state = address[3];
     }
 
-    static void squeeze_install_zstd(const size_t *address) {
-        kr_zstd_press_create = (void *(*)(void))address[0];
-        kr_zstd_press_free = (size_t (*)(void *))address[1];
-        kr_zstd_press = (size_t (*)(void *, void *, size_t, const void *, size_t))address[2];
-        kr_zstd_press_bound = (size_t (*)(size_t))address[3];
-        kr_zstd_press_set = (size_t (*)(void *, int, int))address[4];
+    static void compress_install_zstd(const size_t *address) {
+        kr_zstd_compress_create = (void *(*)(void))address[0];
+        kr_zstd_compress_free = (size_t (*)(void *))address[1];
+        kr_zstd_compress = (size_t (*)(void *, void *, size_t, const void *, size_t))address[2];
+        kr_zstd_compress_bound = (size_t (*)(size_t))address[3];
+        kr_zstd_compress_set = (size_t (*)(void *, int, int))address[4];
     }
 
-    static inline int squeezes_lz4(void) { return kr_lz4_fast != NULL; }
-    static inline int squeezes_zstd(void) { return kr_zstd_press != NULL; }
+    static inline int has_lz4_compressor(void) { return kr_lz4_fast != NULL; }
+    static inline int has_zstd_compressor(void) { return kr_zstd_compress != NULL; }
     """
-    void squeeze_install_lz4(const size_t* address)
-    void squeeze_install_zstd(const size_t* address)
-    bint squeezes_lz4()
-    bint squeezes_zstd()
+    void compress_install_lz4(const size_t* address)
+    void compress_install_zstd(const size_t* address)
+    bint has_lz4_compressor()
+    bint has_zstd_compressor()
     size_t kr_lz4_fast_state
     size_t kr_lz4_high_state
-    int kr_lz4_fast(void* state, const char* source, char* to, int size, int room, int acceleration)
-    int kr_lz4_high(void* state, const char* source, char* to, int size, int room, int level)
-    void* kr_zstd_press_create()
-    size_t kr_zstd_press_free(void* context)
-    size_t kr_zstd_press(void* context, void* to, size_t room, const void* source, size_t size)
-    size_t kr_zstd_press_set(void* context, int parameter, int value)
-    size_t kr_zstd_press_bound(size_t size)
+    int kr_lz4_fast(void* state, const char* source, char* to, int size, int capacity, int acceleration)
+    int kr_lz4_high(void* state, const char* source, char* to, int size, int capacity, int level)
+    void* kr_zstd_compress_create()
+    size_t kr_zstd_compress_free(void* context)
+    size_t kr_zstd_compress(void* context, void* to, size_t capacity, const void* source, size_t size)
+    size_t kr_zstd_compress_set(void* context, int parameter, int value)
+    size_t kr_zstd_compress_bound(size_t size)
 
 cdef extern from "<endian.h>" nogil:
     uint32_t htole32(uint32_t)
@@ -73,7 +73,7 @@ cdef enum:
     ZSTD_FIRST_PARAMETER = 101
 
 # What one writer keeps between batches.
-cdef struct Wringer:
+cdef struct CompressContext:
     int[5] levels                # by codec id
     int[ZSTD_PARAMETERS] zstd_parameters   # of its level for an input of unknown size, as the JVM's streams have them
     uint8_t[2 * LZ4_HEAD] lz4_heads   # of magic 1 and 2, of magic 0
@@ -81,20 +81,20 @@ cdef struct Wringer:
     void* zstd
 
 
-cdef inline void wringer_give(Wringer* w) noexcept nogil:
+cdef inline void compress_release(CompressContext* w) noexcept nogil:
     free(w.lz4)
     if w.zstd != NULL:
-        kr_zstd_press_free(w.zstd)
+        kr_zstd_compress_free(w.zstd)
 
 
-cdef inline bint can_squeeze(int8_t codec) noexcept nogil:
-    return (codec == LZ4 and squeezes_lz4()) or (codec == ZSTD and squeezes_zstd())
+cdef inline bint can_compress(int8_t codec) noexcept nogil:
+    return (codec == LZ4 and has_lz4_compressor()) or (codec == ZSTD and has_zstd_compressor())
 
 
-cdef inline int64_t squeeze_bound(int8_t codec, int64_t n) noexcept nogil:
+cdef inline int64_t compress_bound(int8_t codec, int64_t n) noexcept nogil:
     """The most bytes that n bytes may become. A block that does not shrink is stored."""
     if codec == ZSTD:
-        return <int64_t>kr_zstd_press_bound(<size_t>n)
+        return <int64_t>kr_zstd_compress_bound(<size_t>n)
     return LZ4_HEAD + 4 + n + 4 * (n // LZ4_BLOCK + 1)
 
 
@@ -104,7 +104,7 @@ cdef inline uint8_t* put_le32(uint8_t* to, uint32_t n) noexcept nogil:
     return to + 4
 
 
-cdef inline int squeeze_lz4(Wringer* w, int8_t magic, const uint8_t* source, int64_t n, uint8_t* to,
+cdef inline int compress_lz4(CompressContext* w, int8_t magic, const uint8_t* source, int64_t n, uint8_t* to,
                             int64_t* length) noexcept nogil:
     cdef uint8_t* at = to
     cdef int size, done
@@ -136,25 +136,25 @@ cdef inline int squeeze_lz4(Wringer* w, int8_t magic, const uint8_t* source, int
     return OK
 
 
-cdef inline int squeeze_zstd(Wringer* w, const uint8_t* source, int64_t n, uint8_t* to, int64_t* length) noexcept nogil:
-    cdef size_t room = kr_zstd_press_bound(<size_t>n), done
+cdef inline int compress_zstd(CompressContext* w, const uint8_t* source, int64_t n, uint8_t* to, int64_t* length) noexcept nogil:
+    cdef size_t capacity = kr_zstd_compress_bound(<size_t>n), done
     cdef int i
     if w.zstd == NULL:
-        w.zstd = kr_zstd_press_create()
+        w.zstd = kr_zstd_compress_create()
         if w.zstd == NULL:
             return OUT_OF_MEMORY
         for i in range(ZSTD_PARAMETERS):
-            kr_zstd_press_set(w.zstd, ZSTD_FIRST_PARAMETER + i, w.zstd_parameters[i])
-    done = kr_zstd_press(w.zstd, to, room, source, <size_t>n)
-    if done > room:                      # error codes are the largest values of size_t
+            kr_zstd_compress_set(w.zstd, ZSTD_FIRST_PARAMETER + i, w.zstd_parameters[i])
+    done = kr_zstd_compress(w.zstd, to, capacity, source, <size_t>n)
+    if done > capacity:                      # error codes are the largest values of size_t
         return NEEDS_CODEC
     length[0] = <int64_t>done
     return OK
 
 
-cdef inline int squeeze(Wringer* w, int8_t codec, int8_t magic, const uint8_t* source, int64_t n, uint8_t* to,
+cdef inline int compress_payload(CompressContext* w, int8_t codec, int8_t magic, const uint8_t* source, int64_t n, uint8_t* to,
                         int64_t* length) noexcept nogil:
-    """n bytes compressed to `to`, which has squeeze_bound's room."""
+    """n bytes compressed to `to`, which has compress_bound's room."""
     if codec == LZ4:
-        return squeeze_lz4(w, magic, source, n, to, length)
-    return squeeze_zstd(w, source, n, to, length)
+        return compress_lz4(w, magic, source, n, to, length)
+    return compress_zstd(w, source, n, to, length)

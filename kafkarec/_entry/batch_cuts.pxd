@@ -1,4 +1,4 @@
-"""The batches that the rows of decoded columns come from, empty ones included, in order: cuts (see `_c/sealing.pxd`).
+"""The batches that the rows of decoded columns come from, empty ones included, in order: cuts (see `_c/batch_builder.pxd`).
 
     tables   of each: (BatchRow structs as a buffer, what is there of its chunks: (Run structs as a buffer, first row,
              the row behind the last))
@@ -11,9 +11,9 @@ from libc.stdlib cimport realloc
 
 from kafkarec._c.batch cimport ABSENT, BatchRow
 from kafkarec._c.columns cimport Run
-from kafkarec._c.sealing cimport Cut
+from kafkarec._c.batch_builder cimport Cut
 
-cdef struct CutList:
+cdef struct BatchCuts:
     Cut* cuts
     int64_t count
     int64_t room
@@ -28,7 +28,7 @@ cdef inline const void* buffer_of(object data, int64_t* size) except? NULL:
     return view.buf
 
 
-cdef inline int cuts_fill(CutList* list_, list tables, bint with_empty) except -1:
+cdef inline int cuts_fill(BatchCuts* list_, list tables, bint with_empty) except -1:
     cdef const BatchRow* rows
     cdef int64_t next_batch, size = 0
     for raw, pieces in tables:
@@ -41,7 +41,7 @@ cdef inline int cuts_fill(CutList* list_, list tables, bint with_empty) except -
     return 0
 
 
-cdef inline int64_t cuts_piece(CutList* list_, const BatchRow* rows, int64_t next_batch, object runs, int64_t start,
+cdef inline int64_t cuts_piece(BatchCuts* list_, const BatchRow* rows, int64_t next_batch, object runs, int64_t start,
                                int64_t stop, bint with_empty) except -1:
     """Cuts of the rows [start, stop) of one chunk; answers the batch behind its last one."""
     cdef int64_t size = 0, i, at = 0, low, high
@@ -64,7 +64,7 @@ cdef inline int64_t cuts_piece(CutList* list_, const BatchRow* rows, int64_t nex
     return next_batch
 
 
-cdef inline int cuts_add(CutList* list_, const BatchRow* batch, int64_t rows) except -1:
+cdef inline int cuts_add(BatchCuts* list_, const BatchRow* batch, int64_t rows) except -1:
     cdef Cut* more
     if list_.count == list_.room:
         list_.room = 2 * list_.room + 256
@@ -78,7 +78,7 @@ cdef inline int cuts_add(CutList* list_, const BatchRow* batch, int64_t rows) ex
     return 0
 
 
-cdef inline int cuts_empty(CutList* list_, const BatchRow* rows, int64_t i, int64_t stop) except -1:
+cdef inline int cuts_empty(BatchCuts* list_, const BatchRow* rows, int64_t i, int64_t stop) except -1:
     """The batches [i, stop) that never had a record, or have none left."""
     while i < stop:
         if rows[i].magic == 2 and rows[i].record_count == 0:
@@ -87,7 +87,7 @@ cdef inline int cuts_empty(CutList* list_, const BatchRow* rows, int64_t i, int6
     return 0
 
 
-cdef inline int64_t cuts_last_offset(const CutList* list_) noexcept:
+cdef inline int64_t cuts_last_offset(const BatchCuts* list_) noexcept:
     cdef int64_t i, last = ABSENT
     for i in range(list_.count):
         if list_.cuts[i].batch.last_offset > last:

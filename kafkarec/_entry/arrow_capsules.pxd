@@ -14,8 +14,8 @@ from kafkarec._c.arrow cimport (
     ArrowArray, ArrowArrayStream, ArrowSchema, Shape, ShapeColumn, Storage, StreamState, export_list_schema,
     export_lists, export_shape, make_stream,
 )
-from kafkarec._c.assemble cimport OUT_HEADERS, wants_of
-from kafkarec._desk.arrow_check cimport (
+from kafkarec._c.output_columns cimport OUT_HEADERS, wants_of
+from kafkarec._entry.foreign_arrow cimport (
     Foreign, capsule_pointer, check_bytes, check_shape, format_of, validity_of,
 )
 

@@ -4,7 +4,7 @@ Functions over Python objects, for the desk alone.
 """
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t
 
-from kafkarec._c.assemble cimport Constants
+from kafkarec._c.output_columns cimport Constants
 from kafkarec._c.columns cimport Buffer, MOST_BYTES, buffer_reserve
 from kafkarec._c.decode cimport Aborted, Options
 from kafkarec._c.status cimport Fault

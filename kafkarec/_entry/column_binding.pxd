@@ -1,11 +1,11 @@
-"""Arrow arrays and Python rows as leaves (see `_c/sheet.pxd`): which column of what type is what of a record. Headers.
+"""Arrow arrays and Python rows as chunks (see `_c/input_columns.pxd`): which column of what type is what of a record. Headers.
 
     name                 types                                         slot
     offset, timestamp    integers; timestamps of any unit (-> ms)      Numbers
     key, value           binary, utf8; large, view, fixed size; null   Cells
     headers              list, large list, list view or map of (key, value)
     compression          utf8
-    the facts            integers, booleans
+    the fields            integers, booleans
 
 Functions over Python objects, for the desk alone.
 """
@@ -15,12 +15,12 @@ from libc.string cimport memset
 from kafkarec._c.arrow cimport ArrowArray, ArrowSchema
 from kafkarec._c.arrow_check cimport Range
 from kafkarec._c.batch cimport ABSENT
-from kafkarec._c.press cimport Facts, PIN_BASE_TIMESTAMP, PIN_LAST_OFFSET, PIN_MAX_TIMESTAMP
-from kafkarec._c.sheet cimport (
-    BOOL, Cells, FIXED, INT_16, INT_32, INT_64, INT_8, LISTS_32, LISTS_64, LIST_VIEWS_32, LIST_VIEWS_64, Leaf, Lists,
+from kafkarec._c.write_v2 cimport BatchFields, EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP
+from kafkarec._c.input_columns cimport (
+    BOOL, Cells, FIXED, INT_16, INT_32, INT_64, INT_8, LISTS_32, LISTS_64, LIST_VIEWS_32, LIST_VIEWS_64, InputChunk, Lists,
     NO_CELLS, NO_LISTS, NO_NUMBERS, Numbers, OFFSETS_32, OFFSETS_64, UINT_16, UINT_32, UINT_8, VIEWS, number,
 )
-from kafkarec._desk.arrow_check cimport (
+from kafkarec._entry.foreign_arrow cimport (
     Foreign, check_bytes, check_lists, check_nulls, check_schema, check_shape, check_values, fixed_width, format_of,
     validity_of,
 )
@@ -77,7 +77,7 @@ cdef inline dict list_kinds():
     }
 
 
-cdef inline dict fact_ranges():
+cdef inline dict field_ranges():
     """What the fields of a batch hold, where a column may hold more."""
     return {
         "partition_leader_epoch": (-1, 2**31 - 1), "timestamp_type": (-1, 1), "timestampType": (-1, 1),
@@ -103,7 +103,7 @@ cdef inline int demand_range(const Numbers* c, object name, int64_t rows, int64_
 cdef inline int bind_numbers(Numbers* c, object name, const ArrowSchema* schema, const ArrowArray* array,
                              int64_t first, int64_t rows, const Foreign* foreign) except -1:
     cdef str format_ = format_of(schema)
-    cdef dict kinds = number_kinds(), units = time_units(), limits = fact_ranges()
+    cdef dict kinds = number_kinds(), units = time_units(), limits = field_ranges()
     c.times, c.per = units.get(format_[:4], (1, 1)) if name == "timestamp" else (1, 1)
     if schema.dictionary != NULL:
         raise TypeError(f"column {name!r} is dictionary-encoded; cast it to an integer first")
@@ -181,12 +181,12 @@ cdef inline list column_names(const ArrowSchema* schema):
     return names
 
 
-cdef inline set bind_leaf(Leaf* leaf, const ArrowSchema* schema, const ArrowArray* array, dict facts, object left_out,
+cdef inline set bind_chunk(InputChunk* chunk, const ArrowSchema* schema, const ArrowArray* array, dict fields, object left_out,
                           const Foreign* foreign):
     """Every column that has a place in a record; answers all names. The caller looks after those that have none."""
     cdef int64_t i
     cdef list names
-    memset(leaf, 0, sizeof(Leaf))
+    memset(chunk, 0, sizeof(InputChunk))
     check_schema(None, schema)
     if schema.format != b"+s":
         raise TypeError(f"a table or a struct is needed, not an array of Arrow type {format_of(schema)!r}")
@@ -195,40 +195,40 @@ cdef inline set bind_leaf(Leaf* leaf, const ArrowSchema* schema, const ArrowArra
     if validity_of(array) != NULL and array.null_count != 0:
         raise TypeError("rows that are null as a whole are no records")
     names = [name.decode(errors="replace") for name in column_names(schema)]
-    leaf.rows = array.length
+    chunk.rows = array.length
     for i, name in enumerate(names):
         if name in names[:i] and name not in left_out:
             raise ValueError(f"column {name!r} is there twice")
         if name not in left_out:
-            bind_column(leaf, name, schema.children[i], array.children[i], array.offset, facts, foreign)
+            bind_column(chunk, name, schema.children[i], array.children[i], array.offset, fields, foreign)
     return set(names)
 
 
-cdef inline int bind_column(Leaf* leaf, object name, const ArrowSchema* column, const ArrowArray* array, int64_t first,
-                            dict facts, const Foreign* foreign) except -1:
-    cdef int64_t rows = leaf.rows
+cdef inline int bind_column(InputChunk* chunk, object name, const ArrowSchema* column, const ArrowArray* array, int64_t first,
+                            dict fields, const Foreign* foreign) except -1:
+    cdef int64_t rows = chunk.rows
     if name == "offset":
-        bind_numbers(&leaf.offset, name, column, array, first, rows, foreign)
+        bind_numbers(&chunk.offset, name, column, array, first, rows, foreign)
     elif name == "timestamp":
-        bind_numbers(&leaf.timestamp, name, column, array, first, rows, foreign)
+        bind_numbers(&chunk.timestamp, name, column, array, first, rows, foreign)
     elif name == "key":
-        bind_cells(&leaf.key, name, column, array, first, 0, rows, foreign)
+        bind_cells(&chunk.key, name, column, array, first, 0, rows, foreign)
     elif name == "value":
-        bind_cells(&leaf.value, name, column, array, first, 0, rows, foreign)
+        bind_cells(&chunk.value, name, column, array, first, 0, rows, foreign)
     elif name == "headers":
-        bind_headers(&leaf.headers, name, column, array, first, rows, foreign)
+        bind_headers(&chunk.headers, name, column, array, first, rows, foreign)
     elif name == "compression":
-        bind_cells(&leaf.codec, name, column, array, first, 0, rows, foreign)
-    elif name in facts:
-        if leaf.facts[<int>facts[name]].values != NULL:
+        bind_cells(&chunk.codec, name, column, array, first, 0, rows, foreign)
+    elif name in fields:
+        if chunk.fields[<int>fields[name]].values != NULL:
             raise ValueError(f"column {name!r} is there twice, by two names")
-        bind_numbers(leaf.facts + <int>facts[name], name, column, array, first, rows, foreign)
+        bind_numbers(chunk.fields + <int>fields[name], name, column, array, first, rows, foreign)
     return 0
 
 
-cdef inline int fill_facts(Facts* f, object header) except -1:
+cdef inline int fill_batch_fields(BatchFields* f, object header) except -1:
     """From a writing.header.BatchHeader."""
-    memset(f, 0, sizeof(Facts))
+    memset(f, 0, sizeof(BatchFields))
     f.magic, f.codec, f.timestamp_type = header.magic, header.codec, header.timestamp_type == 1
     f.base_offset, f.partition_leader_epoch = header.base_offset, header.partition_leader_epoch
     f.log_append_time = header.log_append_time
@@ -239,11 +239,11 @@ cdef inline int fill_facts(Facts* f, object header) except -1:
     if f.has_horizon:
         f.delete_horizon_ms = f.base_timestamp = header.delete_horizon_ms
     if header.base_timestamp is not None:
-        f.base_timestamp, f.pinned = header.base_timestamp, f.pinned | PIN_BASE_TIMESTAMP
+        f.base_timestamp, f.explicit_fields = header.base_timestamp, f.explicit_fields | EXPLICIT_BASE_TIMESTAMP
     if header.last_offset is not None:
-        f.last_offset, f.pinned = header.last_offset, f.pinned | PIN_LAST_OFFSET
+        f.last_offset, f.explicit_fields = header.last_offset, f.explicit_fields | EXPLICIT_LAST_OFFSET
     if header.max_timestamp is not None:
-        f.max_timestamp, f.pinned = header.max_timestamp, f.pinned | PIN_MAX_TIMESTAMP
+        f.max_timestamp, f.explicit_fields = header.max_timestamp, f.explicit_fields | EXPLICIT_MAX_TIMESTAMP
     elif header.timestamp_type == 1:
         f.max_timestamp = header.log_append_time
     return 0
