@@ -278,6 +278,8 @@ cdef class Chunk:
             for i, buffer in enumerate((offsets, validity)):
                 source = Source(buffer)
                 if buffer_reserve(to + i, 0, <size_t>source.view.len) != 0:
+                    pages_free(to.data, to.capacity)
+                    to.data, to.capacity = NULL, 0
                     raise MemoryError
                 if source.view.len > 0:
                     memcpy(to[i].data, source.data(), <size_t>source.view.len)

@@ -7,7 +7,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBUF_WRITE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AsStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from kafkarec._c.batch cimport (
@@ -64,11 +64,11 @@ cdef int next_batch(const uint8_t* base, int64_t length, int64_t position, Batch
     """Frames as `read_batch` of `batch.pxd`, but a plain message may be as short as Kafka's frame allows."""
     cdef int64_t size = 0
     cdef const uint8_t* p = base + position
-    cdef int status = frame(p, length - position, position, &size, fault)
+    cdef int status = frame(p, length - position, position, &size, &row.magic, fault)
     if status != OK:
         return status
     row.position, row.size_in_bytes = position, <int32_t>size
-    row.batch_length, row.magic = <int32_t>(size - LOG_OVERHEAD), <int8_t>p[MAGIC_OFFSET]
+    row.batch_length = <int32_t>(size - LOG_OVERHEAD)
     if row.magic == 2:
         if size < V2_OVERHEAD:
             return refuse(fault, BATCH_TOO_SMALL, V2_OVERHEAD, size)

@@ -76,9 +76,8 @@ cdef struct BatchRow:
     int64_t first_offset         # of its first record: a wrapper's is known once it is decoded
     int64_t last_offset
     int64_t next_offset
-    int64_t base_timestamp
+    int64_t base_timestamp       # with a delete horizon: that one
     int64_t max_timestamp
-    int64_t delete_horizon_ms
     int64_t producer_id
     int32_t batch_length
     int32_t size_in_bytes
@@ -107,15 +106,21 @@ cdef inline int64_t wrapping_add(int64_t a, int64_t b) noexcept nogil:
     return <int64_t>(<unsigned long long>a + <unsigned long long>b)
 
 
-cdef inline int frame(const uint8_t* p, int64_t left, int64_t position, int64_t* size, Fault* fault) noexcept nogil:
-    """Where the batch at `position` ends: ByteBufferLogInputStream.nextBatchSize, with its order of checks. `p` is its
-    first byte, `left` what the input has from there on; up to 17 of them are looked at."""
-    cdef int64_t claimed
-    cdef int8_t magic
+cdef inline void nothing_known(Fault* fault, int64_t position) noexcept nogil:
+    """Of what begins at `position` no byte has been looked at."""
     fault.position = position
     fault.base_offset = ABSENT
     fault.next_position = -1
     fault.record = -1
+
+
+cdef inline int frame(const uint8_t* p, int64_t left, int64_t position, int64_t* size, int8_t* magic,
+                      Fault* fault) noexcept nogil:
+    """Where the batch at `position` ends: ByteBufferLogInputStream.nextBatchSize, with its order of checks. `p` is its
+    first byte, `left` what the input has from there on; up to 17 of them are looked at, each once: a caller's live
+    buffer may change between two loads."""
+    cdef int64_t claimed
+    nothing_known(fault, position)
     if left < LOG_OVERHEAD:
         return END
     claimed = load_i32(p + 8)
@@ -126,9 +131,9 @@ cdef inline int frame(const uint8_t* p, int64_t left, int64_t position, int64_t*
         return refuse(fault, SIZE_OVERFLOW, INT32_MAX - LOG_OVERHEAD, claimed)
     if left < UP_TO_MAGIC:
         return END
-    magic = <int8_t>p[MAGIC_OFFSET]
-    if magic < 0 or magic > LATEST_MAGIC:
-        return refuse(fault, UNSUPPORTED_MAGIC, LATEST_MAGIC, magic)
+    magic[0] = <int8_t>p[MAGIC_OFFSET]
+    if magic[0] < 0 or magic[0] > LATEST_MAGIC:
+        return refuse(fault, UNSUPPORTED_MAGIC, LATEST_MAGIC, magic[0])
     size[0] = LOG_OVERHEAD + claimed
     if left < size[0]:
         fault.expected = size[0]
@@ -158,9 +163,6 @@ cdef inline void read_v2(const uint8_t* p, BatchRow* row) noexcept nogil:
     row.last_sequence = ABSENT
     if row.base_sequence != ABSENT:
         row.last_sequence = increment_sequence(row.base_sequence, delta)
-    row.delete_horizon_ms = ABSENT
-    if row.attributes & DELETE_HORIZON:
-        row.delete_horizon_ms = row.base_timestamp
     row.timestamp_type = 1 if row.attributes & LOG_APPEND_TIME else 0
 
 
@@ -174,7 +176,6 @@ cdef inline void read_legacy(const uint8_t* p, BatchRow* row) noexcept nogil:
     row.attributes = <int8_t>p[UP_TO_MAGIC]
     row.base_timestamp = ABSENT
     row.max_timestamp = load_i64(p + UP_TO_MAGIC + 1) if row.magic == 1 else ABSENT
-    row.delete_horizon_ms = ABSENT
     row.producer_id = ABSENT
     row.producer_epoch = ABSENT
     row.base_sequence = ABSENT
@@ -205,7 +206,7 @@ cdef inline int read_batch(Input* source, int64_t position, ReadMode mode, Batch
     cdef int64_t size = 0
     cdef int status
     if left < LOG_OVERHEAD:
-        return frame(p, left, position, &size, fault)
+        return frame(p, left, position, &size, &row.magic, fault)
     if mode == TO_READ:
         p = reach(source, position, head)
     elif mode == TO_SKIP:
@@ -213,16 +214,14 @@ cdef inline int read_batch(Input* source, int64_t position, ReadMode mode, Batch
     else:
         p = peek(source, position, head)
     if p == NULL:
+        nothing_known(fault, position)
         return refuse(fault, OUT_OF_MEMORY, head, 0)
-    status = frame(p, left, position, &size, fault)
+    status = frame(p, left, position, &size, &row.magic, fault)
     if status != OK:
         return status
     row.position = position
     row.size_in_bytes = <int32_t>size
     row.batch_length = <int32_t>(size - LOG_OVERHEAD)
-    row.magic = <int8_t>p[MAGIC_OFFSET]
-    if row.magic < 0 or row.magic > LATEST_MAGIC:          # a caller's live buffer may change between two loads
-        return refuse(fault, UNSUPPORTED_MAGIC, LATEST_MAGIC, row.magic)
     if row.size_in_bytes < least_size(row.magic):
         return refuse(fault, BATCH_TOO_SMALL, least_size(row.magic), row.size_in_bytes)
     if row.magic == 2:

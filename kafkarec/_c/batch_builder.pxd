@@ -183,7 +183,7 @@ cdef inline void ratio_step(Encoder* e, int64_t compressed) noexcept nogil:
     cdef float seen = <float>compressed / <float>e.used
     if seen > e.ratio:
         e.ratio = fmaxf(e.ratio + <float>0.05, seen)
-    elif seen < e.ratio:
+    else:
         e.ratio = fmaxf(e.ratio - <float>0.005, seen)
 
 
@@ -199,8 +199,7 @@ cdef inline int batch_finish(Encoder* e, int64_t compressed) noexcept nogil:
     cdef BatchFields* f = &e.fields
     cdef int64_t stamp
     if compressed >= 0:
-        if e.used > 0:
-            ratio_step(e, compressed)
+        ratio_step(e, compressed)
         e.written = e.start + head_size(f) + compressed
     stamp = f.log_append_time if f.timestamp_type == 1 else e.greatest_timestamp
     if not f.explicit_fields & EXPLICIT_LAST_OFFSET:

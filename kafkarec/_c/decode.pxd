@@ -153,7 +153,7 @@ cdef inline int engine_accept(Engine* e, int64_t rows_before) noexcept nogil:
     if status == OK and e.columns.rows > rows_before:
         status = run_append(&e.columns, e.row_count, e.columns.rows - rows_before)
     if status != OK:
-        return refuse(&e.fault, status, <int64_t>used, 0)
+        return refuse(&e.fault, status, <int64_t>(used + sizeof(BatchRow)), 0)
     (<BatchRow*>e.rows.data)[e.row_count] = e.row
     e.row_count += 1
     if e.options.payloads != ALL_PAYLOADS:           # a scan's chunk is its table

@@ -60,9 +60,8 @@ cdef inline int codec_named(Span name) noexcept nogil:
 cdef inline int fields_of_row(const Encoder* e, const InputChunk* chunk, int64_t row, BatchFields* f,
                               int64_t* border) noexcept nogil:
     """The wide columns; what a row chunks null is absent."""
-    cdef int64_t n = ABSENT
+    cdef int64_t n
     cdef int codec
-    border[0] = ABSENT
     if e.keep_cuts and batch_field(chunk.fields + FIELD_BASE_OFFSET, row, &n):
         border[0] = wrapping_add(n, e.shift)
     f.partition_leader_epoch = <int32_t>batch_field_or(chunk.fields + FIELD_LEADER_EPOCH, row, f.partition_leader_epoch)
@@ -217,8 +216,6 @@ cdef inline bint ends_here(const Encoder* e, const BatchFields* f, const RecordF
                            bint kept) noexcept nogil:
     """Whether the record must begin a new batch. `size`: its bytes in the open one."""
     cdef int64_t delta = d.offset - e.fields.base_offset
-    if e.as_is:
-        return False
     if border != e.border or not same_batch(&e.fields, f) or e.count == INT32_MAX:
         return True
     if kept:
@@ -350,16 +347,15 @@ cdef inline int encoder_run(Encoder* e) noexcept nogil:
         if e.chunk == e.chunk_count or e.rows_before + e.row >= e.stop:
             break
         chunk = e.chunks + e.chunk
-        if takes_fast_path(e):
-            fast_rows(e, chunk)
-            if e.row == fast_path_end(e, chunk):
-                if e.row < chunk.rows:
-                    continue
         if e.row == chunk.rows:
             e.rows_before += chunk.rows
             e.chunk += 1
             e.row = 0
             continue
+        if takes_fast_path(e):
+            fast_rows(e, chunk)
+            if e.row == fast_path_end(e, chunk):
+                continue
         if e.keep == NULL or e.keep[e.rows_before + e.row]:
             status = row_add(e, chunk, e.row)
             if status != OK:

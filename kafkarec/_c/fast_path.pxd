@@ -20,12 +20,8 @@ cdef inline bint takes_fast_path(const Encoder* e) noexcept nogil:
 
 cdef inline int64_t fast_path_end(const Encoder* e, const InputChunk* chunk) noexcept nogil:
     """The row of the chunk where the chunk, the wanted rows or the cut end."""
-    cdef int64_t end = chunk.rows
-    if e.stop - e.rows_before < end:
-        end = e.stop - e.rows_before
-    if e.cut < e.cut_count and e.row + e.cuts[e.cut].rows - e.cut_row < end:
-        end = e.row + e.cuts[e.cut].rows - e.cut_row
-    return end
+    cdef int64_t end = min(chunk.rows, e.stop - e.rows_before)
+    return min(end, e.row + e.cuts[e.cut].rows - e.cut_row) if e.cut < e.cut_count else end
 
 
 cdef inline void fast_rows(Encoder* e, const InputChunk* chunk) noexcept nogil:

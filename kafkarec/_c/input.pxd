@@ -27,7 +27,7 @@ cdef extern from * nogil:
     /* Bytes read, 0 at the end, -1: the reader fails (its errno in `why`). */
     static int64_t kr_pread(int descriptor, uint8_t *to, int64_t n, int64_t position, int *why) {
         ssize_t got;
-        do got = pread(descriptor, to, (size_t)(n > (1 << 30) ? (1 << 30) : n), (off_t)position);
+        do got = pread(descriptor, to, (size_t)n, (off_t)position);
         while (got < 0 && errno == EINTR);
         if (got < 0) *why = errno;
         return got;
@@ -198,9 +198,7 @@ cdef inline const uint8_t* move_window(Input* i, int64_t position, int64_t n) no
     if size > i.length - position:
         size = i.length - position
     if i.low <= position < i.high:
-        kept = i.high - position
-        if kept > size:
-            kept = size
+        kept = i.high - position         # fewer than n: else nobody would move it
     if <size_t>size > old_capacity:
         i.capacity.data = pages_take(<size_t>size, &i.capacity.capacity)
         if i.capacity.data == NULL:
@@ -226,12 +224,14 @@ cdef inline const uint8_t* reach(Input* i, int64_t position, int64_t n) noexcept
 
 
 cdef inline const uint8_t* peek(Input* i, int64_t position, int64_t n) noexcept nogil:
-    """As reach, for up to 64 bytes, and the window stays; good until the next peek."""
+    """As reach, for up to 64 bytes, and the window stays; good until the next peek. Never NULL: zeros once reading has
+    failed, which the next `reach` answers."""
     if position >= i.low and n <= i.high - position:
         return i.base + position
-    if i.reader == NULL:
-        return NULL
-    fill(i, position, i.side, n)
+    if i.failed or i.reader == NULL:
+        memset(i.side, 0, sizeof(i.side))
+    else:
+        fill(i, position, i.side, n)
     return i.side
 
 
@@ -242,6 +242,6 @@ cdef inline const uint8_t* reach_header(Input* i, int64_t position, int64_t n) n
     if i.reader != NULL:
         if i.high > 0 and position - i.high > i.reader.worth_skipping:
             i.step = HEADER_WINDOW
-        elif i.high > 0 and i.step < i.reader.window:
+        else:
             i.step = i.step * 8 if i.step * 8 < i.reader.window else i.reader.window
     return move_window(i, position, n)

@@ -236,25 +236,26 @@ cdef enum:
     RECORD_FIELDS = 16           # bytes of a usual record beside key, value, headers, with its share of the batch
 
 
-cdef inline int64_t cells_bytes(const Cells* c, int64_t rows) noexcept nogil:
+cdef inline int64_t cells_bytes(const Cells* c, int64_t start, int64_t rows) noexcept nogil:
     """Bytes of a column with offsets; others are not looked through for it. Of entries that no row has the offsets are
     not checked, so what comes out of them may be anything: not below 0, as it is a size."""
-    cdef int64_t found
+    cdef const int32_t* ends = <const int32_t*>c.index + c.first + start
     if c.kind != OFFSETS_32:
         return rows * 8
-    found = <int64_t>(<const int32_t*>c.index)[c.first + rows] - (<const int32_t*>c.index)[c.first]
-    return found if found > 0 else 0
+    return max(<int64_t>ends[rows] - ends[0], 0)
 
 
 cdef inline int64_t input_bytes(const InputChunk* chunk) noexcept nogil:
     """What the rows of a chunk take when they are written, roughly."""
+    cdef const Lists* headers = &chunk.headers
     cdef int64_t total = chunk.rows * RECORD_FIELDS
-    cdef int64_t first = 0, last = 0, none
+    cdef int64_t first, last, none
     if chunk.rows == 0:
         return 0
-    list_at(&chunk.headers, 0, &first, &none)
-    list_at(&chunk.headers, chunk.rows - 1, &none, &last)
+    list_at(headers, 0, &first, &none)
+    list_at(headers, chunk.rows - 1, &none, &last)
     if last > first:
-        total += cells_bytes(&chunk.headers.key, last - first) + cells_bytes(&chunk.headers.value, last - first)
+        total += cells_bytes(&headers.key, headers.entry_first + first, last - first)
+        total += cells_bytes(&headers.value, headers.entry_first + first, last - first)
         total += 2 * (last - first)
-    return total + cells_bytes(&chunk.key, chunk.rows) + cells_bytes(&chunk.value, chunk.rows)
+    return total + cells_bytes(&chunk.key, 0, chunk.rows) + cells_bytes(&chunk.value, 0, chunk.rows)

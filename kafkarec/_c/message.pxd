@@ -38,6 +38,7 @@ from kafkarec._c.status cimport (
 
 # A message's fields, its key and value pointing into the input; a null one has length -1.
 cdef struct Message:
+    int64_t size                 # in bytes, with its offset and its size field
     int64_t offset
     int64_t timestamp
     int8_t magic
@@ -74,6 +75,7 @@ cdef inline int read_message(const uint8_t* p, int64_t size, Message* m, Fault* 
     cdef const uint8_t* cursor = p + UP_TO_MAGIC + 1
     cdef int8_t attributes = <int8_t>p[UP_TO_MAGIC]
     cdef int status
+    m.size = size
     m.offset = load_i64(p)
     m.magic = <int8_t>p[MAGIC_OFFSET]
     m.codec = attributes & CODEC_MASK
@@ -111,7 +113,7 @@ cdef inline int append_message(Columns* c, const Message* m, Fault* fault) noexc
     if status == OK and c.want & WANT_VALUE:
         status = append_bytes(&c.value, row, m.value, m.value_length)
     if status != OK:
-        return refuse(fault, status, m.key_length, m.value_length)
+        return refuse(fault, status, m.size, 0)
     if c.want & WANT_OFFSET:
         (<int64_t*>c.offset.data)[row] = m.offset
     if c.want & WANT_TIMESTAMP:
@@ -211,9 +213,7 @@ cdef inline int decode_wrapper(Columns* c, const BatchRow* outer, const uint8_t*
         return status
     while True:
         fault.record = count
-        status = next_inner(&p, end, limit, &at, &size, fault)
-        if status != OK:
-            return status
+        next_inner(&p, end, limit, &at, &size, fault)      # refuses nothing: the first walk came by each frame
         if size == 0:
             break
         status = read_message(at, size, &m, fault)

@@ -87,7 +87,7 @@ cdef inline Slot* offset_map_find(const OffsetMap* table, const uint8_t* key, ui
                                   uint64_t hash) noexcept nogil:
     """The slot of a key, or the free one where it would be."""
     cdef uint64_t at = hash & table.mask
-    cdef uint64_t known = 0
+    cdef uint64_t known
     cdef const uint8_t* stored
     while table.slots[at].place != 0:
         if table.slots[at].place >> PLACE_BITS == hash >> PLACE_BITS:
@@ -101,7 +101,7 @@ cdef inline Slot* offset_map_find(const OffsetMap* table, const uint8_t* key, ui
 cdef inline bint offset_map_grow(OffsetMap* table) noexcept nogil:
     """Twice the slots."""
     cdef uint64_t slots = (table.mask + 1) * 2
-    cdef uint64_t i, at, hash, length = 0
+    cdef uint64_t i, at, hash, length
     cdef const uint8_t* key
     cdef Slot* larger = <Slot*>calloc(slots, sizeof(Slot))
     if larger == NULL:

@@ -83,10 +83,6 @@ cdef inline Field field_of(int code) noexcept nogil:
     """Where a batch field lies in BatchRow, its width, when it is null. The one table of them."""
     cdef BatchRow row
     cdef size_t start = <size_t>&row
-    cdef Field none
-    none.at = 0
-    none.width = 0
-    none.rule = NEVER_NULL
     if code == OUT_POSITION:
         return Field(<size_t>&row.position - start, 8, NEVER_NULL)
     if code == OUT_OUTER_OFFSET:
@@ -110,7 +106,7 @@ cdef inline Field field_of(int code) noexcept nogil:
     if code == OUT_BATCH_TYPE:
         return Field(<size_t>&row.timestamp_type - start, 1, NULL_IF_ABSENT)
     if code == OUT_HORIZON:
-        return Field(<size_t>&row.delete_horizon_ms - start, 8, NULL_UNLESS_HORIZON)
+        return Field(<size_t>&row.base_timestamp - start, 8, NULL_UNLESS_HORIZON)
     if code == OUT_BASE_TIMESTAMP:
         return Field(<size_t>&row.base_timestamp - start, 8, NULL_IF_ABSENT)
     if code == OUT_MAX_TIMESTAMP:
@@ -127,7 +123,7 @@ cdef inline Field field_of(int code) noexcept nogil:
         return Field(<size_t>&row.record_count - start, 4, NULL_IF_ABSENT)
     if code == OUT_BASE_OFFSET:
         return Field(<size_t>&row.first_offset - start, 8, NEVER_NULL)
-    return none
+    return Field(0, 0, NEVER_NULL)
 
 
 cdef inline int wants_of(int code) noexcept nogil:
@@ -205,6 +201,8 @@ cdef inline int take_filled(Storage* s, int code, Column* out) noexcept nogil:
 cdef inline int spread_text(Storage* s, const BatchRow* rows, const Run* runs, int64_t run_count, bint codec,
                             const char* constant, Column* out) noexcept nogil:
     """A string column: the codec's name of each row's batch, or one constant (NULL: all null)."""
+    if constant != NULL and <size_t>s.rows * strlen(constant) > 0x7FFF0000:
+        return LIMIT_EXCEEDED
     cdef int status = OK
     cdef Buffer* offsets = new_buffer(s, <size_t>(s.rows + 1) * 4, &status)
     cdef Buffer* data = new_buffer(s, <size_t>s.rows * (8 if constant == NULL else strlen(constant)), &status)
@@ -214,8 +212,6 @@ cdef inline int spread_text(Storage* s, const BatchRow* rows, const Run* runs, i
     cdef size_t n
     if status != OK:
         return status
-    if constant != NULL and <size_t>s.rows * strlen(constant) > 0x7FFF0000:
-        return LIMIT_EXCEEDED
     (<int32_t*>offsets.data)[0] = 0
     for r in range(run_count):
         text = constant
@@ -253,7 +249,7 @@ cdef inline int storage_column(Storage* s, int code, const BatchRow* rows, const
     if code == OUT_TOPIC or code == OUT_FILE:
         text = constants.topic if code == OUT_TOPIC else constants.file
         return spread_text(s, rows, runs, run_count, False, text, out)
-    values = new_buffer(s, <size_t>s.rows * 8 + SLACK, &status)
+    values = new_buffer(s, <size_t>s.rows * 8, &status)
     bits = new_bits(s, &status)
     if status != OK:
         return status

@@ -32,7 +32,6 @@ cdef extern from * nogil:
         if (n < KR_SMALLEST_PAGE) return -1;
         shift = 63 - __builtin_clzll((unsigned long long)n);
         k = (shift - 12) * 4;
-        if (k < 0) k = 0;
         while (k < KR_PAGE_CLASSES && kr_class_size(k) < n) k++;
         return k < KR_PAGE_CLASSES ? k : -1;
     }
@@ -57,9 +56,7 @@ cdef extern from * nogil:
     }
 
     static void pages_free(uint8_t *p, size_t capacity) {
-        int k;
-        if (p == NULL) return;
-        k = kr_class_of(capacity);
+        int k = kr_class_of(capacity);
         if (k >= 0) {
             pthread_mutex_lock(&kr_pages_lock);
             if (kr_pages_kept + (int64_t)capacity <= kr_pages_limit) {

@@ -111,7 +111,7 @@ cdef inline int take_field(Bytes* column, LocalBytes* h, int64_t row, const uint
     cdef int32_t length = 0
     cdef int status = next_varint(cursor, end, exact, &length)
     if status != OK:
-        return refuse(fault, status, 0, 0)
+        return refuse(fault, status, 1, 0)
     if length > end - cursor[0]:
         return refuse(fault, too_long, end - cursor[0], length)
     if want:
@@ -157,11 +157,11 @@ cdef inline int append_headers(Columns* c, const uint8_t** cursor, const uint8_t
     cdef int64_t row = c.headers
     cdef int status = headers_reserve(c, count, end - p) if want else OK
     if status != OK:
-        return refuse(fault, status, count, end - p)
+        return refuse(fault, status, end - p, 0)
     for _i in range(count):
         status = next_varint(&p, end, exact, &length)
         if status != OK:
-            return refuse(fault, status, 0, 0)
+            return refuse(fault, status, 1, 0)
         if length < 0 or length > end - p:
             return refuse(fault, HEADER_KEY_INVALID, end - p, length)
         if want:
@@ -176,7 +176,7 @@ cdef inline int append_headers(Columns* c, const uint8_t** cursor, const uint8_t
         p += length
         status = next_varint(&p, end, exact, &length)
         if status != OK:
-            return refuse(fault, status, 0, 0)
+            return refuse(fault, status, 1, 0)
         if length > end - p:
             return refuse(fault, HEADER_VALUE_INVALID, end - p, length)
         if want:
@@ -207,7 +207,7 @@ cdef inline int decode_one(Columns* c, LocalColumns* h, int64_t row, const Batch
         return refuse(fault, MESSAGE_TRUNCATED, 1, 0)
     status = next_varlong(&p, end, exact, &delta)
     if status != OK:
-        return refuse(fault, status, 0, 0)
+        return refuse(fault, status, 1, 0)
     if want & WANT_TIMESTAMP:
         delta = batch.max_timestamp if batch.timestamp_type else wrapping_add(batch.base_timestamp, delta)
         if delta == ABSENT:
@@ -217,7 +217,7 @@ cdef inline int decode_one(Columns* c, LocalColumns* h, int64_t row, const Batch
         h.timestamp[row] = delta
     status = next_varint(&p, end, exact, &length)
     if status != OK:
-        return refuse(fault, status, 0, 0)
+        return refuse(fault, status, 1, 0)
     if want & WANT_OFFSET:
         h.offset[row] = wrapping_add(batch.base_offset, length)
 
@@ -230,7 +230,7 @@ cdef inline int decode_one(Columns* c, LocalColumns* h, int64_t row, const Batch
 
     status = next_varint(&p, end, exact, &length)
     if status != OK:
-        return refuse(fault, status, 0, 0)
+        return refuse(fault, status, 1, 0)
     if length != 0:
         # half the bytes left: a header takes two bytes at least (CVE-2026-111108: a count allocated unchecked)
         if length < 0 or length > (end - p) // 2:

@@ -105,10 +105,9 @@ cdef inline int64_t cost(const RecordSize* w, int8_t magic, int64_t index, int64
     cdef int64_t body
     if magic < 2:
         body = LOG_OVERHEAD + (V1_OVERHEAD if magic == 1 else V0_OVERHEAD)
-        return body + (w.key_length if w.key_length > 0 else 0) + (w.value_length if w.value_length > 0 else 0)
+        return body + max(w.key_length, 0) + max(w.value_length, 0)
     body = 1 + varint_size(<int64_t>(<uint64_t>w.timestamp - <uint64_t>base_timestamp)) + varint_size(index)
-    body += sized(w.key_length if w.key_length >= 0 else -1) + sized(w.value_length if w.value_length >= 0 else -1)
-    body += w.headers_size
+    body += sized(max(w.key_length, 0)) + sized(max(w.value_length, 0)) + w.headers_size     # null is -1: one byte too
     return body + varint_size(body)
 
 
@@ -152,19 +151,18 @@ cdef inline int step_over(const uint8_t** cursor, const uint8_t* end, int too_lo
     """A length and what it counts; negative ones count nothing."""
     cdef int status = read_varint(cursor, end, length)
     if status != OK:
-        return refuse(fault, status, 0, 0)
+        return refuse(fault, status, 1, 0)
     if length[0] > end - cursor[0]:
         return refuse(fault, too_long, end - cursor[0], length[0])
-    if length[0] > 0:
-        cursor[0] += length[0]
+    cursor[0] += max(length[0], 0)
     return OK
 
 
 cdef inline int scan_headers(const uint8_t** cursor, const uint8_t* end, RecordSize* w, Fault* fault) noexcept nogil:
-    cdef int32_t _i, length = 0
+    cdef int32_t _i, length
     cdef int status = read_varint(cursor, end, &w.headers)
     if status != OK:
-        return refuse(fault, status, 0, 0)
+        return refuse(fault, status, 1, 0)
     if w.headers < 0 or w.headers > (end - cursor[0]) // 2:
         return refuse(fault, HEADER_COUNT_INVALID, (end - cursor[0]) // 2, w.headers)
     w.headers_size = varint_size(w.headers)
@@ -178,15 +176,14 @@ cdef inline int scan_headers(const uint8_t** cursor, const uint8_t* end, RecordS
         status = step_over(cursor, end, HEADER_VALUE_INVALID, &length, fault)
         if status != OK:
             return status
-        w.headers_size += sized(length if length >= 0 else -1)
+        w.headers_size += sized(max(length, 0))
     return OK
 
 
 cdef inline int scan_record(const uint8_t** cursor, const uint8_t* end, const BatchRow* batch, bint partly,
                             RecordSize* w, Fault* fault) noexcept nogil:
-    cdef const uint8_t* begin
-    cdef uint64_t raw = 0
-    cdef int32_t length = 0, delta = 0
+    cdef uint64_t raw
+    cdef int32_t length, delta
     cdef int status = read_varint(cursor, end, &length)
     if status != OK:
         return refuse(fault, status, 0, 0)
@@ -195,15 +192,14 @@ cdef inline int scan_record(const uint8_t** cursor, const uint8_t* end, const Ba
         if length < 0 or length > end - cursor[0]:
             return refuse(fault, RECORD_LENGTH_INVALID, end - cursor[0], length)
         end = cursor[0] + length
-    begin = cursor[0]
-    if end - begin < 1:
+    if cursor[0] == end:
         return refuse(fault, MESSAGE_TRUNCATED, 1, 0)
     cursor[0] += 1                       # attributes: unused
     status = read_varlong(cursor, end, VARLONG_BYTES, &raw)
     if status == OK:
         status = read_varint(cursor, end, &delta)
     if status != OK:
-        return refuse(fault, status, 0, 0)
+        return refuse(fault, status, 1, 0)
     w.timestamp = batch.max_timestamp
     if batch.timestamp_type != 1:
         w.timestamp = wrapping_add(batch.base_timestamp, unzigzag64(raw))
@@ -214,7 +210,7 @@ cdef inline int scan_record(const uint8_t** cursor, const uint8_t* end, const Ba
     if status == OK:
         status = scan_headers(cursor, end, w, fault)
     if status == OK and not partly and cursor[0] != end:
-        return refuse(fault, RECORD_STRUCTURE_INVALID, length, cursor[0] - begin)
+        return refuse(fault, RECORD_STRUCTURE_INVALID, length, length - (end - cursor[0]))
     return status
 
 
@@ -224,7 +220,6 @@ cdef inline int scan_batch(RecordStats* t, const Rules* rules, const BatchRow* b
     cdef RecordSize w
     cdef int32_t i = 0
     cdef int status
-    fault.record = -1
     if batch.record_count < 0:
         return refuse(fault, RECORD_COUNT_NEGATIVE, 0, batch.record_count)
     while i < batch.record_count:
@@ -263,13 +258,14 @@ cdef inline int scan_message(RecordStats* t, const Rules* rules, const BatchRow*
     cdef int64_t key_at = UP_TO_MAGIC + 1 + (8 if magic > 0 else 0)
     cdef bint inner = outer.codec != 0
     cdef int wrong = FINE
-    fault.record = index if inner else -1
+    if inner:
+        fault.record = index
     w.offset, w.size, w.timestamp = offset, size, ABSENT
     w.headers, w.headers_size = 0, 1
     if magic > 0:
         w.timestamp = outer.max_timestamp if outer.timestamp_type == 1 else load_i64(p + UP_TO_MAGIC + 1)
     w.key_length = length_at(p, key_at, size)
-    w.value_length = length_at(p, key_at + 4 + (w.key_length if w.key_length > 0 else 0), size)
+    w.value_length = length_at(p, key_at + 4 + max(w.key_length, 0), size)
     if inner and p[UP_TO_MAGIC] & CODEC_MASK:
         return refuse(fault, INNER_COMPRESSED, 0, p[UP_TO_MAGIC] & CODEC_MASK)
     if magic != outer.magic:
@@ -293,8 +289,8 @@ cdef inline int scan_message(RecordStats* t, const Rules* rules, const BatchRow*
 cdef inline int scan_wrapper(RecordStats* t, const Rules* rules, const BatchRow* outer, const uint8_t* p,
                              const uint8_t* end, int64_t limit, Fault* fault) noexcept nogil:
     """The inner messages of a wrapper, p..end being its value, decompressed."""
-    cdef const uint8_t* at = p
-    cdef int64_t size = 0, shift = 0
+    cdef const uint8_t* at
+    cdef int64_t size, shift
     cdef int32_t index = 0
     cdef int status = inner_shift(p, end, outer, limit, &shift, fault)
     while status == OK:

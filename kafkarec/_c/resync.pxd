@@ -18,7 +18,7 @@ gigabyte of compressed bytes every 300th place holds a size and a magic by chanc
 Work is bounded: all CRCs of all searches together read at most 8 bytes per byte of input, so crafted lengths cannot
 make it quadratic; and what one search found empty is not searched again.
 """
-from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MIN, int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.batch cimport (
@@ -54,8 +54,7 @@ cdef struct Search:
     int64_t crc_left             # bytes of CRC work that are left
     int64_t odd_left             # of these for candidates that do not look written: most of them are none
     int64_t[REMEMBERED] seen     # places whose checksum was computed, plus 1, in slots by place; < 0 where it failed
-    int64_t barren_from          # no batch begins in [barren_from, barren_to)
-    int64_t barren_to
+    int64_t barren_to            # searches go forward only, and in front of this no batch begins that counts
     int64_t good_next            # next offset of the last good batch, INT64_MIN before the first
 
 
@@ -71,9 +70,7 @@ cdef struct Candidate:                  # a candidate and what follows it withou
 cdef inline void search_begin(Search* search, int64_t length) noexcept nogil:
     search.crc_left = length * (CRC_BUDGET - ODD_BUDGET) + 4096
     search.odd_left = length * ODD_BUDGET
-    search.barren_from = 0
     search.barren_to = 0
-    search.good_next = INT64_MIN
     memset(search.seen, 0, sizeof(search.seen))
 
 
@@ -82,43 +79,34 @@ cdef inline bint ends_at(const Input* source, int64_t position) noexcept nogil:
 
 
 cdef inline int64_t behind_field(Input* source, int64_t position, int64_t end) noexcept nogil:
-    """Where a key or value whose int32 length stands at `position` ends; -1: beyond `end`."""
-    cdef const uint8_t* p
+    """Where a key or value whose int32 length stands at `position` ends: beyond `end` where it does not fit."""
     cdef int32_t length
     if end - position < 4:
-        return -1
-    p = peek(source, position, 4)
-    if p == NULL:
-        return -1
-    length = load_i32(p)
-    if length > end - position - 4:
-        return -1
+        return end + 1
+    length = load_i32(peek(source, position, 4))
     return position + 4 + (length if length > 0 else 0)
 
 
 cdef inline bint looks_written(Input* source, const BatchRow* row) noexcept nogil:
     """Fields as every known writer chunks them. Odd ones are legal: then a frame behind must speak for the batch."""
     cdef int64_t end = row.position + row.size_in_bytes
-    cdef int64_t value
+    cdef int64_t key = row.position + UP_TO_MAGIC + (9 if row.magic == 1 else 1)
     if row.magic == 2:
         return (row.attributes >> 7 == 0 and row.codec <= LATEST_CODEC and row.last_offset >= row.base_offset
                 and row.record_count >= 0
                 and row.base_sequence >= ABSENT and row.producer_epoch >= ABSENT and row.producer_id >= ABSENT)
-    if row.attributes & 0xF0:
-        return False
-    value = behind_field(source, row.position + UP_TO_MAGIC + (9 if row.magic == 1 else 1), end)
-    return value >= 0 and behind_field(source, value, end) == end
+    return not row.attributes & 0xF0 and behind_field(source, behind_field(source, key, end), end) == end
 
 
 cdef inline bint frame_behind(Input* source, int64_t position) noexcept nogil:
+    """Or the end of the input."""
     cdef Fault fault
-    cdef int64_t size = 0
+    cdef int64_t size
+    cdef int8_t magic
     cdef int64_t left = source.length - position
-    cdef const uint8_t* p
-    if left <= 0:
+    if left < UP_TO_MAGIC:
         return left == 0
-    p = peek(source, position, left if left < UP_TO_MAGIC else UP_TO_MAGIC)
-    return p != NULL and frame(p, left, position, &size, &fault) == OK
+    return frame(peek(source, position, UP_TO_MAGIC), left, position, &size, &magic, &fault) == OK
 
 
 cdef inline bint checks_out(Input* source, int64_t position, Search* search, BatchRow* row) noexcept nogil:
@@ -160,7 +148,6 @@ cdef inline bint leads_on(Input* source, Candidate* run) noexcept nogil:
     cdef BatchRow row
     cdef Fault fault
     cdef int64_t stop = run.end + MOST_LOOKED_AHEAD
-    cdef const uint8_t* p
     cdef int status, _hop
     for _hop in range(MOST_HOPS):
         if run.end == source.length or run.end > stop:
@@ -171,8 +158,8 @@ cdef inline bint leads_on(Input* source, Candidate* run) noexcept nogil:
         if status == CUT:                        # the tail, when it is the next batch's beginning
             return fault.base_offset > run.last and not far_above(fault.base_offset, run.last)
         if status != OK or not looks_written(source, &row):
-            p = peek(source, run.end, LOG_OVERHEAD)
-            return p != NULL and all_zeros(p, LOG_OVERHEAD)      # preallocated, or a page of zeros: no value ends so
+            # preallocated, or a page of zeros: no value ends so
+            return all_zeros(peek(source, run.end, LOG_OVERHEAD), LOG_OVERHEAD)
         run.last_start = run.end
         run.end += row.size_in_bytes
     return True
@@ -208,14 +195,11 @@ cdef inline int64_t value_end(Input* source, const Candidate* run, Search* searc
     one in front of their batches, too.) Where the value's last batch is damaged only what is in front of that."""
     cdef uint8_t before[VARINT_BYTES]
     cdef BatchRow row
-    cdef const uint8_t* p = NULL
     cdef uint64_t raw = 0
     cdef int n
-    if run.start >= VARINT_BYTES:
-        p = peek(source, run.start - VARINT_BYTES, VARINT_BYTES)
-    if p == NULL:
+    if run.start < VARINT_BYTES:
         return 0
-    memcpy(before, p, VARINT_BYTES)
+    memcpy(before, peek(source, run.start - VARINT_BYTES, VARINT_BYTES), VARINT_BYTES)
     for n in range(1, VARINT_BYTES + 1):                # the varint's last byte, then the ones before it
         if (before[VARINT_BYTES - n] >= 0x80) == (n == 1):
             return 0
@@ -237,10 +221,7 @@ cdef inline int read_field(Input* source, int64_t* position, bint sized, int64_t
     cdef int status
     if n <= 0:
         return CUT
-    p = peek(source, position[0], n)
-    if p == NULL:
-        return CUT
-    cursor = p
+    p = cursor = peek(source, position[0], n)
     status = read_varlong(&cursor, p + n, VARINT_BYTES if sized else VARLONG_BYTES, &raw)
     value[0] = unzigzag64(raw)
     position[0] += cursor - p
@@ -251,13 +232,11 @@ cdef inline int64_t records_value_end(Input* source, int64_t batch, const Candid
     """Where the value ends that begins with this candidate, as the damaged batch's records go one behind the other; 0:
     none begins here, or it is too small."""
     cdef int64_t at = batch + V2_OVERHEAD, end, length = 0, ignored = 0
-    cdef const uint8_t* p
     while at < run.start:
         if read_field(source, &at, True, &length) != OK or length < LEAST_BODY or at >= source.length:
             return 0
         end = at + length
-        p = peek(source, at, 1)
-        if p == NULL or p[0] != 0:                       # attributes, which nobody sets: these are no records
+        if peek(source, at, 1)[0] != 0:                  # attributes, which nobody sets: these are no records
             return 0
         at += 1
         if read_field(source, &at, False, &ignored) != OK or read_field(source, &at, True, &ignored) != OK:
@@ -309,7 +288,7 @@ cdef inline int64_t search_on(Input* source, int64_t position, Search* search) n
     cdef const uint8_t* p
     memset(&lone, 0, sizeof(Candidate))
     lone.start = -1
-    if search.barren_from <= position < search.barren_to:
+    if position < search.barren_to:
         position = search.barren_to
     if source.reader != NULL:
         source.step = source.reader.window
@@ -357,7 +336,6 @@ cdef inline int64_t search_on(Input* source, int64_t position, Search* search) n
         position = length
     if lone.start >= 0:
         position = lone.start
-    search.barren_from = start
     search.barren_to = position
     return position
 

@@ -36,8 +36,7 @@ cdef inline int64_t message_overhead(int8_t magic) noexcept nogil:
 
 
 cdef inline int64_t message_size(const RecordFields* d, int8_t magic) noexcept nogil:
-    return (message_overhead(magic) + (d.key.length if d.key.length > 0 else 0)
-            + (d.value.length if d.value.length > 0 else 0))
+    return message_overhead(magic) + max(d.key.length, 0) + max(d.value.length, 0)
 
 
 cdef inline uint8_t* put_cell(uint8_t* to, Span bytes_) noexcept nogil:

@@ -141,7 +141,7 @@ cdef inline uint8_t* put_varint(uint8_t* to, int64_t n) noexcept nogil:
 
 cdef inline int64_t sized(int64_t length) noexcept nogil:
     """Bytes of a length and what it counts; null takes its length alone."""
-    return varint_size(length) + (length if length > 0 else 0)
+    return varint_size(length) + max(length, 0)
 
 
 cdef inline uint8_t* put_sized(uint8_t* to, Span bytes_) noexcept nogil:
@@ -176,9 +176,7 @@ cdef inline void load_fields(const InputChunk* chunk, int64_t row, RecordFields*
         list_at(&chunk.headers, row, &d.headers, &d.headers_end)
         if d.headers_end > d.headers:
             measure_headers(&chunk.headers, d)
-    if d.key.length > INT32_MAX or d.value.length > INT32_MAX or (
-        (d.key.length + d.value.length + d.headers_size) > INT32_MAX - 64
-    ):
+    if d.key.length + d.value.length + d.headers_size > INT32_MAX - 64:
         d.row_fault = RECORD_TOO_LARGE
 
 

@@ -53,7 +53,10 @@ cdef inline object schema_capsule(const Shape* shape, bint lists):
 cdef inline object stream_capsule(StreamState* state):
     """Takes over `state`."""
     cdef ArrowArrayStream* stream = <ArrowArrayStream*>calloc(1, sizeof(ArrowArrayStream))
+    cdef ArrowArrayStream unused
     if stream == NULL:
+        make_stream(&unused, state)
+        unused.release(&unused)
         raise MemoryError
     make_stream(stream, state)
     return PyCapsule_New(stream, b"arrow_array_stream", drop_stream)

@@ -114,6 +114,20 @@ def addresses(array: ArrowArray) -> list[int]:
     return found
 
 
+def schema_by_hand(schema: ArrowSchema) -> tuple[Any, ...]:
+    """Name, format, flags, metadata, whether there is a dictionary; the children."""
+    children = [schema_by_hand(schema.children[n].contents) for n in range(schema.n_children)]
+    return schema.name, schema.format, schema.flags, schema.metadata, bool(schema.dictionary), children
+
+
+def array_by_hand(array: ArrowArray) -> tuple[Any, ...]:
+    """Length, nulls, offset, which buffers there are; the children."""
+    buffers = [bool(array.buffers[n]) for n in range(array.n_buffers)]
+    children = [array_by_hand(array.children[n].contents) for n in range(array.n_children)]
+    assert not array.dictionary
+    return array.length, array.null_count, array.offset, buffers, children
+
+
 def stream_addresses(source: Any) -> list[int]:
     """All buffer addresses of one export, taken and given back through the C interface alone."""
     capsule = source.__arrow_c_stream__()

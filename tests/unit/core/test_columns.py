@@ -10,6 +10,7 @@ from typing import Any
 import builders
 import pyarrow as pa
 import pytest
+import reading
 from core_reading import sound_table
 
 import kafkarec
@@ -124,3 +125,40 @@ def test_flags_of_batches_over_the_borders_of_bytes() -> None:
     table = sound_table(kafkarec.decode(data, columns=names, control=True))
     for name, cells in zip(names, zip(*wanted, strict=True), strict=True):
         counted(table, name, list(cells))
+
+
+def test_a_text_column_of_more_than_two_gigabytes_is_refused() -> None:
+    """The ends of its cells are 32-bit. Nothing is written before that is known."""
+    count = 110_000
+    data = builders.batch(payload=b"\x0c\0\0\0\1\1\0" * count, count=count)
+    assert len(kafkarec.decode(data, columns=["file"], _file="x")) == count
+    with pytest.raises(MemoryError):
+        kafkarec.decode(data, columns=["file"], _file="x" * 19_600)
+
+
+def test_no_row_keeps_what_the_one_before_it_had() -> None:
+    """Any two kinds of batches, one behind the other: the rows of each alone."""
+    everything = builders.batch(
+        builders.records(2),
+        attributes=0x40 | 0x20 | 0x10 | 8,
+        leader_epoch=3,
+        producer_id=5,
+        producer_epoch=6,
+        base_sequence=7,
+        base_timestamp=8,
+        max_timestamp=9,
+    )
+    kinds = [
+        everything,
+        builders.good_batch(1),
+        builders.message(magic=0, offset=4),
+        builders.message(magic=1, offset=4, timestamp=5, attributes=8),
+        builders.wrapper([builders.message(magic=0, offset=n) for n in range(2)], magic=0, offset=1),
+        builders.wrapper([builders.message(magic=1, offset=n) for n in range(2)], magic=1, offset=1),
+    ]
+    for make in (kafkarec.scan, lambda data: kafkarec.decode(data, control=True).batches):
+        alone = [reading.batch_rows(make(data)) for data in kinds]
+        for first, before in zip(kinds, alone, strict=True):
+            for second, (row,) in zip(kinds, alone, strict=True):
+                moved = row | {"position": len(first)}
+                assert reading.batch_rows(make(first + second)) == [*before, moved]

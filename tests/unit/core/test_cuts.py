@@ -99,6 +99,63 @@ def test_magic_and_codec_begin_a_batch_where_they_are_kept() -> None:
         assert len(merged(b"".join(parts))) <= 2
 
 
+def test_batches_between_messages_stay_as_they_are_and_messages_become_one_batch() -> None:
+    """Nothing can be kept of a message where magic 2 is written; what was a batch ends and begins with itself."""
+    both = builders.batch(
+        [builders.record(value=b"v3"), builders.record(value=b"v4", offset_delta=1)],
+        base_offset=3, base_timestamp=50, max_timestamp=50, leader_epoch=-1,
+    )  # fmt: skip
+    for magic, count in itertools.product((0, 1), (1, 2, 3)):
+        def messages(first: int, magic: int = magic, count: int = count) -> bytes:
+            return b"".join(
+                builders.message(magic=magic, offset=first + n, timestamp=50, value=b"m") for n in range(count)
+            )
+
+        log = messages(0) + both + messages(5) + both[:3] + b"\0\0\0\0\x0a" + both[8:] + messages(20)
+        found = kafkarec.encode(kafkarec.decode(log))
+        scanned = kafkarec.scan(found)
+        assert scanned.column("base_offset") == [0, 3, 5, 10, 20]
+        assert scanned.column("record_count") == [count, 2, count, 2, count]
+        assert scanned.column("magic") == [2] * 5
+        assert both in found
+
+
+def test_a_column_of_magics_writes_each_row_in_its_own() -> None:
+    """Where it is null, or not to be kept, magic 2; rows of one magic that follow each other are one batch."""
+    magics = [0, 0, 1, 2, 2, None, 1, 0, 2, 0]
+    table = pa.table(
+        {
+            "offset": range(10),
+            "timestamp": pa.array([50 + n for n in range(10)], pa.int64()),
+            "key": pa.array([b"k"] * 10),
+            "value": pa.array([b"v%d" % n for n in range(10)]),
+            "magic": pa.array(magics, pa.int8()),
+        }
+    )
+
+    def batch(*rows: int) -> bytes:
+        records = [
+            builders.record(key=b"k", value=b"v%d" % n, offset_delta=n - rows[0], timestamp_delta=n - rows[0])
+            for n in rows
+        ]
+        return builders.batch(
+            records, base_offset=rows[0], base_timestamp=50 + rows[0], max_timestamp=50 + rows[-1],
+            last_offset_delta=len(rows) - 1, leader_epoch=-1,
+        )  # fmt: skip
+
+    def message(n: int) -> bytes:
+        return builders.message(magic=magics[n] or 0, offset=n, timestamp=50 + n, key=b"k", value=b"v%d" % n)
+
+    kept_ = b"".join(
+        [message(0), message(1), message(2), batch(3, 4, 5), message(6), message(7), batch(8), message(9)]
+    )
+    assert kafkarec.encode(table, magic="keep") == kept_
+    assert kafkarec.encode(table) == batch(*range(10))
+    assert kafkarec.encode(table, magic=0) == b"".join(
+        builders.message(magic=0, offset=n, key=b"k", value=b"v%d" % n) for n in range(10)
+    )
+
+
 def test_empty_batches_stay_where_they_were() -> None:
     """Of 61 bytes with the codec they name; one that has bytes behind its header loses them, and its codec."""
     streams = [(CODECS[name], builders.compress(name, b"")) for name in CODECS]
@@ -218,8 +275,10 @@ def test_control_batches_keep_their_sequence_of_none() -> None:
     assert kept(data) == data
     columns = kafkarec.decode(data, control=True)
     found = kafkarec.scan(kafkarec.encode(columns, producer_id=4, producer_epoch=1, base_sequence=20))
-    assert found.column("base_sequence")[0] == 20
     assert found.column("base_sequence") == [20, None]
+    columns = kafkarec.decode(data + one(12, sequence=6) + marker, control=True)
+    found = kafkarec.scan(kafkarec.encode(columns, producer_id=4, producer_epoch=1, base_sequence=20))
+    assert found.column("base_sequence") == [20, None, 21, None], "a control batch counts no sequence"
 
 
 def test_messages_are_kept_one_by_one_and_wrappers_as_wrappers() -> None:
@@ -272,6 +331,13 @@ def test_facts_that_do_not_belong_together_are_refused() -> None:
     assert len(kafkarec.scan(kafkarec.encode(wide(**{name: [value] for name, value in nothing.items()})))) == 1
     marker = {"producer_id": 5, "producer_epoch": 0, "sequence": None, "is_control": True}
     assert kafkarec.scan(kafkarec.encode(wide(**{name: [value] for name, value in marker.items()})))[0]["is_control"]
+
+
+def test_rows_of_one_base_offset_stay_one_batch_of_any_size() -> None:
+    table = wide(base_offset=[10, 10, 10, 13]).set_column(0, "value", pa.array([b"v" * 20_000] * 4))
+    found = kafkarec.scan(kafkarec.encode(table))
+    assert found.column("base_offset") == [10, 13] and found.column("record_count") == [3, 1]
+    assert kafkarec.scan(kafkarec.encode(table, batch_size=100)).column("base_offset") == [10, 11, 12, 13]
 
 
 def test_an_offset_too_far_from_the_base_it_names() -> None:

@@ -6,6 +6,7 @@ Rows come as tuples, as Arrow columns and as Arrow columns with a fact of their 
 
 from __future__ import annotations
 
+import itertools
 import random
 import struct
 from collections.abc import Sequence
@@ -171,7 +172,9 @@ def test_a_compressed_batch_ends_where_the_ratio_says(codec: str) -> None:
     texts = [bytes([n % 7]) * (90 + n) for n in range(40)]
     texts += [random.Random(n).randbytes(90 + n) for n in range(40)]  # the ratio goes up again
     rows = [row(n, 1000, b"k%d" % n, text) for n, text in enumerate(texts)]
-    for batch_size in (300, 555, 1000, 1001, 1002, 1003, 2000):
+    alike = [row(n, 1000) for n in range(24)]  # batches that are the same, so the ratio is met again
+    sizes = (300, 555, 1000, 1001, 1002, 1003, 2000)
+    for rows, batch_size in [*((rows, size) for size in sizes), *((alike, size) for size in range(90, 180, 9))]:
         ratio = 1.0
         at = 0
         splits = []
@@ -239,12 +242,20 @@ def test_what_follows_a_refused_row_names_it() -> None:
                 with pytest.raises(ValueError, match=rf"record {before}\b.*{word}|{word}.*record {before}\b"):
                     kafkarec.encode(source)
         assert in_every_way([*rows, row(before, -1)]) == by_the_book([*rows, row(before, -1)])
+        table = as_arrow([*rows, row(before), row(before + 1)])
+        offsets = pa.array([*range(before), None, before + 1], pa.int64())
+        missing = table.set_column(0, "offset", offsets)
+        facts = missing.append_column("partition_leader_epoch", pa.array([3] * (before + 2), pa.int32()))
+        for source, codec in itertools.product((missing, facts), ("none", "lz4")):
+            with pytest.raises(ValueError, match=rf"record {before}\b.*offset"):
+                kafkarec.encode(source, compression=codec)
 
 
 def test_rows_that_a_mask_keeps() -> None:
     """One byte a row, from `start` on; none kept is an empty batch."""
     rows = [(n, 1000 + n * 3 % 5, b"k%d" % n, None if n % 3 else b"v", [("h", None)] * (n % 2)) for n in range(10)]
-    for record_input in (record_input_of(rows), record_input_of(as_arrow(rows))):
+    pieces = pa.concat_tables([as_arrow(rows[:1]), as_arrow(rows[1:6]), as_arrow(rows[6:])])
+    for record_input in (record_input_of(rows), record_input_of(as_arrow(rows)), record_input_of(pieces)):
         for start, stop in ((0, 10), (0, 1), (1, 10), (3, 8), (9, 10), (5, 5)):
             for mask in range(0, 1 << (stop - start), 7):
                 keep = bytes(mask >> n & 1 for n in range(stop - start))
@@ -260,6 +271,20 @@ def test_rows_that_a_mask_keeps() -> None:
         for start, stop, size in ((0, 10, 9), (0, 10, 11), (2, 10, 10), (-1, 3, 4), (3, 2, 0), (0, 11, 11)):
             with pytest.raises(ValueError, match="rows"):
                 record_input.write(BatchHeader(), start, stop, bytes(size))
+
+
+def test_rows_without_offsets_are_counted() -> None:
+    """From the base offset on, one by one: in one batch and in several, of one piece and of more."""
+    rows = [row(7 + n, 1000 + n) for n in range(9)]
+    table = as_arrow(rows).drop_columns(["offset"])
+    for source in (table, pa.concat_tables([table.slice(0, 4), table.slice(4)])):
+        assert record_input_of(source).write(BatchHeader(base_offset=7)) == by_the_book(rows)
+        assert record_input_of(source).write(BatchHeader(base_offset=7), 0, 6) == by_the_book(rows[:6])
+        assert kafkarec.encode(source, base_offset=7) == by_the_book(rows)
+        size = len(by_the_book(rows[:2]))
+        assert kafkarec.encode(source, base_offset=7, batch_size=size) == b"".join(
+            by_the_book(rows[n : n + 2]) for n in range(0, 9, 2)
+        )
 
 
 def test_a_header_that_is_told_is_written_as_it_stands() -> None:

@@ -34,12 +34,22 @@ for n in range(48):
         record = builders.record(key=b"k", value=b"v", headers=headers)
         read(builders.batch([record, filler] if filler else [record]))
         read(builders.batch(payload=record + bytes(n), count=1))
+# a record that ends anywhere, also in a varint
+fields = b"\\0\\0\\0\\2k\\2v\\2\\2h\\2w"
+for n in range(len(fields)):
+    for begun in (b"", b"\\x80", b"\\x80\\x80"):
+        read(builders.batch(payload=builders.sized(fields[:n] + begun), count=1))
 """
 COMPRESSED = """
 parts = builders.records(30, value=b"a value that repeats, repeats %d")
 raw = b"".join(parts)
 stored = b"\\x04\\x22\\x4d\\x18\\x60\\x40\\x82" + (len(raw) | 1 << 31).to_bytes(4, "little") + raw + bytes(4)
-for codec, frame in (("lz4", stored), ("lz4", builders.lz4_frame(raw)), ("zstd", builders.zstd_frame(raw))):
+from oracle_codecs import xxh32
+checked = b"\\x04\\x22\\x4d\\x18\\x70\\x40" + bytes([xxh32(b"\\x70\\x40") >> 8 & 0xFF]) + stored[7:-4]
+checked += xxh32(raw).to_bytes(4, "little") + bytes(4)
+odd = stored[:7] + (len(raw) + 1 | 1 << 31).to_bytes(4, "little") + raw + bytes(5)
+frames = [("lz4", frame) for frame in (stored, odd, checked, builders.lz4_frame(raw))]
+for codec, frame in [*frames, ("zstd", builders.zstd_frame(raw))]:
     read(builders.batch(codec=codec, payload=frame, count=30))
     for end in (*range(1, 30), len(frame) // 2, *range(len(frame) - 12, len(frame))):
         read(builders.batch(codec=codec, payload=frame[:end], count=30))

@@ -6,6 +6,7 @@ import random
 import struct
 import zlib
 from array import array
+from pathlib import Path
 
 import crc32c
 import pytest
@@ -100,6 +101,30 @@ def test_slots_are_doubled_when_16_more_keys_might_fill_three_quarters() -> None
 def test_a_first_key_that_is_longer_than_the_room_for_many() -> None:
     for size in (65_530, 65_531, 65_536, 70_000, 300_000):
         agrees([b"k" * size, b"k", b"l" * size * 2, b"k" * size], [1, 2, 3, 4])
+
+
+def test_keys_of_16_mib_and_more_are_told_by_four_bytes() -> None:
+    key = bytes(1 << 24)
+    table = LastOffsets()
+    for offset, keys in enumerate(([key, b"\0"], [key])):
+        table.put(columns(list(keys)), array("q", [offset] * len(keys)), len(keys))
+    assert len(table) == 2
+    assert [list(table.latest(columns([key]), array("q", [at]), 1)) for at in (0, 1)] == [[0], [1]]
+
+
+def test_a_table_keeps_no_memory() -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    many = [b"%d" % n for n in range(4000)]
+    cases: tuple[tuple[list[bytes | None], int], ...] = (([bytes(60_000)], 1000), ([*many], 200))
+    for keys, times in cases:
+        given, offsets = columns(keys), array("q", range(len(keys)))
+        for n in range(times + 10):
+            LastOffsets().put(given, offsets, len(keys))
+            if n == 10:
+                before = resident()
+        assert resident() - before < 6 << 20, len(keys)
 
 
 def test_columns_that_are_too_short_are_refused() -> None:

@@ -11,7 +11,7 @@ import subprocesses
 pytestmark = pytest.mark.core
 
 PROGRAM = """
-import faulthandler, mmap, os, signal, tempfile, kafkarec
+import ctypes, faulthandler, mmap, os, signal, sys, tempfile, kafkarec
 
 size = os.path.getsize(path)
 whole = open(path, "rb").read()
@@ -33,12 +33,28 @@ def ended(case):
         errors.seek(0)
         return os.waitstatus_to_exitcode(status), errors.read()
 
-def shortened(cut, also=0):
+libc = ctypes.CDLL(None)
+
+def leaves(flags):
+    'A handler of somebody else, in C: it ends the process, with the number of the signal as its status.'
+    def install():
+        action = ctypes.create_string_buffer(152)      # struct sigaction: the handler first, the flags behind the mask
+        ctypes.c_void_p.from_buffer(action).value = ctypes.cast(libc._exit, ctypes.c_void_p).value
+        ctypes.c_int.from_buffer(action, 136).value = flags
+        assert libc.sigaction(signal.SIGBUS, action, None) == 0
+    return install
+
+def shortened(cut, also=0, held=0, before=None):
     'A file of the guarded map, cut under it: an OSError. `also`: so many maps that were guarded before and let go of.'
     def case():
+        if before is not None:
+            before()
         for _ in range(also):
             with kafkarec.open(path, mmap=True) as other, other.opened():
                 other.read()
+        others = [kafkarec.open(path, mmap=True).__enter__() for _ in range(held)]
+        for one in others:
+            one.opened().__enter__()
         with kafkarec.open(path, mmap=True) as segment, segment.opened():
             os.truncate(path, cut)
             try:
@@ -47,6 +63,38 @@ def shortened(cut, also=0):
                 return 0 if error.errno == 5 else 1
         return 2
     return case
+
+def grown_again():
+    'What was read as zeros is lost, though the file is whole again; a new map of it is not.'
+    with kafkarec.open(path, mmap=True) as segment, segment.opened():
+        os.truncate(path, 0)
+        for _ in range(2):
+            try:
+                segment.read(errors="skip")
+            except OSError as error:
+                if error.errno != 5:
+                    return 1
+            else:
+                return 2
+            with open(path, "r+b") as file:
+                file.write(whole)
+    with kafkarec.open(path, mmap=True) as segment, segment.opened():
+        return 0 if len(segment.read()) == 600 else 3
+
+def crowded():
+    'A 65th map comes and goes unguarded: the first of the others stays what it was.'
+    with kafkarec.open(path, mmap=True) as segment, segment.opened():
+        held = [kafkarec.open(path, mmap=True).__enter__() for _ in range(63)]
+        for one in held:
+            one.opened().__enter__()
+        with kafkarec.open(path, mmap=True) as other, other.opened():
+            other.read()
+        os.truncate(path, 0)
+        try:
+            segment.read(errors="skip")
+        except OSError as error:
+            return 0 if error.errno == 5 else 1
+    return 2
 
 def foreign(maps, before=None):
     'A fault in a map of somebody else, while `maps` are guarded.'
@@ -71,6 +119,15 @@ for maps in (1, 2, 3):
     assert ended(foreign(maps)) == (-signal.SIGBUS, b""), maps
     code, told = ended(foreign(maps, faulthandler.enable))
     assert code == -signal.SIGBUS and b"Bus error" in told, (code, told)
+if ctypes.sizeof(ctypes.c_void_p) == 8 and sys.platform == "linux":
+    for flags in (0, 4):                                   # SA_SIGINFO
+        assert ended(foreign(2, leaves(flags))) == (signal.SIGBUS, b""), flags
+        assert ended(shortened(0, before=leaves(flags))) == (0, b""), flags
+assert ended(foreign(1, lambda: signal.signal(signal.SIGBUS, signal.SIG_IGN))) == (-signal.SIGBUS, b"")
+assert ended(crowded) == (0, b"")
+assert ended(grown_again) == (0, b"")
+assert ended(shortened(0, also=1, held=63)) == (0, b""), "the 64th map is guarded"
+assert ended(shortened(0, held=64)) == (-signal.SIGBUS, b""), "the 65th is not"
 """
 
 

@@ -5,6 +5,7 @@ Every frame is made by hand, one oddity each. The oracle says whether it is good
 
 from __future__ import annotations
 
+import ctypes
 import random
 import struct
 from collections.abc import Callable, Iterable
@@ -13,8 +14,10 @@ from typing import Any
 
 import builders
 import lz4.block
+import lz4.frame
 import oracle_codecs
 import pytest
+import subprocesses
 import zstandard
 from core_reading import judge, refusal
 from oracle_codecs import xxh32
@@ -33,12 +36,20 @@ STORED = 1 << 31
 END_MARK = bytes(4)
 
 
+def exports(name: str) -> bool:
+    """Whether the installed library shows the functions that the engine calls."""
+    if name == "lz4":
+        return hasattr(ctypes.CDLL(lz4.frame._frame.__file__), "LZ4_decompress_safe")
+    return hasattr(ctypes.CDLL(native_decompress.module_file(zstandard.__path__[0], "_cffi")), "ZSTD_decompressDCtx")
+
+
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The codec ids of payloads that were decompressed by the Python calls."""
     for name in ("lz4", "zstd"):
         native_decompress.install(name)
         if name not in native_decompress.in_use:
+            assert not exports(name), f"{name} could be called by pointer"
             pytest.skip(f"the installed {name} has no functions to call by pointer")
     seen: list[int] = []
     decompress = codecs.decompress
@@ -116,6 +127,8 @@ def test_plain_lz4_frames_are_taken_by_pointer(calls: list[int]) -> None:
                     frame = lz4_frame(blocks, flags, code << 4, end=end)
                     assert taken(calls, in_lz4(frame)), (code, piece, flags)
                     assert taken(calls, in_lz4(frame + b"behind")), "Kafka reads nothing behind the end"
+    for blocks in ([packed(b""), packed(CONTENT)], [packed(CONTENT), packed(b"")]):
+        assert taken(calls, in_lz4(lz4_frame(blocks))), "a block of nothing"
     for claimed in (0, 1, 2**63, 2**64 - 1):
         assert taken(calls, in_lz4(lz4_frame([packed(CONTENT)], 0x68, size=claimed)))
 
@@ -272,6 +285,41 @@ def test_zstd_frames_of_eight_mebibytes_are_the_largest(calls: list[int]) -> Non
         (found,), (wanted,) = kafkarec.decode(in_zstd(frame, 1)), kafkarec.decode(builders.batch([content]))
         assert found.value == wanted.value
         assert (not calls) == good, size
+
+
+def test_a_new_process_calls_lz4_and_zstd_by_pointer(calls: list[int]) -> None:
+    """What is handed over once, when the first payload of a codec comes."""
+    subprocesses.run("""
+import builders, kafkarec
+from kafkarec import codecs
+parts = builders.records(12, value=b"a value that repeats, repeats %d")
+data = b"".join(builders.batch(parts, codec=codec, base_offset=at) for at, codec in ((0, "lz4"), (12, "zstd")))
+kafkarec.decode(data)
+def refuse(*_):
+    raise AssertionError("by a Python call")
+codecs.decompress = refuse
+assert [record.offset for record in kafkarec.decode(data)] == list(range(24))
+""")
+
+
+class Heap(ctypes.Structure):
+    """What glibc's mallinfo2 tells: the eighth is the bytes in use."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in ("a", "o", "s", "h", "m", "u", "f", "used", "free", "top")]
+
+
+def test_a_decoder_keeps_no_memory_of_zstd(calls: list[int]) -> None:
+    """It has more than a hundred kilobytes."""
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallinfo2"):
+        pytest.skip("needs glibc 2.33")
+    libc.mallinfo2.restype = Heap
+    data = in_zstd(zstd_frame([raw_block(CONTENT, last=True)]))
+    assert taken(calls, data)
+    before = libc.mallinfo2().used
+    for _ in range(30):
+        kafkarec.decode(data)
+    assert not calls and libc.mallinfo2().used - before < 1_000_000
 
 
 def beyond_its_window(chance: random.Random, *, sized: bool) -> bytes:

@@ -86,10 +86,10 @@ def test_a_records_attributes_are_passed_over() -> None:
         assert judged(builders.sized(body(attributes=bytes([attributes])))) == ()
 
 
-def cut(field: str) -> bytes:
-    """A record that ends right in front of a field."""
+def cut(field: str, behind: bytes = b"") -> bytes:
+    """A record that ends right in front of a field, or with these bytes of it."""
     parts = [GOOD[name] for name in FIELDS[: FIELDS.index(field)]]
-    return builders.sized(b"".join(parts))
+    return builders.sized(b"".join(parts) + behind)
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -98,6 +98,15 @@ def test_a_record_that_ends_in_front_of_a_field(field: str) -> None:
     assert judged(cut(field)) != ()
 
 
+@pytest.mark.parametrize("field", [name for name in FIELDS if name.endswith(("delta", "length", "count"))])
+def test_a_record_that_ends_in_a_varint(field: str) -> None:
+    """It needs one byte more, of which none is left. A header takes two bytes at least, or its count is refused."""
+    for behind in (b"", b"\x80", b"\x80\x80"):
+        found = judged(cut(field, behind))
+        if field == "header_key_length" and len(behind) < 2:
+            assert found[1:] == ("header_count_invalid", 0, 0, 0, 1)
+        else:
+            assert found[1:] == ("message_truncated", 0, 0, 1, 0), behind
 @pytest.mark.parametrize("reason", REFUSED)
 def test_a_bad_record_is_refused_for_its_reason_in_the_quick_and_the_exact_form(reason: str) -> None:
     for fields, expected, found in REFUSED[reason]:
@@ -218,3 +227,27 @@ def test_a_projection_passes_through_the_same_checks() -> None:
             for fields, *_ in records:
                 for data in (builders.batch([builders.sized(fields)]), builders.batch([builders.sized(fields), LONG])):
                     assert told(refusal(data, columns=names)) == told(refusal(data))
+
+
+def test_a_bad_record_is_counted_within_its_batch() -> None:
+    """Behind other batches of the same chunk."""
+
+    def payload(third: bytes) -> bytes:
+        return builders.batch(payload=LONG * 2 + third, base_offset=5, count=3)
+
+    bad = builders.sized(body(key_length=varint(INT_MAX)))
+    for batch, reason, expected, found in (
+        (builders.batch([LONG, LONG, bad], base_offset=5), "key_length_invalid", 17, INT_MAX),
+        (builders.batch([LONG, LONG, bad, LONG], base_offset=5), "key_length_invalid", 17, INT_MAX),
+        (builders.batch([LONG, LONG], base_offset=5, count=4), "records_missing", 4, 2),
+        (payload(varint(9) + bytes(8)), "record_length_invalid", 8, 9),
+        (payload(b"\xff" * 6), "varint_too_long", None, None),
+    ):
+        for before in (b"", builders.good_batch(5)):
+            error = refusal(before + batch)
+            assert told(error)[1:] == (reason, len(before), 5, expected, found)
+            assert "record 2 of its batch" in str(error)
+    for before in (b"", builders.good_batch(5)):
+        left = refusal(before + builders.batch([LONG, LONG], base_offset=5, count=1))
+        assert told(left)[1:] == ("records_left_over", len(before), 5, 1, len(LONG))
+        assert "record" not in str(left).partition(" at byte ")[2]

@@ -246,3 +246,13 @@ def test_control_batches_and_unstable_ones_leave_nothing() -> None:
     assert sound_rows(kafkarec.decode(data + marker + empty + good(31), columns=FIELDS)) == (
         whole + reading.by_columns(good(31))
     )
+
+
+@pytest.mark.parametrize("nulls", [3, 9, 29, 65])
+def test_nulls_of_a_bad_batch_that_could_hold_far_more_rows_are_taken_back(nulls: int) -> None:
+    """Its bytes would do for more rows than anybody has bits for."""
+    filler = builders.record(key=b"k", value=b"v" * 30_000)
+    bad = builders.batch(
+        payload=NULL_RECORD * nulls + filler + b"\x01", count=nulls + 2, base_offset=4, base_timestamp=-1
+    )
+    skipped_as_alone([good(0)], bad, [good(4 + nulls + 2 + 4 * n) for n in range(90)])

@@ -6,6 +6,7 @@ The encoder reads validity bits, offsets, views and lists itself; rows of Python
 from __future__ import annotations
 
 import itertools
+import mmap
 import struct
 from typing import Any
 
@@ -65,6 +66,18 @@ def test_views_of_12_and_13_bytes_in_several_buffers() -> None:
     for start in range(11):
         wanted = kafkarec.encode([(n, None, None, texts[n], []) for n in range(start, 11)])
         assert kafkarec.encode(table.slice(start)) == wanted
+
+
+def test_views_far_into_a_buffer() -> None:
+    """All four bytes of an offset count."""
+    area = mmap.mmap(-1, (1 << 24) + 64)
+    places = (0, 1, 255, 256, 65_536, (1 << 24) - 7, 1 << 24, (1 << 24) + 40)
+    for n, place in enumerate(places):
+        area[place : place + 16] = b"%016d" % n
+    found = [bytes(area[place : place + 16]) for place in places]
+    views = b"".join(struct.pack("<i4sii", 16, text[:4], 0, place) for place, text in zip(places, found, strict=True))
+    column = pa.Array.from_buffers(pa.binary_view(), len(places), [None, pa.py_buffer(views), pa.py_buffer(area)])
+    assert kafkarec.decode(kafkarec.encode(pa.table({"value": column}))).column("value") == found
 
 
 def test_numbers_of_every_width() -> None:

@@ -10,12 +10,15 @@ import random
 import struct
 from pathlib import Path
 
+import builders
 import lz4.block
 import lz4.frame
 import pytest
 import zstandard
+from size_classes import class_of
 
 import kafkarec
+from kafkarec._writer import release_memory
 
 pytestmark = pytest.mark.core
 
@@ -91,6 +94,46 @@ def test_zstd_is_the_librarys_with_a_levels_own_parameters() -> None:
         assert payloads(data, 2) == [zstd_frame(content, level or 3) for content in contents(values, 2)], level
 
 
+def test_lz4_and_zstd_are_compressed_without_a_call_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's call of a codec would hold the GIL; gzip and snappy have no other way."""
+    called: list[int] = []
+
+    def compress(codec: int, *_: object) -> bytes:
+        called.append(codec)
+        return b"packed"
+
+    monkeypatch.setattr("kafkarec.codecs.compress", compress)
+    for codec in builders.CODEC_IDS:
+        for magic in (0, 1, 2) if codec != "zstd" else (2,):
+            data = kafkarec.encode([(0, 5, None, b"value" * 20, ())], compression=codec, magic=magic)
+            assert called == ([builders.CODEC_IDS[codec]] if codec in ("gzip", "snappy") else [])
+            assert data.endswith(b"packed") == bool(called)
+            called.clear()
+
+
+def room_for(codec: str, size: int) -> int:
+    """LZ4: the frame's head and end, and every block stored. Zstandard: ZSTD_COMPRESSBOUND of zstd.h."""
+    if codec == "lz4":
+        return 7 + 4 + size + 4 * (size // BLOCK + 1)
+    return size + (size >> 8) + (((128 << 10) - size) >> 11 if size < 128 << 10 else 0)
+
+
+def test_output_has_room_for_what_does_not_shrink() -> None:
+    """As much as the codec may need, to the byte: a payload moves to the border of a buffer's class, and beyond."""
+    slack = 64
+    for codec, magic, head in (("lz4", 0, 26), ("lz4", 1, 34), ("lz4", 2, 61), ("zstd", 2, 61)):
+        for border in (8192, 5 << 14, 7 << 15, 1 << 18):
+            sizes = [n for n in range(border - 2000, border) if head + room_for(codec, n) + slack == border]
+            for size in (sizes[-1] - 1, sizes[-1], sizes[-1] + 1):
+                value = random.Random(size).randbytes(size - len(contents([b"v" * (size - 40)], magic)[0]) + size - 40)
+                release_memory()
+                data = kafkarec.encode([(0, 5, None, value, ())], magic=magic, compression=codec)
+                needed = head + room_for(codec, size) + slack
+                assert release_memory() == class_of(size + slack) + class_of(needed), (codec, magic, size)
+                assert kafkarec.decode(data).column("value") == [value]
+                assert len(contents([value], magic)[0]) == size
+
+
 def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
@@ -98,12 +141,16 @@ def resident() -> int:
 def test_contexts_keep_no_memory() -> None:
     """One a writer, not one a batch, and none stays: they take 16 KiB (lz4) to a megabyte (zstd) each."""
     rows = [(n, 5, None, b"value %d" % n * 20, ()) for n in range(20)]
-    for codec, level, times in (("lz4", 9, 2000), ("lz4", 3, 150), ("zstd", None, 60)):
+    large = [(n, 5, None, bytes(400_000), ()) for n in range(3)]
+    small = [(n, 5, None, b"0123456789" * 8, ()) for n in range(40)]  # a buffer that grows, too small to be kept
+    for codec, level, times, some in (
+        ("lz4", 9, 2000, rows[:1]), ("lz4", 3, 150, rows), ("zstd", None, 60, large), ("lz4", None, 2000, small),
+    ):  # fmt: skip
         for _ in range(5):
-            kafkarec.encode(rows, compression=codec, level=level, batch_size=0)
+            kafkarec.encode(some, compression=codec, level=level, batch_size=0)
         before = resident()
         for _ in range(times):
-            kafkarec.encode(rows[:1] if level == 9 else rows, compression=codec, level=level, batch_size=0)
+            kafkarec.encode(some, compression=codec, level=level, batch_size=0)
         assert resident() - before < 12 << 20, (codec, level)
 
 

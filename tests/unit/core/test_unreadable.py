@@ -183,3 +183,52 @@ def test_zeros_to_the_end_are_room_where_all_of_them_are_read() -> None:
                 assert [(damage.position, damage.length) for damage in found.damage] == [lost], (zeros, window, bad)
                 assert found.damage[0].reason == "unreadable", (zeros, window, bad)
                 assert found.remaining == (zeros if lost[0] < behind else 0)
+
+
+def reasons(data: bytes, *bad: range, window: int = 1 << 20) -> list[tuple[int, int, str]]:
+    found = read(Medium(data, window, 8192, list(bad)), errors="skip")
+    return [(damage.position, damage.length, damage.reason) for damage in found.damage]
+
+
+def test_an_end_that_cannot_be_read_is_none() -> None:
+    """A tail or a batch that is cut is unreadable where a byte of it is, wherever; another refusal keeps its reason."""
+    first, last = builders.good_batch(3), builders.good_batch(3, base_offset=3)
+    start = len(first)
+    cut = builders.patched(last, 8, (10**6).to_bytes(4, "big"))
+    for tail in (last[:5], last[:14], last[:80], cut, bytes(40)):
+        assert reasons(first + tail) == []
+        for at in {0, 4, len(tail) // 2, len(tail) - 1}:
+            bad = range(start + at, start + at + 1)
+            assert refused(first + tail, bad)[:2] == ("unreadable", start), (len(tail), at)
+            assert reasons(first + tail, bad) == [(start, len(tail), "unreadable")], (len(tail), at)
+        if len(tail) >= 12:  # of fewer none is looked at
+            assert refused(tail, range(1))[:2] == ("unreadable", 0)
+            assert reasons(tail, range(1)) == [(0, len(tail), "unreadable")]
+    # the byte that cannot be read is in a batch further on
+    data = first + cut + builders.good_batch(3, base_offset=6) + last
+    bad = range(len(data) - 1, len(data))
+    assert reasons(data, bad)[0] == (start, len(cut), "unreadable")
+    assert reasons(data)[0] == (start, len(cut), "length_beyond_end")
+    data = first + b"\xff" * 40 + builders.good_batch(3, base_offset=6) + last
+    assert reasons(data, range(len(data) - 1, len(data)))[0] == (start, 40, "size_too_small")
+
+
+def test_a_refusal_is_unreadable_where_its_header_is() -> None:
+    """61 bytes of it; a byte behind them changes nothing of what the header says."""
+    first = builders.good_batch(3)
+    for claim, reason in ((13, "size_too_small"), (40, "batch_too_small"), (2**31 - 1, "size_overflow")):
+        bad_batch = builders.patched(builders.good_batch(3, base_offset=3), 8, claim.to_bytes(4, "big"))
+        data = first + bad_batch + BEHIND
+        for at, found in ((0, "unreadable"), (20, "unreadable"), (60, "unreadable"), (61, reason), (62, reason)):
+            at += len(first)
+            assert refused(data, range(at, at + 1))[:2] == (found, len(first)), (claim, at)
+
+
+def test_a_claim_of_what_cannot_be_read_is_not_believed() -> None:
+    """It ends in the middle of a batch, so the batches inside of it are looked for."""
+    forged = builders.batch(count=1, length=300, base_offset=1)
+    inner = builders.good_batch(3, base_offset=2) + builders.good_batch(3, base_offset=5)
+    data = builders.good_batch(1) + forged + b"\xff" * 20 + inner + builders.batch([builders.record(value=bytes(90))])
+    start = len(builders.good_batch(1))
+    bad = range(start + 70, start + 72)
+    assert reasons(data, bad)[0] == (start, len(forged) + 20, "unreadable")

@@ -48,6 +48,15 @@ def refused(data: bytes, **options: Any) -> tuple[Any, ...]:
     return ()
 
 
+def sentence(data: bytes, **options: Any) -> str:
+    """The whole message: which record it is, too, or that it is none."""
+    try:
+        weighed(data, **options)
+    except kafkarec.KafkaRecordError as error:
+        return str(error)
+    return ""
+
+
 def rewritten(rows: list[dict[str, Any]], magic: int) -> int:
     """Bytes of the rows written anew, offsets counted from 0, without the header."""
     if magic < 2:
@@ -144,6 +153,7 @@ def placed(record: bytes) -> list[bytes]:
 def same_verdict(record: bytes) -> None:
     for data in placed(record):
         assert refused(data) == told(refusal(data)), record.hex()
+        assert sentence(data) == str(refusal(data) or ""), record.hex()
 
 
 @pytest.mark.parametrize("field", LENGTHS)
@@ -165,6 +175,14 @@ def test_counts_of_records_are_refused_as_by_the_reader() -> None:
         for count in (INT_MIN, -1, 0, 1, 2, 3, 4, INT_MAX):
             data = builders.batch(records, count=count)
             assert refused(data) == told(refusal(data)), count
+            assert sentence(data) == str(refusal(data) or ""), count
+    for cut in (1, 2, 3, 4):
+        data = builders.batch(payload=LONG + b"\x80" * cut, count=2)
+        assert "ends inside a field" in sentence(data) and "record 1 of its batch" in sentence(data)
+    for more in (5, 6, 20):
+        data = builders.batch(payload=LONG + b"\x80" * more, count=2)
+        assert refused(data) == told(refusal(data)) and sentence(data) == str(refusal(data))
+        assert sentence(data, partly=True) == sentence(data)
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         weighed(builders.batch([LONG], count=-1))
     assert "of its batch" not in str(caught.value), "no record is to blame"
@@ -205,17 +223,37 @@ def test_inner_messages_are_refused_as_by_the_reader(magic: int) -> None:
     crc = builders.patched(good, 13, b"\x55")
     last = good[:-1] + b"!"
     nested = builders.message(magic=magic, attributes=1)
+    stamped = builders.message(magic=magic, attributes=8 + 3)
     small = builders.patched(good, 8, struct.pack(">i", 13))
     for parts, reason in (
         ([good], None), ([good[:20]], "wrapper_empty"), ([], "wrapper_empty"), ([good, good[:50]], None),
         ([crc], "inner_crc_mismatch"), ([good, crc], "inner_crc_mismatch"), ([last], "inner_crc_mismatch"),
-        ([nested], "inner_compressed"), ([nested, good], "inner_compressed"), ([small], "inner_size_too_small"),
+        ([nested], "inner_compressed"), ([nested, good], "inner_compressed"),
+        ([stamped], "inner_compressed"), ([small], "inner_size_too_small"),
     ):  # fmt: skip
         payload = b"".join(parts)
         data = builders.wrapper(payload, magic=magic, offset=1)
         said = refused(data, payload=payload)
         assert (said[1] if said else None) == reason
         assert said == told(refusal(data, check_crcs="all"))
+        assert sentence(data, payload=payload) == str(refusal(data, check_crcs="all") or "")
+
+
+def test_a_message_that_ends_in_a_length_is_rewritten_without_what_it_counts() -> None:
+    """Nobody reads such a message before it is rewritten: a length of which a byte is missing counts nothing."""
+    for magic, least in ((0, 26), (1, 34)):
+        for left in range(5):
+            for key, value in ((b"k" * 20, b"v" * 256), (b"k" * 256, b"v")):
+                whole = builders.message(magic=magic, key=key, value=value)
+                key_ends = least - 4 + (len(key) if len(key) == 20 else -4)
+                size = key_ends + left
+                if size < 26:
+                    continue
+                raw = builders.with_legacy_crc(builders.patched(whole[:size], 8, struct.pack(">i", size - 12)))
+                for data in (raw, raw + builders.message(magic=magic, offset=1)):
+                    told_of = [256] * (left == 4) if len(key) == 256 else [20, *[256] * (left == 4)]
+                    behind = least + 2 if data != raw else 0
+                    assert weighed(data, RULES._replace(magic=magic)).stats[5] == least + sum(told_of) + behind
 
 
 def test_a_compacted_topic_wants_a_key() -> None:
@@ -347,6 +385,7 @@ def test_a_message_that_is_shown_is_read_first() -> None:
                 assert [note[1] for note in request.refused()[2]] == [why]
             plain = builders.message(attributes=8, **lie)
             said = refused(plain, rules=stamped)
+            assert sentence(plain, rules=stamped) == (str(refusal(plain)) if lie else "")
             assert (said[1] if said else "") == (refusal_of(plain) if lie else "")
 
 

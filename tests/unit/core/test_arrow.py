@@ -1,0 +1,171 @@
+"""The exported C structs, field by field as the Arrow C data interface wants them: chunks, slices and lists."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import builders
+import c_stream
+import pytest
+from allocations import Allocations
+
+import kafkarec
+from kafkarec import _core
+
+pytestmark = pytest.mark.core
+
+NULLABLE = 2
+HEADERS = [(b"h", b"v"), (b"g", None)]
+FOUR = builders.batch(
+    [
+        builders.record(key=None, headers=HEADERS),
+        builders.record(offset_delta=1, value=None),
+        builders.record(offset_delta=2, headers=HEADERS[:1]),
+        builders.record(offset_delta=3, key=None),
+    ]
+)
+ONE = builders.batch([builders.record(key=b"k", value=b"v")], base_offset=4)
+UNKNOWN = -1
+"""Nulls of a slice: the consumer counts."""
+
+
+def field(name: bytes, format_: bytes, flags: int, *children: Any) -> tuple[Any, ...]:
+    return name, format_, flags, None, False, list(children)
+
+
+def fixed(rows: int, offset: int = 0, nulls: int = 0) -> tuple[Any, ...]:
+    """Without nulls there is no validity."""
+    return rows, nulls, offset, [nulls != 0, True], []
+
+
+def binary(rows: int, offset: int = 0, nulls: int = 0) -> tuple[Any, ...]:
+    return rows, nulls, offset, [nulls != 0, True, True], []
+
+
+def table(rows: int, key: int, value: int, headers: int, header_nulls: int, offset: int = 0) -> tuple[Any, ...]:
+    """The six columns; `key`, `value` and `header_nulls` are null counts. The entries of headers are never sliced."""
+    entries = headers, 0, 0, [False], [binary(headers), binary(headers, 0, header_nulls)]
+    columns = [fixed(rows, offset), fixed(rows, offset), fixed(rows, offset)]
+    columns += [binary(rows, offset, key), binary(rows, offset, value), (rows, 0, offset, [False, True], [entries])]
+    return rows, 0, 0, [False], columns
+
+
+def arrays(source: Any) -> list[Any]:
+    capsule = source.__arrow_c_stream__()
+    found = []
+    for array in c_stream.chunks(c_stream.stream_of(capsule)):
+        found.append(c_stream.array_by_hand(array))
+        array.release(ctypes.byref(array))
+    return found
+
+
+def schema_fields(key_format: bytes = b"u") -> tuple[Any, ...]:
+    item = field(b"item", b"+s", 0, field(b"key", key_format, 0), field(b"value", b"z", NULLABLE))
+    return field(
+        b"", b"+s", 0,
+        field(b"offset", b"l", 0), field(b"timestamp", b"tsm:UTC", NULLABLE), field(b"timestamp_type", b"c", NULLABLE),
+        field(b"key", b"z", NULLABLE), field(b"value", b"z", NULLABLE), field(b"headers", b"+l", 0, item),
+    )  # fmt: skip
+
+
+def test_the_schema_by_hand() -> None:
+    for keys, format_ in (("utf8", b"u"), ("binary", b"z")):
+        capsule = kafkarec.decode(FOUR, header_keys=keys).__arrow_c_schema__()
+        assert c_stream.schema_by_hand(c_stream.schema_of(capsule)) == schema_fields(format_)
+
+
+def test_arrays_by_hand_whole_and_in_slices() -> None:
+    columns = kafkarec.decode(FOUR)
+    assert arrays(columns) == arrays(columns[:]) == [table(4, 2, 1, 3, 1)]
+    assert arrays(columns[1:3]) == [table(2, UNKNOWN, UNKNOWN, 3, 1, offset=1)]
+    assert arrays(columns[:3]) == [table(3, UNKNOWN, UNKNOWN, 3, 1)]
+    assert arrays(columns[3:]) == [table(1, UNKNOWN, UNKNOWN, 3, 1, offset=3)]
+    assert arrays(columns[2:2]) == []
+    assert arrays(kafkarec.decode(ONE)) == [table(1, 0, 0, 0, 0)]
+    assert arrays(kafkarec.decode(FOUR + FOUR)[3:5]) == [table(2, UNKNOWN, UNKNOWN, 6, 2, offset=3)]
+
+
+def test_lists_by_hand() -> None:
+    """With a null list, which has a validity, and without one, which has none."""
+    for values, made in (
+        ([FOUR, None, ONE], (3, 1, 0, [True, True], [table(5, 2, 1, 3, 1)])),
+        ([FOUR, ONE], (2, 0, 0, [False, True], [table(5, 2, 1, 3, 1)])),
+        ([None, None, ONE], (3, 2, 0, [True, True], [table(1, 0, 0, 0, 0)])),
+    ):
+        (piece,) = kafkarec.decode_each(values)
+        for _ in range(2):
+            schema, array = piece.__arrow_c_array__()
+            assert c_stream.schema_by_hand(c_stream.schema_of(schema)) == field(b"", b"+l", NULLABLE, schema_fields())
+            assert c_stream.array_by_hand(c_stream.array_of(array)) == made
+
+
+def released_at_once(struct: Any) -> None:
+    struct.release(ctypes.byref(struct))
+    assert not struct.release
+
+
+def moved(kind: Any, parent: Any, number: int) -> Any:
+    """A child as its consumer takes it over: a copy of the struct, and the parent's own marked as released."""
+    child = kind()
+    ctypes.memmove(ctypes.byref(child), parent.children[number], ctypes.sizeof(kind))
+    parent.children[number].contents.release = type(child.release)()
+    return child
+
+
+def test_children_that_are_taken_over_live_as_long_as_they_are_held() -> None:
+    """Of arrays and schemas, also of the entries of headers; behind the last release nothing is left."""
+    with Allocations(_core) as heap:
+        stream = c_stream.stream_of(capsule := kafkarec.decode(FOUR).__arrow_c_stream__())
+        schema, array = c_stream.ArrowSchema(), c_stream.ArrowArray()
+        assert stream.get_schema(ctypes.byref(stream), ctypes.byref(schema)) == 0
+        assert stream.get_next(ctypes.byref(stream), ctypes.byref(array)) == 0
+        released_at_once(stream)
+        del capsule
+        name, headers = moved(c_stream.ArrowSchema, schema, 3), moved(c_stream.ArrowSchema, schema, 5)
+        entries = moved(c_stream.ArrowSchema, headers, 0)
+        keys, lists = moved(c_stream.ArrowArray, array, 3), moved(c_stream.ArrowArray, array, 5)
+        values = moved(c_stream.ArrowArray, lists.children[0].contents, 1)
+        for struct in (schema, headers, array, lists):
+            released_at_once(struct)
+        assert c_stream.schema_by_hand(name) == field(b"key", b"z", NULLABLE)
+        assert c_stream.schema_by_hand(entries) == schema_fields()[5][5][5][0]
+        assert c_stream.array_by_hand(keys) == binary(4, 0, 2)
+        assert ctypes.string_at(keys.buffers[2], 2) == b"kk"
+        assert ctypes.string_at(values.buffers[2], 2) == b"vv"
+        for struct in (name, entries, keys, values):
+            released_at_once(struct)
+    assert (heap.alive, heap.overrun) == (0, 0)
+
+
+def test_a_struct_may_hold_anything_before_it_is_filled() -> None:
+    """As a consumer has it on its stack."""
+    with Allocations(_core) as heap:
+        stream = c_stream.stream_of(capsule := kafkarec.decode(ONE).__arrow_c_stream__())
+        for kind, ask in ((c_stream.ArrowSchema, stream.get_schema), (c_stream.ArrowArray, stream.get_next)):
+            struct = kind()
+            ctypes.memset(ctypes.byref(struct), 0x5A, ctypes.sizeof(kind))
+            assert ask(ctypes.byref(stream), ctypes.byref(struct)) == 0
+            by_hand = c_stream.schema_by_hand if kind is c_stream.ArrowSchema else c_stream.array_by_hand
+            assert by_hand(struct) == (schema_fields() if kind is c_stream.ArrowSchema else table(1, 0, 0, 0, 0))
+            released_at_once(struct)
+        end = c_stream.ArrowArray()
+        ctypes.memset(ctypes.byref(end), 0x5A, ctypes.sizeof(end))
+        for _ in range(2):
+            assert stream.get_next(ctypes.byref(stream), ctypes.byref(end)) == 0
+            assert bytes(end) == bytes(ctypes.sizeof(end)), "a released array is the end"
+        del capsule, stream
+    assert (heap.alive, heap.overrun) == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["compression", "topic", "timestamp_type", "control_type", "sequence", "is_control"])
+def test_lists_of_one_derived_column_give_everything_back(name: str) -> None:
+    """Of a column of text three buffers are its own, and two are the lists': as many as there is room for."""
+    values = [FOUR, None, ONE]
+    list(kafkarec.decode_each(values, columns=[name]))
+    with Allocations(_core) as heap:
+        (piece,) = kafkarec.decode_each(values, columns=[name])
+        schema, array = piece.__arrow_c_array__()
+        assert c_stream.array_by_hand(c_stream.array_of(array))[0] == 3
+        del piece, schema, array
+    assert (heap.alive, heap.overrun) == (0, 0)

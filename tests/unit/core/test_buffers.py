@@ -1,0 +1,252 @@
+"""How much memory the buffers of a chunk take: what their rows need, and 64 bytes behind them for wide copies.
+
+More would go unnoticed but for the memory; less would be written behind, which no result shows. So each buffer's size
+is asked of the allocator, which rounds it up to a few bytes more.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from typing import Any
+
+import builders
+import pyarrow as pa
+import pytest
+
+import kafkarec
+from kafkarec._core import Chunk, Source
+from kafkarec.read.decode_options import request
+
+pytestmark = pytest.mark.core
+
+SLACK, ROUNDED = 64, 80
+FIXED = {"offset": 8, "timestamp": 8, "timestamp_type": 1}
+
+
+def held(address: int) -> int:
+    """The bytes of the allocation that begins here."""
+    if not hasattr(ctypes.CDLL(None), "malloc_usable_size"):
+        pytest.skip("this C library does not tell")
+    ask = ctypes.CDLL(None).malloc_usable_size
+    ask.restype, ask.argtypes = ctypes.c_size_t, [ctypes.c_void_p]
+    return int(ask(address))
+
+
+def given(size: int) -> int:
+    """From 4 KiB on memory comes in sizes of 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 KiB and so on."""
+    if size < 4096:
+        return size
+    return next(n for k in range(80) if (n := (4 + k % 4) << (10 + k // 4)) >= size)
+
+
+def assert_takes(address: int, wanted: int, what: object) -> None:
+    wanted = given(wanted)
+    assert wanted <= held(address) < wanted + ROUNDED, (what, wanted, held(address))
+
+
+def read(decoder: Any, data: bytes) -> Chunk:
+    decoder.feed(Source(data))
+    assert not decoder.run()
+    chunk, _ = decoder.take()
+    return chunk
+
+
+def of(count: int, key: bytes | None = None, value: bytes | None = None, headers: Any = ()) -> bytes:
+    return builders.batch(
+        [builders.record(offset_delta=n, key=key, value=value, headers=headers) for n in range(count)]
+    )
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_memory_of_columns_of_numbers(name: str) -> None:
+    """Of one batch, and of a second one that does not fit: half as much again, or what is needed."""
+    decoder = request(columns=[name])
+    width = FIXED[name]
+    for count in (*range(1, 30), 50, 100, 300):
+        chunk = read(decoder.decoder(), of(count))
+        assert_takes(chunk.address(0, 1), count * width + SLACK, count)
+        for more in (1, count // 2 + 1, 2 * count):
+            first = max(count * width + SLACK, 64)
+            needed = (count + more) * width + SLACK
+            wanted = first if needed <= first else max(needed, first + first // 2)
+            if wanted < 4096:
+                chunk = read(decoder.decoder(), of(count) + of(more))
+                assert_takes(chunk.address(0, 1), wanted, (count, more))
+
+
+def test_memory_of_validity_bits() -> None:
+    """A byte for 8 rows; they are copied where they grow."""
+    for count in (1, 7, 8, 9, 64, 500, 1000, 2000):
+        for name, buffer in (("timestamp", 0), ("key", 0), ("value", 0), ("timestamp_type", 0), ("partition", 0)):
+            chunk = read(request(columns=[name]).decoder(), of(count))
+            assert_takes(chunk.address(0, buffer), count // 8 + SLACK, (name, count))
+
+
+@pytest.mark.parametrize("name", ["key", "value"])
+def test_memory_of_columns_of_bytes(name: str) -> None:
+    """Ends of four bytes, one more than rows; and as many bytes of data as the batch's records have."""
+    decoder = request(columns=[name])
+    for count in (*range(1, 20), 50, 100, 500):
+        for size in (0, 1, 5):
+            data = of(count, **{name: b"x" * size})
+            chunk = read(decoder.decoder(), data)
+            assert_takes(chunk.address(0, 1), (count + 1) * 4 + SLACK, count)
+            if len(data) < 4000:
+                assert_takes(chunk.address(0, 2), len(data) - 61 + SLACK, (count, size))
+
+
+def test_memory_of_headers() -> None:
+    """Ends, flags and bytes of their keys and values, as many as a record has; more when the next one comes."""
+    for count in (1, 2, 3, 7, 8, 40, 100):
+        record = builders.record(headers=[(b"key", b"value")] * count)
+        chunk = read(request(columns=["headers"]).decoder(), builders.batch([record]))
+        key_ends, keys, bits, value_ends, values = (pa.py_buffer(view).address for view in chunk.headers())
+        left = len(record) - (len(builders.record()) - 1) - (len(record) > 70)
+        for address, wanted in (
+            (key_ends, (count + 1) * 4 + SLACK),
+            (value_ends, (count + 1) * 4 + SLACK),
+            (bits, count // 8 + SLACK),
+        ):
+            assert_takes(address, max(wanted, 68), count)
+        for address in (keys, values):
+            assert left + SLACK - 2 <= held(address) < left + SLACK + ROUNDED, count
+        assert_takes(chunk.address(0, 1), (1 + 1) * 4 + SLACK, count)
+
+
+def test_memory_of_what_is_derived() -> None:
+    """A number of eight bytes at most a row, a text as often as there are rows."""
+    for count in (*range(1, 20), 100, 300):
+        data = of(count, key=b"\0\0\0\0")
+        for name in ("batch_position", "magic", "producer_id", "sequence", "partition", "is_control", "control_type"):
+            chunk = read(request(columns=[name]).decoder(), data)
+            assert_takes(chunk.address(0, 1), count * 8 + SLACK, (name, count))
+            assert_takes(chunk.address(0, 0), count // 8 + SLACK, (name, count))
+        for name, options, size in (
+            ("compression", {}, 8),
+            ("topic", {}, 8),
+            ("topic", {"_topic": "abc"}, 3),
+            ("file", {"_file": "a" * 10}, 10),
+        ):
+            chunk = read(request(columns=[name], **options).decoder(), data)
+            assert_takes(chunk.address(0, 1), (count + 1) * 4 + SLACK, (name, count))
+            assert_takes(chunk.address(0, 2), count * size + SLACK, (name, count))
+            assert_takes(chunk.address(0, 0), count // 8 + SLACK, (name, count))
+
+
+@pytest.mark.parametrize("header", [(b"name", b"a value"), (b"a longer name", b"1")])
+def test_memory_of_a_chunk_is_taken_ahead_of_it(header: tuple[bytes, bytes]) -> None:
+    """As much as the last one had and a sixteenth more, whatever comes."""
+    names = ["offset", "timestamp", "timestamp_type", "key", "value", "headers"]
+    for count in (5, 16, 17, 32, 160, 200):
+        decoder = request(columns=names).decoder()
+        headers = [header]
+        read(decoder, of(count, b"key", b"v" * 9, headers))
+        chunk = read(decoder, of(1, b"k", b"v", headers))
+        rows = count + count // 16
+        for column, width in ((0, 8), (1, 8), (2, 1)):
+            assert_takes(chunk.address(column, 1), rows * width + SLACK, (count, column))
+        for column, used in ((3, 3 * count), (4, 9 * count)):
+            assert_takes(chunk.address(column, 1), (rows + 1) * 4 + SLACK, (count, column))
+            assert_takes(chunk.address(column, 2), max(used + used // 16, 20) + SLACK, (count, column))
+        assert_takes(chunk.address(5, 1), (rows + 1) * 4 + SLACK, count)
+        key_ends, keys, bits, value_ends, values = (pa.py_buffer(view).address for view in chunk.headers())
+        used = max(map(len, header)) * count
+        for address in (keys, values):
+            assert_takes(address, max(used + used // 16, 20) + SLACK, count)
+        for address in (key_ends, value_ends):
+            assert_takes(address, (rows + 1) * 4 + SLACK, count)
+        assert_takes(bits, rows // 8 + SLACK, count)
+
+
+def many(count: int, size: int = 0) -> bytes:
+    """So many records of nothing, the first one with a value of so many bytes where there are to be some."""
+    first = builders.record(key=None, value=b"v" * size) if size else b""
+    return builders.batch(payload=first + b"\x0c\0\0\0\1\1\0" * (count - bool(size)), count=count)
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_memory_at_the_border_of_4_kib(step: int) -> None:
+    """One row, or one byte, more takes the next size."""
+    for name, count, wanted in (
+        ("offset", 504, 4096 + 8 * step),
+        ("timestamp", 504, 4096 + 8 * step),
+        ("timestamp_type", 4032, 4096 + step),
+        ("headers", 1007, 4096 + 4 * step),
+        ("key", 1007, 4096 + 4 * step),
+        ("value", 1007, 4096 + 4 * step),
+        ("compression", 1007, 4096 + 4 * step),
+        ("producer_id", 504, 4096 + 8 * step),
+        ("magic", 504, 4096 + 8 * step),
+    ):
+        chunk = read(request(columns=[name]).decoder(), many(count + step))
+        assert_takes(chunk.address(0, 1), wanted, name)
+    for name in ("timestamp", "key", "value", "partition", "topic"):
+        chunk = read(request(columns=[name]).decoder(), many(8 * 4032 + 7 + step))
+        assert_takes(chunk.address(0, 0), 4096 + step, name)
+    data = many(1, 4032 + step - 9)
+    assert len(data) - 61 == 4032 + step
+    assert_takes(read(request(columns=["value"]).decoder(), data).address(0, 2), 4096 + step, "value")
+    for name, options, count in (("topic", {"_topic": "abc"}, 1344), ("file", {"_file": "a" * 4032}, 1)):
+        data = many(count + step)
+        chunk = read(request(columns=[name], **options).decoder(), data)
+        assert_takes(chunk.address(0, 2), 4096 + step * (3 if name == "topic" else 4032), name)
+
+
+@pytest.mark.parametrize("count", [948, 949])
+def test_memory_that_is_taken_ahead_at_the_border_of_4_kib(count: int) -> None:
+    """1007 and 1008 headers: their ends take 4096 bytes and four more."""
+    decoder = request(columns=["headers"]).decoder()
+    read(decoder, of(count, headers=[(b"n", b"v")]))
+    chunk = read(decoder, of(1, headers=[(b"n", b"v")]))
+    key_ends, _, _, value_ends, _ = (pa.py_buffer(view).address for view in chunk.headers())
+    for address in (key_ends, value_ends, chunk.address(0, 1)):
+        assert_takes(address, (count + count // 16 + 1) * 4 + SLACK, count)
+    for size in (3794, 3795):  # a sixteenth more: 4031 and 4032 bytes
+        decoder = request(columns=["value", "headers"]).decoder()
+        read(decoder, of(1, value=b"v" * size, headers=[(b"n" * size, b"v")]))
+        chunk = read(decoder, of(1, value=b"v", headers=[(b"n", b"v")]))
+        assert_takes(chunk.address(0, 2), size + size // 16 + SLACK, size)
+        for view in (chunk.headers()[1], chunk.headers()[4]):
+            assert_takes(pa.py_buffer(view).address, size + size // 16 + SLACK, size)
+
+
+class Allocator(ctypes.Structure):
+    """mallinfo2 of glibc: bytes of its heap, and of what it took from the system by itself."""
+
+    _fields_ = (
+        *((name, ctypes.c_size_t) for name in ("arena", "free_chunks", "fast_chunks", "maps", "mapped")),
+        *((name, ctypes.c_size_t) for name in ("_unused", "fast", "used", "free", "top")),
+    )
+
+
+def in_use() -> int:
+    ask = ctypes.CDLL(None).mallinfo2
+    ask.restype = Allocator
+    kafkarec.release_memory()
+    gc.collect()
+    found = ask()
+    return int(found.used + found.mapped)
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="another C library")
+@pytest.mark.parametrize("taken", [True, False])
+def test_columns_keep_no_memory(taken: bool) -> None:
+    """Neither those of a chunk nor those of a decoder that is let go of before it gave one out."""
+    headers = [(b"name", b"value")]
+    data = of(30, b"key", b"value", headers) + of(5, None, None, headers)
+    asked = request(columns=["offset", "timestamp", "timestamp_type", "key", "value", "headers", "compression"])
+
+    def once() -> None:
+        decoder = asked.decoder()
+        decoder.feed(Source(data))
+        decoder.run()
+        if taken:
+            decoder.take()
+
+    for _ in range(20):
+        once()
+    before = in_use()
+    for _ in range(300):
+        once()
+    assert in_use() - before < 300 * 64

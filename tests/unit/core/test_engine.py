@@ -1,0 +1,305 @@
+"""What the engine keeps, passes over and gives out when: chunks, checks, ranges, limits, one input after another."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import builders
+import pyarrow as pa
+import pytest
+from core_reading import ranged, sound_table
+
+import kafkarec
+from kafkarec import codecs
+from kafkarec._core import Decoder, Layout, Source
+from kafkarec.format.schema import RECORD_FIELDS, record_schema
+from kafkarec.read.decode_options import (
+    ALL_CHECKS,
+    ALL_PAYLOADS,
+    CONTROL_PAYLOADS,
+    NO_CHECKS,
+    NO_PAYLOADS,
+    PAYLOAD_CHECKS,
+    DecodeRequest,
+    request,
+)  # fmt: skip
+from kafkarec.read.passes import as_columns, read_part, scan_pieces
+
+pytestmark = pytest.mark.core
+
+FAR = 2**31
+
+
+def asked_for(wishes: dict[str, Any] | None = None, **options: Any) -> DecodeRequest:
+    asked = request(**{"control": True, "columns": ["offset"], **(wishes or {})})
+    return asked._replace(options=replace(asked.options, **options))
+
+
+def chunks_of(decoder: Decoder, data: bytes) -> list[tuple[int, int]]:
+    """(batches, records) of each chunk of one input."""
+    decoder.feed(Source(data))
+    found = []
+    more = True
+    while more:
+        more = decoder.run()
+        chunk, rows = decoder.take()
+        found.append((len(rows), 0 if chunk is None else len(chunk)))
+    return found
+
+
+def test_a_chunk_ends_with_the_batch_that_fills_it() -> None:
+    """Counted are the bytes of records, those of messages with their headers, those of a codec decompressed."""
+    made: list[tuple[bytes, int, int]] = []
+    for n in range(40):
+        rows = builders.records(n % 4 + 1, value=b"v" * (n % 7))
+        codec = ("none", "gzip", "lz4", "zstd", "snappy")[n % 5]
+        made.append((builders.batch(rows, base_offset=4 * n, codec=codec), len(rows), sum(map(len, rows))))
+    for n in range(40, 60):
+        message = builders.message(magic=n % 2, offset=4 * n, value=b"v" * (n % 5))
+        if n % 3:
+            made.append((message, 1, len(message)))
+        else:
+            made.append((builders.wrapper(message, magic=n % 2, offset=4 * n), 1, len(message)))
+    data = b"".join(raw for raw, _, _ in made)
+    for most in (1, 15, 16, 60, 61, 100, 250, 10_000):
+        wanted, batches, records, used = [], 0, 0, 0
+        for _, count, size in made:
+            batches, records, used = batches + 1, records + count, used + size
+            if used >= most:
+                wanted.append((batches, records))
+                batches = records = used = 0
+        wanted.append((batches, records))
+        decoder = asked_for(chunk_bytes=most).decoder()
+        assert chunks_of(decoder, data) == wanted, most
+        assert chunks_of(decoder, data) == wanted, "the next input begins anew"
+    assert chunks_of(asked_for(chunk_bytes=None).decoder(), data) == [(60, sum(count for _, count, _ in made))]
+
+
+def test_the_first_tables_of_a_scan_are_small_and_each_is_twice_the_one_before() -> None:
+    one = builders.message(magic=0, key=None, value=None)
+    row = asked_for(payloads=NO_PAYLOADS).decoder()
+    row.feed(Source(one))
+    row.run()
+    size = row.take()[1].raw().nbytes
+    for most in (1 << 20, 40_000, 8192, 8191, 100):
+        decoder = asked_for(payloads=NO_PAYLOADS, chunk_bytes=most, check_crc=NO_CHECKS).decoder()
+        steps = [-(-min(8192 << n if n < 8 else most, most) // size) for n in range(60)]
+        total = min(sum(steps), 10_000)
+        wanted, left = [], total
+        for step in steps:
+            if left >= step:
+                wanted.append((step, 0))
+                left -= step
+            else:
+                wanted.append((left, 0))
+                break
+        for _ in range(2):
+            assert chunks_of(decoder, one * total)[: len(wanted)] == wanted, most
+    decoder = asked_for(payloads=NO_PAYLOADS, chunk_bytes=None).decoder()
+    assert chunks_of(decoder, one * 500) == [(500, 0)]
+
+
+def spoiled(raw: bytes) -> bytes:
+    """Its records can be read, its checksum is another one."""
+    at = 17 if raw[16] == 2 else 12
+    return builders.patched(raw, at, bytes([raw[at] ^ 1]))
+
+
+def test_checksums_are_checked_where_they_are_wanted() -> None:
+    """Of all batches, of those whose records are read, or of none."""
+    plain, control = builders.good_batch(2), builders.end_marker(commit=True, producer_id=7, base_offset=2)
+    for payloads, checks in itertools.product(
+        (NO_PAYLOADS, CONTROL_PAYLOADS, ALL_PAYLOADS), (NO_CHECKS, ALL_CHECKS, PAYLOAD_CHECKS)
+    ):
+        options = {"payloads": payloads, "check_crc": checks}
+        read_kinds = {NO_PAYLOADS: set(), CONTROL_PAYLOADS: {"control"}, ALL_PAYLOADS: {"plain", "control"}}[payloads]
+        checked = {NO_CHECKS: set(), ALL_CHECKS: {"plain", "control"}, PAYLOAD_CHECKS: read_kinds}[checks]
+        records = 2 * ("plain" in read_kinds) + ("control" in read_kinds)
+        assert chunks_of(asked_for(**options).decoder(), plain + control) == [(2, records)], options
+        for kind, data in (("plain", spoiled(plain) + control), ("control", plain + spoiled(control))):
+            decoder = asked_for(**options).decoder()
+            if kind in checked:
+                with pytest.raises(kafkarec.CorruptRecordError, match="crc"):
+                    chunks_of(decoder, data)
+            else:
+                assert chunks_of(decoder, data) == [(2, records)], (options, kind)
+
+
+def taken(data: bytes, **limits: tuple[int | None, int | None]) -> list[int] | None:
+    """The offsets; None: refused."""
+    try:
+        return list(ranged(data, columns=["offset"], **limits).column("offset"))
+    except kafkarec.CorruptRecordError:
+        return None
+
+
+def test_a_corrupt_batch_that_its_header_puts_outside_is_passed_over() -> None:
+    """Below a range by its last offset or its greatest time; above one of times only by its log append time."""
+    first = builders.good_batch(4, base_timestamp=1000)
+    last = builders.good_batch(4, base_offset=8, base_timestamp=3000)
+    for kind in (0, 8):
+        middle = spoiled(
+            builders.good_batch(4, base_offset=4, base_timestamp=2000, max_timestamp=2003, attributes=kind)
+        )
+        data = first + middle + last
+        assert taken(data) is None
+        for start in range(13):
+            assert (taken(data, offsets=(start, None)) is None) == (start <= 7), start
+            assert (taken(data, offsets=(None, start)) is None) == (start > 4), start
+        for time in (1000, 1999, 2000, 2001, 2002, 2003, 2004, 3000):
+            assert (taken(data, times=(time, None)) is None) == (time <= 2003), (kind, time)
+            above = kind == 8 and time <= 2003
+            assert (taken(data, times=(None, time)) is None) == (not above), (kind, time)
+            assert taken(data, times=(2004, time)) == [], (kind, time)
+        for high in (3001, 3004):
+            assert taken(data, times=(2004, high)) == [8 + n for n in range(high - 3000)]
+    # an absurd base offset ends no range, and its batch is outside of it
+    absurd = spoiled(builders.good_batch(1, base_offset=8 + FAR + 1))
+    assert taken(first + absurd + last, offsets=(0, 9)) == [0, 1, 2, 3, 8]
+    assert taken(first + absurd + last) is None
+
+
+def test_a_wrapper_is_not_judged_by_its_first_offset() -> None:
+    """It is that of its last record: those in front may be in a range that ends before it."""
+    inner = [builders.message(offset=n, timestamp=1000 + n) for n in range(4)]
+    data = builders.wrapper(inner, offset=7, timestamp=1003) + builders.message(offset=8)
+    for low, high in itertools.combinations(range(3, 11), 2):
+        assert taken(data, offsets=(low, high)) == [n for n in range(4, 9) if low <= n < high], (low, high)
+    assert taken(spoiled(data[: -len(builders.message())]), offsets=(0, 5)) is None
+    # but where the batch before has reached the end of the range
+    behind = builders.good_batch(4) + spoiled(data[: -len(builders.message())])
+    assert taken(behind, offsets=(0, 4)) == [0, 1, 2, 3] and taken(behind, offsets=(0, 5)) is None
+
+
+def test_ranges_begin_anew_with_each_input() -> None:
+    """What was reached in the input before ends nothing in the next, and absurd is told by this input alone."""
+    decoder = asked_for(offsets=(0, 1)).decoder()
+    for base in (0, 2**40, 0, 0):
+        decoder.feed(Source(builders.good_batch(2, base_offset=base) + builders.good_batch(2, base_offset=base + 2)))
+        assert not decoder.run()
+        assert decoder.filled[0] == (1 if base == 0 else 0)
+        decoder.take()
+    for start in (0, 1, FAR - 1, FAR, FAR + 1, 2**40):
+        log = b"".join(builders.good_batch(2, base_offset=start + 2 * n) for n in range(4))
+        for low, high in itertools.combinations(range(start, start + 9), 2):
+            wanted = [n for n in range(start, start + 8) if low <= n < high]
+            assert taken(log, offsets=(low, high)) == wanted, (start, low, high)
+
+
+def test_what_a_range_ends_with_is_not_left_over() -> None:
+    """A batch behind the range ends it, and nothing remains to be told of."""
+    data = b"".join(builders.good_batch(4, base_offset=4 * n) for n in range(3)) + b"tail"
+    for high, remaining in ((4, 0), (8, 0), (9, 4), (12, 4), (None, 4)):
+        assert ranged(data, (0, high)).remaining == remaining, high
+
+
+def test_the_bytes_of_all_payloads_have_a_limit() -> None:
+    """Exactly as many are taken, for each input anew; uncompressed batches do not count."""
+    sizes = [sum(map(len, builders.records(count))) for count in (5, 7)]
+    for codec in ("gzip", "lz4", "zstd", "snappy"):
+        five, seven = (builders.good_batch(count, codec=codec) for count in (5, 7))
+        data = five + builders.good_batch(50) + seven
+        decoder = asked_for(input_limit=sum(sizes)).decoder()
+        for _ in range(3):
+            assert chunks_of(decoder, data) == [(3, 62)]
+        for limits, at in (
+            ({"input_limit": sum(sizes) - 1}, len(data) - len(seven)),
+            ({"input_limit": sizes[0]}, len(data) - len(seven)),
+            ({"input_limit": sizes[0] - 1}, 0),
+            ({"input_limit": 10**6, "limit": sizes[1] - 1}, len(data) - len(seven)),
+            ({"input_limit": 10**6, "limit": sizes[0] - 1}, 0),
+        ):
+            with pytest.raises(kafkarec.LimitExceededError) as caught:
+                chunks_of(asked_for(**limits).decoder(), data)
+            assert caught.value.position == at, (codec, limits)
+
+
+def test_units_of_timestamps_at_their_borders() -> None:
+    """The greatest that fits is kept on both sides, one more is null, counted, and stored as 0."""
+    for unit, ticks in (("us", 1000), ("ns", 1_000_000)):
+        most = (2**63 - 1) // ticks
+        stamps = [most, most + 1, -most, -most - 1, 0, -1, 1]
+        rows = [builders.record(timestamp_delta=stamp, offset_delta=n) for n, stamp in enumerate(stamps)]
+        data = builders.good_batch(3) + builders.batch(rows, base_offset=3, base_timestamp=0)
+        columns = kafkarec.decode(data, columns=["timestamp"], timestamp_unit=unit)
+        column = sound_table(columns).column("timestamp").cast(pa.int64()).to_pylist()
+        fits = [None if stamp == -1 or abs(stamp) > most else stamp * ticks for stamp in stamps]
+        assert column == [(builders.NOW + n) * ticks for n in range(3)] + fits
+        assert columns.timestamps_out_of_range == 2
+        plain = kafkarec.decode(data, columns=["timestamp"], timestamp_unit="int64")
+        assert sound_table(plain).column("timestamp").to_pylist()[3:] == [None if at == -1 else at for at in stamps]
+        assert plain.timestamps_out_of_range == 0
+
+
+def test_a_codec_that_there_is_not_says_which_is_the_last_one() -> None:
+    """zstd came with magic 2."""
+    for data, last, found in (
+        (builders.batch(count=1, codec=5, payload=b"x"), 4, 5),
+        (builders.batch(count=1, codec=7, payload=b"x"), 4, 7),
+        (builders.wrapper(b"x", codec=4, payload=b"x"), 3, 4),
+        (builders.wrapper(b"x", magic=0, codec=5, payload=b"x"), 3, 5),
+    ):
+        with pytest.raises(kafkarec.KafkaRecordError) as caught:
+            kafkarec.decode(data)
+        assert (caught.value.reason, caught.value.expected, caught.value.found) == ("unsupported_codec", last, found)
+
+
+def test_an_unstable_batch_is_left_out_and_checked() -> None:
+    """From the last stable offset on nothing is decoded, the checksums are looked at all the same."""
+    data = builders.good_batch(4) + builders.good_batch(4, base_offset=4)
+    for stable in range(10):
+        asked = asked_for(stable_offset=stable)
+        columns = as_columns(asked, read_part(asked, Source(data)))
+        assert columns.column("offset") == list(range(min(stable, 8))) and len(columns.batches) == 2
+        with pytest.raises(kafkarec.CorruptRecordError):
+            read_part(asked, Source(data[:-1] + b"!"))
+    broken = builders.batch(payload=b"no record", count=1, base_offset=4)
+    asked = asked_for(stable_offset=4)
+    assert as_columns(asked, read_part(asked, Source(data[: len(data) // 2] + broken))).column("offset") == [0, 1, 2, 3]
+    asked = asked_for(stable_offset=5)
+    with pytest.raises(kafkarec.KafkaRecordError):
+        read_part(asked, Source(data[: len(data) // 2] + broken))
+
+
+def test_scans_of_ranges_list_the_batches_that_may_hold_some() -> None:
+    data = b"".join(builders.good_batch(4, base_offset=4 * n) for n in range(5))
+    for low, high in itertools.combinations(range(21), 2):
+        asked = asked_for(offsets=(low, high))
+        bases = [base for table in scan_pieces(asked, Source(data)) for base in table.column("base_offset")]
+        assert bases == [4 * n for n in range(5) if 4 * n < high and low < 4 * n + 4], (low, high)
+
+
+def test_inputs_whose_records_are_taken_together_know_nothing_of_each_other() -> None:
+    """Damage at the begin of one has nothing in front of it, whatever the input before ended with."""
+    decoder = asked_for({"errors": "skip"}).decoder()
+    low = b"\xff" * 20 + builders.good_batch(2)
+    for n, data in enumerate((builders.good_batch(3, base_offset=500), low, builders.good_batch(1), low, low)):
+        decoder.feed(Source(data))
+        assert not decoder.run()
+        assert decoder.filled[1] == n + 1
+    found = [(piece.position, piece.length, piece.lost_from) for _, _, piece in decoder.pop_damage()]
+    assert found == [(0, 20, None)] * 3
+
+
+def test_columns_that_nobody_asked_for_are_not_filled() -> None:
+    """A decoder tells how much it holds: 32 bytes a row, and the bytes of keys, values and headers that are wanted."""
+    fields = {"key": b"k" * 5, "value": b"v" * 7}
+    rows = [builders.record(offset_delta=n, headers=[(b"hh", b"x")], **fields) for n in range(10)]
+    data = builders.batch(rows) + builders.message(offset=10, **fields)
+    sizes = {"key": 55, "value": 77, "headers": 30, "control_type": 55}
+    for name in RECORD_FIELDS:
+        decoder = Decoder(Layout(record_schema((name,), "ms")), asked_for().options, codecs)
+        decoder.feed(Source(data))
+        assert not decoder.run()
+        assert decoder.filled == (11, 2, 11 * 32 + sizes.get(name, 0)), name
+
+
+def test_a_range_ends_in_a_log_that_has_come_far() -> None:
+    """Absurd is told by the batch before: a log may go on for more than 2^31 offsets, step by step."""
+    step = 2**30
+    data = b"".join(builders.good_batch(1, base_offset=step * n) for n in range(7))
+    for n in range(1, 7):
+        assert taken(data + b"\xff" * 40, offsets=(0, step * n)) == [step * at for at in range(n)]
+        assert taken(data + b"\xff" * 40, offsets=(0, step * n - step + 1)) == [step * at for at in range(n)]

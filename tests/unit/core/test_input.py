@@ -1,0 +1,234 @@
+"""Which bytes are asked of a medium, in which order, and what becomes of short answers and failures.
+
+A reader that is far away is paid by the request. The lists here are literal: (position, length) of every one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import builders
+import pytest
+from allocations import Allocations, Preads
+from core_reading import sound_rows
+from media import Medium, read
+
+import kafkarec
+from kafkarec import _core
+from kafkarec._core import Source
+from kafkarec.read.decode_options import request
+from kafkarec.read.passes import read_part, scan_pieces
+
+pytestmark = pytest.mark.core
+
+
+@dataclass
+class Asked(Medium):
+    """Notes what it is asked for, and gives at most `most` bytes at once."""
+
+    most: int = 1 << 30
+    asked: list[tuple[int, int]] = field(default_factory=list)
+
+    def read_at(self, position: int, length: int) -> bytes:
+        self.asked.append((position, length))
+        return super().read_at(position, min(length, self.most))
+
+
+def log_of(sizes: list[int]) -> bytes:
+    """One batch of exactly each size."""
+    batches = []
+    for offset, size in enumerate(sizes):
+        record = b""
+        for less in range(7, 14):
+            record = b"" if size == 61 else builders.record(key=None, value=bytes(max(size - 61 - less, 0)))
+            if 61 + len(record) == size:
+                break
+        batches.append(builders.batch(payload=record, count=int(size > 61), base_offset=offset, last_offset_delta=0))
+        assert len(batches[-1]) == size
+    return b"".join(batches)
+
+
+def scanned(medium: Medium, start: int = 0, stop: int | None = None) -> list[int]:
+    """Positions of the batches."""
+    asked = request(_file="test.log")
+    return [row["position"] for piece in scan_pieces(asked, Source(file=medium), start, stop) for row in piece]
+
+
+SIZES = [100, 100, 1000, 100, 96, 97, 5000, 96, 97, 61, 61, 5000, 61, 300]
+"""Behind a header of 64 bytes that was read alone, the next one is 32 bytes further on, or 33."""
+LOG = log_of(SIZES)
+STARTS = [sum(SIZES[:n]) for n in range(len(SIZES))]
+
+
+def test_headers_that_lie_far_apart_are_read_alone() -> None:
+    """More than skip_bytes behind the window; else a window, of 64 bytes, 512, 4096 and so on up to window_bytes."""
+    for window, skip_bytes, start, asked in (
+        (512, 32, 0, [(0, 512), (1200, 64), (1300, 64), (1396, 512), (6493, 64), (6589, 512), (11808, 61)]),
+        (4096, 600, 0, [(0, 4096), (6493, 64), (6589, 512), (11808, 61)]),
+        (4096, 32, 1200, [(1200, 4096), (6493, 64), (6589, 512), (11808, 61)]),
+        (600, 32, 1493, [(1493, 600), (6493, 64), (6589, 512), (11808, 61)]),
+        (300, 32, 1396, [(1396, 300), (6493, 64), (6589, 300), (11808, 61)]),
+        (480, 32, 1396, [(1396, 480), (6493, 64), (6589, 480), (11808, 61)]),
+        (540, 32, 1396, [(1396, 540), (6493, 64), (6589, 512), (11808, 61)]),
+    ):
+        medium = Asked(LOG, window, skip_bytes)
+        assert scanned(medium, start, STARTS[-1]) == [at for at in STARTS[:-1] if at >= start]
+        assert medium.asked == asked, (window, skip_bytes, start)
+
+
+def test_reading_asks_for_a_window_or_for_a_batch() -> None:
+    """What the window holds already is kept; what an answer left out is asked for again."""
+    medium = Asked(LOG[:7000], 512, 32)
+    read(medium)
+    assert medium.asked == [(0, 512), (512, 688), (1200, 512), (1712, 4781), (6493, 507)]
+    medium = Asked(LOG[:1200], 512, 32, most=200)
+    read(medium)
+    assert medium.asked == [
+        (0, 512), (200, 312), (400, 112), (512, 688), (712, 488), (912, 288), (1112, 88),
+    ]  # fmt: skip
+
+
+def test_a_lost_byte_is_looked_for_by_halves_from_either_end() -> None:
+    """Behind a failure page by page; of the page, the readable bytes in front and those behind."""
+    for bad, most, asked in (
+        (range(700, 702), 1 << 30, [
+            (0, 8192), (0, 4096), (0, 2048), (0, 1024), (0, 512), (512, 256), (512, 128), (640, 64), (640, 32),
+            (672, 16), (688, 8), (696, 4), (700, 2), (700, 1), (2398, 1698), (1549, 849), (1124, 425), (912, 212),
+            (806, 106), (753, 53), (726, 27), (713, 13), (706, 7), (703, 3), (701, 2), (702, 1), (4096, 4096),
+        ]),
+        (range(5000, 5001), 1500, [
+            (0, 8192), (1500, 6692), (3000, 5192), (4500, 3692), (4500, 1846), (4500, 923), (4500, 461), (4961, 231),
+            (4961, 115), (4961, 57), (4961, 28), (4989, 14), (4989, 7), (4996, 3), (4999, 2), (4999, 1), (6596, 1596),
+            (8096, 96), (5798, 798), (5399, 399), (5199, 200), (5099, 100), (5049, 50), (5024, 25), (5012, 12),
+            (5006, 6), (5003, 3), (5001, 2),
+        ]),
+        (range(4095, 4097), 1 << 30, [
+            (0, 8192), (0, 4096), (0, 2048), (2048, 1024), (3072, 512), (3584, 256), (3840, 128), (3968, 64),
+            (4032, 32), (4064, 16), (4080, 8), (4088, 4), (4092, 2), (4094, 1), (4096, 4096), (4096, 2048),
+            (4096, 1024), (4096, 512), (4096, 256), (4096, 128), (4096, 64), (4096, 32), (4096, 16), (4096, 8),
+            (4096, 4), (4096, 2), (4096, 1), (6144, 2048), (5120, 1024), (4608, 512), (4352, 256), (4224, 128),
+            (4160, 64), (4128, 32), (4112, 16), (4104, 8), (4100, 4), (4098, 2), (4097, 1),
+        ]),
+    ):  # fmt: skip
+        medium = Asked(LOG, 8192, 32, [bad], most=most)
+        found = read(medium, errors="skip")
+        hit = [n for n, at in enumerate(STARTS) if at < bad.stop and bad.start < at + SIZES[n]]
+        assert [(damage.position, damage.length) for damage in found.damage] == [(STARTS[n], SIZES[n]) for n in hit]
+        assert medium.asked[: len(asked)] == asked
+        assert medium.asked[len(asked) :][:3] == [(11808, 61), (11869, 61), (8192, len(LOG) - 8192)]
+
+
+def test_a_failure_behind_a_short_answer_is_followed_by_pages() -> None:
+    """What is left of the page, as seen from the place that failed."""
+    medium = Asked(LOG, 8500, 32, [range(5000, 5001)], most=1500)
+    read(medium, errors="skip")
+    assert medium.asked[:8] == [
+        (0, 8500), (1500, 7000), (3000, 5500), (4500, 4000), (4500, 3692), (4500, 1846), (4500, 923), (4500, 461),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("most", [40, 100, 1000])
+def test_answers_that_are_cut_short_lose_nothing(most: int) -> None:
+    """Of readable bytes none, be they in front of an unreadable one, behind it, or in a page of their own."""
+    sizes = [70 + 6 * (n % 9) for n in range(70)]
+    data = log_of(sizes)
+    starts = [sum(sizes[:n]) for n in range(len(sizes) + 1)]
+    assert 6000 < len(data) < 8000
+    for window in (64, 1000, 1 << 20):
+        for bad in (range(3), range(1000, 1001), range(4095, 4096), range(4096, 4097), range(5000, 5200)):
+            found = read(Asked(data, window, 32, [bad], most=most), errors="skip")
+            kept = [n for n in range(len(sizes)) if starts[n + 1] <= bad.start or starts[n] >= bad.stop]
+            assert [row["offset"] for row in sound_rows(found)] == kept, (window, bad)
+
+
+@pytest.mark.parametrize("most", [100, 1 << 30])
+def test_a_file_by_descriptor_whose_reads_are_interrupted_cut_and_fail(tmp_path: Path, most: int) -> None:
+    """EINTR is no failure. Of a sector of 512 bytes no part is looked for."""
+    sizes = [70 + 6 * (n % 9) for n in range(70)]
+    data = log_of(sizes)
+    starts = [sum(sizes[:n]) for n in range(len(sizes) + 1)]
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(data)
+    with kafkarec.open(path) as segment, Preads(_core, most) as preads:
+        assert list(segment.read()) == list(kafkarec.decode(data))
+    assert preads.asked == (132 if most == 100 else 2), "each of them twice"
+    for at in (0, 1000, 4095, 4096, len(data) - 1):
+        bad = range(at, at + 1)
+        with kafkarec.open(path) as segment, Preads(_core, most, bad):
+            found = segment.read(errors="skip")
+        offsets = {row["offset"] for row in sound_rows(found)}
+        for n in range(len(sizes)):
+            if starts[n] <= at < starts[n + 1]:
+                assert n not in offsets
+            if starts[n + 1] <= at - 511 or starts[n] >= at + 512:
+                assert n in offsets
+        assert "input/output error" in found.damage[0].detail
+        assert {damage.reason for damage in found.damage} == {"unreadable"}
+
+
+@dataclass
+class Refusing(Asked):
+    """From byte `gone` on an error that is no damage."""
+
+    gone: int = 0
+    refused: int = 0
+
+    def is_damage(self, error: OSError) -> bool:
+        return False
+
+    def read_at(self, position: int, length: int) -> bytes:
+        if position + length > self.gone:
+            self.refused += 1
+            raise ConnectionResetError("the server went away")
+        return super().read_at(position, length)
+
+
+def test_a_reader_that_refused_once_is_not_asked_again() -> None:
+    """Nor while the end of damage is looked for, which reads here and there."""
+    data = LOG[:3000] + b"\xff" * 700 + LOG
+    for window in (64, 500, 4096):
+        for gone in (0, 40, 1200, 1700, 3000, 3100, 3700, 4000, 5300):
+            for errors in ("raise", "skip"):
+                medium = Refusing(data if errors == "skip" else LOG, window, gone=gone)
+                with pytest.raises(ConnectionResetError, match="went away"):
+                    read(medium, errors=errors)
+                assert medium.refused == 1
+
+
+def test_a_batch_of_more_than_64_windows_is_checked_in_pieces() -> None:
+    """It is held only when its checksum is right: a forged size asks for no memory."""
+    for size, pieces in ((64 * 65 - 1, False), (64 * 65, True)):
+        good = log_of([size])
+        medium = Asked(good, 64, 32)
+        assert len(read(medium)) == 1
+        for spoiled in (good[:-1] + b"\1", builders.message(magic=1, key=None, value=bytes(size - 34), crc=5)):
+            medium = Asked(spoiled, 64, 32)
+            with pytest.raises(kafkarec.CorruptRecordError) as caught:
+                read(medium)
+            assert caught.value.reason == "crc_mismatch"
+            assert (max(length for _, length in medium.asked) <= 64) == pieces
+            assert sum(length for _, length in medium.asked) == len(spoiled), "each byte once"
+
+
+def test_windows_share_one_block() -> None:
+    """A window that moves on takes no memory; a larger one takes it once, and gives back what it had."""
+    asked = {}
+    for window in (512, 2048, 1 << 20):
+        read(Asked(LOG, window, 32), columns=["offset"])
+        with Allocations(_core) as heap:
+            assert len(read(Asked(LOG, window, 32), columns=["offset"])) == len(SIZES) - 3
+        assert (heap.alive, heap.overrun) == (0, 0)
+        asked[window] = heap.asked
+    assert asked == {512: 21, 2048: 20, 1 << 20: 19}
+
+
+def test_a_part_of_a_file_that_begins_in_a_window_and_ends_in_one() -> None:
+    for window in (64, 512, 1 << 20):
+        for first in range(len(SIZES)):
+            medium = Asked(LOG, window, 32)
+            part = read_part(request(_file="test.log"), Source(file=medium), STARTS[first], STARTS[-1])
+            assert part.remaining == 0 and not part.damage
+            if first < len(SIZES) - 1:
+                assert medium.asked[0] == (STARTS[first], min(window, STARTS[-1] - STARTS[first])) or window == 64
+            assert all(STARTS[first] <= at and at + length <= STARTS[-1] for at, length in medium.asked)

@@ -1,0 +1,245 @@
+"""Every block of the C heap that reading and exporting asks for: refused in turn, never overrun, given back.
+
+Whichever one is refused, the call raises MemoryError or a LimitExceededError that tells where, or it answers as if
+nothing had happened. Nothing stays behind, and nothing is half done.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import builders
+import c_stream
+import pytest
+import reading
+from allocations import Allocations
+from media import Medium, read
+
+import kafkarec
+from kafkarec import _core
+from kafkarec._core import Source
+from kafkarec.read.decode_options import request
+from kafkarec.read.passes import scan_pieces
+
+pytestmark = pytest.mark.core
+
+ODD = [(b"h", b"v"), (b"\xff\xfe" * 3000, None), (b"g", b"w" * 5000)]
+"""Behind the second key, which triples, the third has no space left of what was taken for all of them."""
+PLAIN = builders.batch(
+    [
+        builders.record(key=None, value=b"v" * 3000),
+        builders.record(offset_delta=1, key=b"k" * 9000, value=None, headers=ODD),
+        builders.record(offset_delta=2, timestamp_delta=-1 - builders.NOW),
+    ]
+)
+PACKED = [
+    builders.batch(builders.records(40, value=bytes(800)), codec=codec, base_offset=3 + 40 * n)
+    for n, codec in enumerate(("lz4", "zstd"))
+]
+MESSAGES = b"".join(
+    [
+        builders.message(magic=0, offset=0, key=None, value=b"v" * 9000),
+        builders.message(magic=1, offset=1, key=b"k" * 9000, value=None),
+        builders.wrapper(
+            b"".join(builders.message(magic=1, offset=n, value=b"%d" % n * 7000) for n in range(3)),
+            magic=1, codec="gzip", offset=4,
+        ),
+    ]
+)  # fmt: skip
+
+
+def by_hand(source: Any, wanted: list[Any] | None = None) -> list[Any]:
+    """The schema and all arrays of a stream. What was refused is asked for again, must be `wanted`, and MemoryError
+    is raised."""
+    capsule = source.__arrow_c_stream__()
+    stream = c_stream.stream_of(capsule)
+    found: list[Any] = []
+    refused = False
+    while True:
+        struct = c_stream.ArrowArray() if found else c_stream.ArrowSchema()
+        ask = stream.get_next if found else stream.get_schema
+        status = ask(ctypes.byref(stream), ctypes.byref(struct))
+        if status != 0:
+            assert status == errno.ENOMEM and not struct.release and not refused
+            assert stream.get_last_error(ctypes.byref(stream)) == b"out of memory"
+            refused = True
+            continue
+        if not struct.release:
+            break
+        found.append(c_stream.array_by_hand(struct) if found else c_stream.schema_by_hand(struct))
+        struct.release(ctypes.byref(struct))
+        assert not struct.release
+    if refused:
+        assert found == wanted
+        raise MemoryError
+    return found
+
+
+def rows_of(columns: Any) -> list[Any]:
+    return [reading.record_row(record) for record in columns]
+
+
+def decoded(data: bytes, **options: Any) -> list[Any]:
+    columns = kafkarec.decode(data, columns=reading.RECORD_FIELDS, control=True, **options)
+    return [rows_of(columns), columns.damage, columns.remaining]
+
+
+def through_windows(errors: str) -> list[Any]:
+    bad = [range(len(PLAIN) + 100, len(PLAIN) + 101)] if errors == "skip" else []
+    columns = read(Medium(PLAIN + PLAIN + MESSAGES, 4096, 8192, bad), errors=errors)
+    return [rows_of(columns), columns.damage, columns.remaining]
+
+
+def scanned() -> list[Any]:
+    pieces = scan_pieces(request(_file="x"), Source(file=Medium(PLAIN + MESSAGES, 64, 32)))
+    return [tuple(row) for piece in pieces for row in piece]
+
+
+@functools.cache
+def columns_to_export() -> list[Any]:
+    """A chunk, and a slice of two columns."""
+    return [kafkarec.decode(PLAIN + MESSAGES), kafkarec.decode(PLAIN, columns=["key", "headers"])[1:3]]
+
+
+@functools.cache
+def exports() -> list[list[Any]]:
+    return [by_hand(columns) for columns in columns_to_export()]
+
+
+def exported() -> list[Any]:
+    return [by_hand(columns, wanted) for columns, wanted in zip(columns_to_export(), exports(), strict=True)]
+
+
+def lists() -> list[Any]:
+    found = []
+    for piece in kafkarec.decode_each([MESSAGES, None, MESSAGES], columns=["headers"]):
+        schema, array = piece.__arrow_c_array__()
+        found += [c_stream.schema_by_hand(c_stream.schema_of(schema)), c_stream.array_by_hand(c_stream.array_of(array))]
+    return found
+
+
+WAYS: dict[str, Callable[[], Any]] = {
+    "batches": lambda: decoded(PLAIN),
+    "batches behind damage": lambda: decoded(PLAIN[:-1] + b"?" + PLAIN, errors="skip"),
+    "messages": lambda: decoded(MESSAGES),
+    "payloads": lambda: decoded(b"".join(PACKED)),
+    "in windows": lambda: through_windows("raise"),
+    "in windows, with a byte that is lost": lambda: through_windows("skip"),
+    "a table of batches": scanned,
+    "arrays": exported,
+    "lists": lists,
+}
+Place = tuple[int, int, int | None, int]
+ROW = 104
+"""Bytes of a row in the table of batches."""
+# way: every (position, base offset, record, bytes asked for) that a refusal tells of
+REFUSED: dict[str, set[Place]] = {
+    "batches": {
+        (0, 0, None, ROW), (0, 0, None, 23045), (0, 0, 1, 6000), (0, 0, 1, 11011),
+    },
+    "batches behind damage": {
+        (23106, 0, None, ROW), (23106, 0, None, 23045), (23106, 0, 1, 6000), (23106, 0, 1, 11011),
+    },
+    "messages": {
+        (0, 0, None, ROW), (0, 0, None, 9026), (9026, 1, None, 2 * ROW), (9026, 1, None, 9034),
+        (18060, 4, None, 3 * ROW), (18060, 4, 0, 7035), (18060, 4, 1, 7035), (18060, 4, 2, 7035),
+    },
+    "payloads": {
+        (0, 3, None, ROW), (0, 3, None, 32400), (453, 43, None, 2 * ROW), (453, 43, None, 32400),
+    },
+    "in windows": {
+        (0, -1, None, 61), (0, 0, None, ROW), (0, 0, None, 23045), (0, 0, None, 23106), (0, 0, 1, 6000),
+        (0, 0, 1, 11011), (23106, 0, None, 2 * ROW), (23106, 0, None, 23045), (23106, 0, 1, 6000),
+        (23106, 0, 1, 11011), (46212, 0, None, 3 * ROW), (55238, 1, None, 4 * ROW), (55238, 1, None, 9034),
+        (64272, 4, None, 5 * ROW), (64272, 4, 0, 7035),
+    },
+    "in windows, with a byte that is lost": {
+        (0, -1, None, 61), (0, 0, None, ROW), (0, 0, None, 23045), (0, 0, None, 23106), (0, 0, 1, 6000),
+        (0, 0, 1, 11011), (23106, -1, None, 61), (46212, 0, None, 2 * ROW), (46212, 0, None, 9026),
+        (55238, 1, None, 3 * ROW), (64272, 4, None, 4 * ROW), (64272, 4, 1, 7035), (64272, 4, 2, 7035),
+    },
+    "a table of batches": {
+        (0, -1, None, 61), (0, 0, None, ROW), (23106, 0, None, 2 * ROW), (32132, 1, None, 3 * ROW),
+        (41166, 4, None, 4 * ROW),
+    },
+    "arrays": set(),
+    "lists": {
+        (0, 0, None, ROW), (0, 0, None, 4 * ROW), (0, 0, None, 9026), (9026, 1, None, 2 * ROW),
+        (9026, 1, None, 5 * ROW), (9026, 1, None, 9034), (18060, 4, None, 3 * ROW),
+    },
+}  # fmt: skip
+
+
+def place_of(error: kafkarec.KafkaRecordError) -> Place:
+    assert error.position is not None and error.base_offset is not None and error.expected is not None
+    record = re.search(r"record (\d+) of its batch", str(error))
+    return error.position, error.base_offset, int(record[1]) if record else None, error.expected
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_whichever_block_is_refused(way: str) -> None:
+    call = WAYS[way]
+    wanted = call()
+    with Allocations(_core) as heap:
+        assert call() == wanted
+    assert (heap.overrun, heap.alive) == (0, 0)
+    total, refusals, places = heap.asked, 0, set()
+    assert total > 10
+    for number in range(1, total + 1):
+        with Allocations(_core, refused=number) as heap:
+            try:
+                assert call() == wanted
+            except MemoryError:
+                refusals += 1
+            except kafkarec.LimitExceededError as error:
+                assert (error.reason, error.found) == ("out_of_memory", 0)
+                places.add(place_of(error))
+                refusals += 1
+                del error
+        assert (heap.overrun, heap.alive) == (0, 0), f"block {number} of {total}"
+    assert refusals >= total - 1
+    assert places == REFUSED[way]
+
+
+def test_nothing_is_written_behind_a_column() -> None:
+    """Keys of headers that triple leave as many bytes for the next key as the buffer still has, to the byte; so do
+    values behind the first mebibyte, for which memory is taken one by one."""
+    behind = builders.record(offset_delta=1, value=bytes(200))
+    expected = []
+    batches = []
+    for more in range(-66, 4):
+        headers = [(b"\xff" * 6000, None), (b"a" * (2480 + more), b""), (b"b", b"c")]
+        batches.append(builders.batch([builders.record(value=None, headers=headers), behind]))
+        expected.append(["\ufffd" * 6000, "a" * (2480 + more), "b"])
+    for batch, keys in zip(batches, expected, strict=True):
+        with Allocations(_core) as heap:
+            first, _ = kafkarec.decode(batch)
+            assert [key for key, _ in first.headers] == keys
+            del first, _
+        assert heap.overrun == 0
+    for more in (-64, -63, -32, -1, 0, 1, 31, 32, 33, 63, 64, 65, 100):
+        sizes = [1_300_000, 10_720 - 64 + more, 5]
+        records = [builders.record(offset_delta=n, key=None, value=bytes([n]) * size) for n, size in enumerate(sizes)]
+        with Allocations(_core) as heap:
+            found = kafkarec.decode(builders.batch([*records, behind]))
+            assert [len(record.value) for record in found] == [*sizes, 200]
+            del found
+        assert heap.overrun == 0, more
+
+
+def test_what_is_not_wanted_takes_no_memory() -> None:
+    """Blocks that are asked for, of each column alone."""
+    asked = {}
+    for name in reading.RECORD_FIELDS:
+        kafkarec.decode(PLAIN, columns=[name])
+        with Allocations(_core) as heap:
+            kafkarec.decode(PLAIN, columns=[name])
+        asked[name] = heap.asked
+    assert asked == {
+        "offset": 7, "timestamp": 8, "timestamp_type": 8, "key": 9, "value": 9, "headers": 18, "sequence": 9,
+    }  # fmt: skip

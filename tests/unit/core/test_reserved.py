@@ -1,0 +1,191 @@
+"""How much memory is taken for output before a row is written: what the columns promise, to the byte.
+
+Buffers have classes of size, four for each doubling, and the freed ones are kept for the next. `release_memory` answers
+how many bytes those were, so one encode between two calls tells the class of the buffer that it took. Each promise is
+moved to the border of a class: the last byte that fits and the first that does not.
+"""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+import struct
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from size_classes import CLASSES, class_of
+
+import kafkarec
+from kafkarec._writer import release_memory
+from kafkarec.write.header import BatchHeader
+from kafkarec.write.record_input import record_input_of
+
+pytestmark = pytest.mark.core
+
+MOST_KEPT = 128 << 20
+AREA = pa.py_buffer(mmap.mmap(-1, MOST_KEPT + 1))
+"""Bytes that nobody touches, so they take no memory."""
+ROW, OTHER_CELL, FIRST = 16, 8, 4096
+"""Bytes that are promised for a row beside its cells, for a cell without 32-bit offsets, and for any output."""
+ENTRY = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+
+
+def taken(table: pa.Table, stop: int = 0) -> int:
+    """Bytes of the buffer for an output of all rows, of which none up to `stop` is written."""
+    release_memory()
+    record_input_of(table).write(BatchHeader(), 0, stop)
+    return release_memory()
+
+
+OWN = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+FAR = pa.py_buffer(mmap.mmap(-1, 2**31, flags=OWN))
+
+
+def binary(ends: list[int]) -> pa.Array:
+    offsets = pa.py_buffer(struct.pack(f"<{len(ends)}i", *ends))
+    return pa.Array.from_buffers(pa.binary(), len(ends) - 1, [None, offsets, AREA if ends[-1] <= AREA.size else FAR])
+
+
+def filled(columns: dict[str, Any], promised: int, rows: int) -> None:
+    """With a column of values that brings the promise to a class's border, and one byte beyond."""
+    for size in (8192, 5 << 20):
+        for more in (0, 1):
+            fill = size - promised - FIRST - ROW * rows + more
+            for ends in ([0, *[fill] * rows], [0] * rows + [fill], [77] * rows + [77 + fill]):
+                table = pa.table({**columns, "value": binary(ends)})
+                assert taken(table) == class_of(size + more), (size, more, ends)
+
+
+def test_a_buffer_of_every_class() -> None:
+    for size, larger in itertools.pairwise(CLASSES[1:]):
+        if larger > MOST_KEPT:
+            break
+        claim = size - FIRST - ROW - OTHER_CELL
+        assert taken(pa.table({"value": binary([0, claim])})) == size
+        assert taken(pa.table({"value": binary([0, claim + 1])})) == larger
+    assert taken(pa.table({"value": binary([0, MOST_KEPT - FIRST - ROW - OTHER_CELL])})) == MOST_KEPT
+    assert taken(pa.table({"value": binary([0, MOST_KEPT])})) == 0, "larger than all that is kept"
+
+
+def test_no_more_than_128_mib_are_kept() -> None:
+    """Of buffers of several classes together; what is taken again, or given back to the system, counts no more."""
+
+    def write(size: int) -> None:
+        record_input_of(pa.table({"value": binary([0, size - FIRST - ROW - OTHER_CELL])})).write(BatchHeader(), 0, 0)
+
+    for _ in range(2):
+        release_memory()
+        for size in (64 << 20, 64 << 20, 56 << 20, 8 << 20, 56 << 20, 5120, 8 << 20):
+            write(size)
+        assert release_memory() == 128 << 20
+        for size in (64 << 20, 56 << 20, 7 << 20, 5120, 1 << 20, 6144):
+            write(size)
+        assert release_memory() == (127 << 20) + 5120 + 6144
+    assert release_memory() == 0
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def test_released_memory_goes_back_to_the_system() -> None:
+    rows = [(n, 5, None, bytes(50), ()) for n in range(20_000)]
+    for n in range(12):
+        kafkarec.encode(rows)
+        assert release_memory() > 1 << 20
+        if n == 3:
+            before = resident()
+    assert resident() - before < 4 << 20
+
+
+def test_cells_with_32_bit_offsets_promise_their_bytes_and_others_eight_a_row() -> None:
+    for rows in (1, 9):
+        texts = [b"abc" * n for n in range(rows)]
+        for type_ in (pa.binary(), pa.string()):
+            filled({"key": pa.array(texts, pa.binary()).cast(type_)}, sum(map(len, texts)), rows)
+            sliced = pa.array([b"front", *texts, b"behind"], pa.binary()).cast(type_).slice(1, rows)
+            filled({"key": sliced}, sum(map(len, texts)), rows)
+        for type_ in (pa.large_binary(), pa.binary_view(), pa.null()):
+            filled({"key": pa.nulls(rows, type_)}, OTHER_CELL * rows, rows)
+        filled({"key": pa.array([b"0123"] * rows, pa.binary(4))}, OTHER_CELL * rows, rows)
+        filled({}, OTHER_CELL * rows, rows)
+
+
+def test_headers_promise_their_bytes_and_two_lengths_each() -> None:
+    lists = [[{"key": "k" * n, "value": b"v" * (n * i)} for i in range(n % 4)] for n in range(12)]
+    for kind in (pa.list_, pa.large_list):
+        column = pa.array(lists, kind(ENTRY))
+        for start, stop in ((0, 12), (0, 1), (1, 3), (3, 9), (4, 5), (11, 12)):
+            entries = [entry for row in lists[start:stop] for entry in row]
+            promised = sum(len(entry["key"]) + len(entry["value"]) + 2 for entry in entries)
+            filled({"headers": column.slice(start, stop - start)}, promised + OTHER_CELL * (stop - start), stop - start)
+    loose = pa.struct([pa.field("key", pa.large_string()), pa.field("value", pa.binary_view())])
+    filled({"headers": pa.array([[{"key": "k", "value": b"v"}] * 3], pa.list_(loose))}, 3 * (2 * OTHER_CELL + 2) + 8, 1)
+
+
+def test_entries_that_no_row_has_promise_nothing_below_0() -> None:
+    """Their offsets are not looked at, so they may be anything."""
+    ends = pa.py_buffer(struct.pack("<5i", 0, 10**6, 3, 5, 10**7))
+    keys = pa.Array.from_buffers(pa.string(), 4, [None, ends, AREA]).slice(1)
+    entries = pa.StructArray.from_arrays([keys, binary([0, 0, 0, 0])], fields=list(ENTRY))
+    headers = pa.Array.from_buffers(
+        pa.list_(ENTRY), 2, [pa.py_buffer(b"\2"), pa.py_buffer(struct.pack("<3i", 1, 1, 2))], null_count=1,
+        children=[entries],
+    )  # fmt: skip
+    filled({"headers": headers}, 2 * 2 + 2 * OTHER_CELL, 2)
+
+
+def test_columns_of_no_rows_promise_nothing() -> None:
+    """Lists of no rows may have no offsets at all."""
+    entries = pa.array([], ENTRY)
+    headers = pa.Array.from_buffers(pa.list_(ENTRY), 0, [None, None], children=[entries])
+    empty = pa.table({"headers": headers, "value": pa.array([], pa.binary())})
+    assert taken(empty) == FIRST and len(kafkarec.encode(empty)) == 0
+    some = pa.table({"headers": pa.nulls(1, headers.type), "value": binary([0, 5120 - FIRST - ROW - OTHER_CELL])})
+    assert taken(pa.concat_tables([empty, some, empty])) == 5120
+
+
+def test_records_of_more_than_256_bytes_on_average_are_written_where_they_stay() -> None:
+    """They are measured first: no buffer is taken for them, and one copy less is made."""
+    for rows in (20, 100):
+        for more in (0, 1):
+            size = 256 * rows - FIRST - ROW * rows - OTHER_CELL * rows + more
+            table = pa.table({"value": binary([0] * rows + [size])})
+            release_memory()
+            assert kafkarec.decode(kafkarec.encode(table)).column("value") == [b""] * (rows - 1) + [bytes(size)]
+            assert release_memory() == (0 if more else class_of(256 * rows))
+
+
+def test_a_batch_holds_a_kib_less_than_2_gib_of_records() -> None:
+    """Measured only: the first row that does not belong ends it before a byte is written."""
+    most, record = 2**31 - 1025, 15  # bytes of a record beside its value, where that has 128 MiB and more
+    fits, ends_it = "^record 3: its timestamp -2 ", "^a batch of more than 2\\^31-1 bytes"
+    for more, refusal in ((-1, fits), (0, fits), (1, ends_it)):
+        ends = [0, 600 << 20, 1200 << 20, most - 3 * record + more]
+        table = pa.table(
+            {
+                "value": binary([*ends, ends[-1]]),
+                "timestamp": pa.array([5, 5, 5, -2], pa.int64()),
+            }
+        )
+        facts = table.append_column("partition_leader_epoch", pa.array([3] * 4, pa.int32()))
+        for source in (table, facts):
+            with pytest.raises(ValueError, match=refusal):
+                kafkarec.encode(source, batch_size=2**31 - 1)
+
+
+def test_a_record_that_no_batch_can_hold_is_named() -> None:
+    for more, refusal in ((0, "^a batch of more"), (1, "^record 1: .*2\\^31")):
+        for key, headers in ((None, 0), (b"four", 0), (None, 2)):
+            size = 2**31 - 1 - 64 - len(key or b"") - (0 if key is None else 1) - headers * 5 + more
+            table = pa.table(
+                {
+                    "key": pa.array([None, key], pa.binary()),
+                    "value": binary([0, 0, size]),
+                    "headers": pa.array([[], [{"key": "abc", "value": None}] * headers], pa.list_(ENTRY)),
+                }
+            )
+            with pytest.raises(ValueError, match=refusal):
+                kafkarec.encode(table)
