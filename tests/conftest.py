@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import jvm_oracle
@@ -47,3 +48,11 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[jvm_oracle.Oracl
     oracle = jvm_oracle.Oracle(tmp_path_factory.mktemp("classes"))
     yield oracle
     oracle.close()
+
+
+@pytest.fixture(scope="session")
+def fat() -> Path:
+    """The fat wheel of these sources."""
+    import built_wheel  # of the Spark helpers, which the tests of the core do without
+
+    return built_wheel.current()

@@ -9,7 +9,7 @@ import golden
 import pyarrow as pa
 import pytest
 import reading
-from batch_damage import KINDS, Log, flip, forge_length, make_log, mark_claimed, splice, zero
+from batch_damage import KINDS, Log, cut_header, flip, forge_length, make_log, mark_claimed, splice, zero
 from long_run import LONG, fewer
 
 import kafkarec
@@ -90,12 +90,6 @@ def test_untouched_batches_survive(kind: object) -> None:
             assert_recovers(log)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
-
-
-def cut_header(chance: random.Random, log: Log, i: int) -> None:
-    """As `cut`, within the batch's own header: the batches in its values keep their base offsets."""
-    start = chance.randrange(8, 17)
-    log.pieces[i] = log.pieces[i][:start] + log.pieces[i][chance.randrange(start + 1, 18) :]
 
 
 @pytest.mark.parametrize("kind", [flip, zero, splice, forge_length, cut_header], ids=lambda kind: kind.__name__)

@@ -39,21 +39,6 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
-def fat() -> Path:
-    """The fat wheel of these sources; built anew where a source is younger than it."""
-    built = ROOT / "wheelhouse" / f"spark_udfs-{wheelhouse.version()}-py3-none-any.whl"
-    sources = [
-        path
-        for room in ("kafkarec", "spark_udfs", "pyspark_kafkarec")
-        for path in (ROOT / room).rglob("*.p*")
-        if "__pycache__" not in path.parts
-    ]
-    if not built.exists() or built.stat().st_mtime < max(path.stat().st_mtime for path in sources):
-        assert wheelhouse.main(["--no-check"]) == 0
-    return built
-
-
-@pytest.fixture(scope="session")
 def other_version(fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same kafkarec under another version, in a fat wheel of its own."""
     folder = tmp_path_factory.mktemp("other_version")

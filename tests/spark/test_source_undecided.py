@@ -64,9 +64,12 @@ def test_only_what_is_read_is_walked(broker: Broker, monkeypatch: pytest.MonkeyP
     filled(broker, 1, False)
     walked: list[str] = []
     real = marker_matching.Match.read
-    monkeypatch.setattr(
-        marker_matching.Match, "read", lambda self, one, check: walked.append(Path(one.name).name) or real(self, one, check)
-    )
+
+    def noted(self: marker_matching.Match, one: Any, check: Any) -> Any:
+        walked.append(Path(one.name).name)
+        return real(self, one, check)
+
+    monkeypatch.setattr(marker_matching.Match, "read", noted)
     names = [path.name for path in broker.log()]
     start = int(names[-2][:20]) + 1
     for given in (start, broker.writer().next_offset):

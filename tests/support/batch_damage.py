@@ -110,3 +110,9 @@ def mark_claimed(log: Log) -> None:
         claimed = starts[i] + 12 + size
         if claimed in starts[i + 2 :] or starts[-1] - 12 < claimed <= starts[-1]:
             log.touched |= {j for j in range(i, len(log.pieces)) if starts[j] < claimed}
+
+
+def cut_header(chance: random.Random, log: Log, i: int) -> None:
+    """As `cut`, within the batch's own header: the batches in its values keep their base offsets."""
+    start = chance.randrange(8, 17)
+    log.pieces[i] = log.pieces[i][:start] + log.pieces[i][chance.randrange(start + 1, 18) :]

@@ -68,7 +68,9 @@ def test_any_bytes_are_read_or_refused(topic: str, key: bytes | None, value: byt
 
 
 @pytest.mark.parametrize(("topic", "kind", "version"), KINDS, ids=lambda it: str(getattr(it, "name", it)))
-def test_a_record_cut_anywhere_is_refused_with_both_sides(topic: internal_topics.Topic, kind: Any, version: int) -> None:
+def test_a_record_cut_anywhere_is_refused_with_both_sides(
+    topic: internal_topics.Topic, kind: Any, version: int
+) -> None:
     """No prefix of a record is a record: each byte that a message needs, it needs."""
     sample = samples.Maker(version + 1).record(topic, kind, version)
     for cut in range(len(sample.value)):

@@ -78,7 +78,8 @@ def test_as_recovery_makes_them(name: str, tmp_path: Path) -> None:
     interval = int((folder / "interval").read_text())
     made, parts = rebuilt(logs_alone(folder, tmp_path), interval, as_recovery=True)
     assert [part.problems for part in parts if part.problems] == []
-    found, expected = leader_epochs.read(made.pop(leader_epochs.NAME)), leader_epochs.read((folder / leader_epochs.NAME).read_bytes())
+    found = leader_epochs.read(made.pop(leader_epochs.NAME))
+    expected = leader_epochs.read((folder / leader_epochs.NAME).read_bytes())
     assert found[1:] == expected[1:]
     assert found[0].epoch == expected[0].epoch and found[0].start_offset <= expected[0].start_offset
     assert made == small_files(folder)

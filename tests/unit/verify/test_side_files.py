@@ -139,12 +139,15 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
         changed(leader_epochs.NAME, lambda data: b"0\n2\n0 0\n1 40\n"), "epoch_differs", "error", "the file says 1",
     ),
     "epochs begin late": (
-        changed(leader_epochs.NAME, lambda data: b"0\n1\n0 9\n"), "epoch_differs", "note", "in front of the first entry",
+        changed(leader_epochs.NAME, lambda data: b"0\n1\n0 9\n"),
+        "epoch_differs", "note", "in front of the first entry",
     ),
     "no epochs": (
         changed(leader_epochs.NAME, lambda data: b"0\n0\n"), "epoch_differs", "warning", "no entry tells of it",
     ),
-    "epochs cut": (changed(leader_epochs.NAME, lambda data: b"0\n4\n0 0\n"), "unreadable", "error", "4 entries are announced"),
+    "epochs cut": (
+        changed(leader_epochs.NAME, lambda data: b"0\n4\n0 0\n"), "unreadable", "error", "4 entries are announced",
+    ),
     "zeros for metadata": (
         changed("partition.metadata", lambda data: bytes(43)), "unreadable", "error", "43 zero bytes",
     ),

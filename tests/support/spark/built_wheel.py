@@ -1,0 +1,23 @@
+"""The fat wheel of these sources, in wheelhouse/."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from paths import ROOT
+
+import wheelhouse
+
+
+def current() -> Path:
+    """Built anew where a source is younger than it."""
+    built = ROOT / "wheelhouse" / f"spark_udfs-{wheelhouse.version()}-py3-none-any.whl"
+    sources = [
+        path
+        for package in ("kafkarec", "spark_udfs", "pyspark_kafkarec")
+        for path in (ROOT / package).rglob("*.p*")
+        if "__pycache__" not in path.parts
+    ]
+    if not built.exists() or built.stat().st_mtime < max(path.stat().st_mtime for path in sources):
+        assert wheelhouse.main(["--no-check"]) == 0
+    return built
