@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
+import imports
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import imports  # noqa: E402
-from imports import Import, Row  # noqa: E402
+from imports import Import, Row
 
 
 def test_every_import_is_as_the_table_has_it() -> None:
