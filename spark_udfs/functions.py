@@ -235,7 +235,7 @@ def kafka_internal_rows(
 ) -> DataFrame:
     """The records of one type, each field a column with its own type: `key_group`, `value_offset`, ...
 
-    topic, type: as in `kafkarec.internal_topics.schema(topic, type)`, which lists the columns; ValueError names what there is
+    topic, type: as in `kafkarec.internal_topics.schema(topic, type)`, which lists the columns; ValueError for others
     key, value: the binary columns of the records
     keep: columns of `df` to repeat in front, such as offset and timestamp
     Behind them: version and is_tombstone, the fields, and `problem`, which says why fields are null that should not be.

@@ -1,7 +1,8 @@
 """Records of internal topics in the workers: key and value bytes in, JSON or typed columns out.
 
-A row is decoded by itself (`kafkarec.internal_topics.read`): what is no message of Kafka 4.3 gives a row with its `problem`,
-never a failed query. Types come from `kafkarec.internal_topics.schema`, the same table that the decoder reads.
+Each row is decoded by itself (`kafkarec.internal_topics.read`): bytes that are no message of Kafka 4.3 give a row that
+says so in `problem`, and never fail the query. Types come from `kafkarec.internal_topics.schema`, the table that the
+decoder reads.
 """
 
 from __future__ import annotations

@@ -386,6 +386,11 @@ class Segment(Readable):
         with self.opened() as source:
             yield from scan_pieces(self.named(ranged), source, self._start(wanted), self.end)
 
+    def position_of(self, offset: int) -> int:
+        """Where reading for an offset may begin: the position (bytes) of a batch with no record at or above `offset` in
+        front of it, as the .index beside the segment tells. 0 without an index, or where it does not fit the log."""
+        return ranges.start_position(self, Range.of(offset, None, None, None))
+
     def _start(self, wanted: Range) -> int:
         return max(self.begin, ranges.start_position(self, wanted))
 

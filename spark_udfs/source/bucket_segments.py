@@ -10,7 +10,6 @@ may know producers that the appending has not read, and a broker makes the other
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import tempfile
@@ -62,11 +61,9 @@ def log_of(kafkarec: Any, bucket: Bucket, job: Job, name: str, there: Sequence[L
 
 def _end(kafkarec: Any, job: Job, url: str) -> int | None:
     """Behind the last batch, from the last entry of the index on. ValueError where the log does not end with one."""
-    ranges = importlib.import_module(f"{kafkarec.__name__}.storage.ranges")
     segment = kafkarec.open(url, storage_options=dict(job.storage))
     with segment:
-        begin = ranges.start_position(segment, ranges.Range.of(_LAST, None, None, None))
-        tables = list(segment.between(begin, segment.size).scan_pieces(errors="skip"))
+        tables = list(segment.between(segment.position_of(_LAST), segment.size).scan_pieces(errors="skip"))
     if any(table.damage for table in tables) or (tables and tables[-1].remaining):
         raise ValueError(f"{url} does not end with a whole batch: salvage this log first (kafkarec salvage)")
     found = [table[-1]["next_offset"] for table in tables if len(table)]

@@ -10,7 +10,6 @@ Through pyarrow.fs, which executors have. Its own mark of an empty folder, an ob
 
 from __future__ import annotations
 
-import importlib
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -36,10 +35,9 @@ class Bucket:
     threads; it does not travel: each process makes its own."""
 
     def __init__(self, kafkarec: Any, url: str, storage: Mapping[str, Any]) -> None:
-        package = kafkarec.__name__
-        self._faults = importlib.import_module(f"{package}.remotefaults")
-        libraries = importlib.import_module(f"{package}.remotelibs")
         from pyarrow import fs  # type: ignore[import-untyped]
+
+        from kafkarec.storage import remote
 
         self.url = url.rstrip("/")
         self._types, self._selector = fs.FileType, fs.FileSelector
@@ -47,7 +45,7 @@ class Bucket:
         given = {**storage, **_PLAIN} if scheme in S3 else dict(storage)
         self._endpoint: str | None = None
         with self._telling(""):
-            made = libraries.Arrow(self.url, scheme, given)
+            made = remote.Arrow(self.url, scheme, given)
             self._fs, self._root = made.filesystem, made.path(self.url)
         self._endpoint = made.endpoint
 
@@ -121,11 +119,13 @@ class Bucket:
 
     @contextmanager
     def _telling(self, name: str) -> Iterator[None]:
+        from kafkarec.storage import remote
+
         url = f"{self.url}/{name}" if name else self.url
         try:
             yield
         except Exception as error:
-            told = self._faults.translate(error, url, self._endpoint)
+            told = remote.translate(error, url, self._endpoint)
             if told.kind == "denied":
                 words = f"{told}; to write they need s3:PutObject and s3:DeleteObject, too"
                 told = type(told)(words, told.filename or "", told.kind)

@@ -59,15 +59,9 @@ def _open_before(kafkarec: Any, segment: Any) -> dict[int, int] | None:
 
 
 def _walked(segments: Any, open_before: dict[int, int], skip: bool) -> Undecided:
-    from kafkarec.read.marker_columns import ABORT
-    from kafkarec.read.marker_matching import FIRST, ROW, WIDTH, match
+    from kafkarec.read import isolation
 
-    found = match(segments, raises=not skip, check_all=skip)
-    producer, code, marker, first = map(ROW.index, ("producer_id", "code", "marker_offset", "first_offset"))
-    ended = found.ended
-    columns = (ended[at::WIDTH] for at in (code, producer, first, marker))
-    aborted = tuple((who, begin, end) for kind, who, begin, end in zip(*columns, strict=True) if kind == ABORT)
-    decided = {*ended[producer::WIDTH], *found.without_data[producer::WIDTH]}
-    still_open = [txn[FIRST] for txn in found.open.values()]
-    still_open += [since for who, since in open_before.items() if who not in decided]
-    return Undecided(aborted, min(still_open, default=None))
+    found = isolation.ended_and_open(segments, skip=skip)
+    still_open = [*found.open_first_offsets]
+    still_open += [since for who, since in open_before.items() if who not in found.marked_producer_ids]
+    return Undecided(found.aborted, min(still_open, default=None))

@@ -98,9 +98,9 @@ def shown(path: str) -> str:
     """Of a URL without what may be a password or a signature: as rows, logs and messages name it."""
     if "://" not in path:
         return path
-    from kafkarec.storage import remote_errors
+    from kafkarec.storage import remote
 
-    return remote_errors.shown(path)
+    return remote.shown(path)
 
 
 def not_found(path: str, why: str = "") -> AnalysisException:

@@ -15,7 +15,6 @@ name may hold either.
 from __future__ import annotations
 
 import errno
-import importlib
 import json
 import logging
 import os
@@ -194,10 +193,11 @@ def _append(kafkarec: Any, job: Job, name: str, folder: str, parts: list[Staged]
 
 def leader_epoch(kafkarec: Any, read: Callable[[str], bytes | None]) -> int:
     """Of a log's last leader. read: a file beside the log by its name, None where there is none."""
-    epochs = importlib.import_module(f"{kafkarec.__name__}.indexes.epochs")
-    data = read(epochs.NAME)
-    entries = epochs.read(data) if data else ()
-    return int(entries[-1].epoch) if entries else 0
+    from kafkarec.sidecars import leader_epochs
+
+    data = read(leader_epochs.NAME)
+    entries = leader_epochs.read(data) if data else ()
+    return entries[-1].epoch if entries else 0
 
 
 def _keep_topic_id(job: Job, part: Staged, made: str) -> None:
