@@ -13,14 +13,18 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import bootstrap, cluster, registration
 from .decoding import REASON_FIELDS
 from .source import options, planning, relocated
 from .source import selection as selecting
 from .source.listing import Listing, logger
+from .source.paths import Key
 from .source.planning import File, Split
+
+if TYPE_CHECKING:
+    import kafkarec
 
 COLUMNS = (
     "topic string, partition int, file string, position bigint, length bigint, lost_from bigint, lost_to bigint, "
@@ -110,10 +114,10 @@ def damage_report(spark: Any, path: str | Iterable[str], **given: Any) -> Damage
 
 def plan(chosen: options.Options) -> list[tuple[Split, ...]]:
     """The splits of each task; run where the files are."""
-    kafkarec = bootstrap.load()
-    there = selecting.chosen(chosen, Listing(kafkarec, chosen).look())
-    everything: dict[Any, selecting.Range] = dict.fromkeys(there, (None, None))
-    return planning.tasks(chosen, planning.plan(kafkarec, chosen, there, everything))
+    bootstrap.load()
+    there = selecting.chosen(chosen, Listing(chosen).look())
+    everything: dict[Key, selecting.Range] = dict.fromkeys(there, (None, None))
+    return planning.tasks(chosen, planning.plan(chosen, there, everything))
 
 
 def _planned_there(spark: Any, chosen: options.Options) -> list[tuple[Split, ...]]:
@@ -154,12 +158,12 @@ class Examine:
 
         from .source.reading import Tally, log_to_stderr
 
-        kafkarec = bootstrap.load()
+        bootstrap.load()
         log_to_stderr()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 tally = Tally("damage_report")
-                found = [examine(kafkarec, split, self.options) for split in self.tasks[number]]
+                found = [examine(split, self.options) for split in self.tasks[number]]
                 for split, each in zip(self.tasks[number], found, strict=True):
                     tally.begin(split)
                     tally.add(*(each[name] for name in ("bytes", "batches", "records", "damaged")))
@@ -168,13 +172,15 @@ class Examine:
                 yield pa.RecordBatch.from_arrays([pa.array(told, pa.string())], ["told"])
 
 
-def examine(kafkarec: Any, split: Split, chosen: options.Options) -> dict[str, Any]:
+def examine(split: Split, chosen: options.Options) -> dict[str, Any]:
     """Reads one split from its first byte to its last. A file that cannot be read is damage too; one that is removed or
     replaced meanwhile, as brokers do it, is none: then what lies there now is read once, from its first byte."""
+    import kafkarec
+
     told: dict[str, Any] = {"topic": split.topic, "partition": split.partition, "file": split.path}
     told |= {"begin": split.begin, "ranges": [], **dict.fromkeys(_COUNTS, 0)}
     try:
-        for piece in _pieces(kafkarec, split, _lenient(chosen)):
+        for piece in _pieces(split, _lenient(chosen)):
             _count(told, piece.damage)
             told["batches"] += len(piece.batches)
             told["records"] += len(piece)
@@ -183,12 +189,12 @@ def examine(kafkarec: Any, split: Split, chosen: options.Options) -> dict[str, A
     except (kafkarec.KafkaRecordError, OSError) as error:
         begin = split.begin + told["bytes"]
         length = max(0, (begin if split.end is None else split.end) - begin)
-        reason = error.reason if isinstance(error, kafkarec.KafkaRecordError) else "unreadable"
+        reason = str(error.reason) if isinstance(error, kafkarec.KafkaRecordError) else "unreadable"
         _count(told, [kafkarec.Damage(split.path, begin, length, None, None, begin + length, reason, str(error))])
     return told
 
 
-def _count(told: dict[str, Any], damage: Iterable[Any]) -> None:
+def _count(told: dict[str, Any], damage: Iterable[kafkarec.Damage]) -> None:
     for each in damage:
         told["damaged"] += 1
         told["damaged_bytes"] += each.length
@@ -203,15 +209,15 @@ def _lenient(chosen: options.Options) -> options.Options:
     return made
 
 
-def _pieces(kafkarec: Any, split: Split, chosen: options.Options) -> Iterator[Any]:
+def _pieces(split: Split, chosen: options.Options) -> Iterator[kafkarec.RecordColumns]:
     try:
-        part = relocated.part(kafkarec, chosen, split)
+        part = relocated.part(chosen, split)
     except (relocated.Moved, FileNotFoundError) as error:
         if split.file is None:
             raise
         logger.info("%s", error)
         if not split.begin and isinstance(error, relocated.Moved):
-            yield from _pieces(kafkarec, split._replace(end=None, file=None), chosen)
+            yield from _pieces(split._replace(end=None, file=None), chosen)
         return
     stream = part.stream(
         batch_bytes=_PIECE_BYTES,

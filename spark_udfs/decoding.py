@@ -11,13 +11,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from . import arguments, bootstrap, options, schema
 from .schema import Column
+
+if TYPE_CHECKING:
+    import kafkarec
 
 # `_corrupt_record` has these, in this order, behind `path` where there is a file.
 REASON_FIELDS = ("position", "length", "lost_from", "lost_to", "next_position", "reason", "detail")
@@ -27,17 +30,19 @@ Batches = Iterator[pa.Array]
 
 def kafka_decode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The body of `kafka_decode(value[, options])`: per input array one or more arrays, rows in order."""
-    kafkarec = bootstrap.load()
+    bootstrap.load()
     for values, chosen in _arguments(batches, "kafka_decode"):
-        yield from decode_values(kafkarec, values, chosen)
+        yield from decode_values(values, chosen)
 
 
 def kafka_scan(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The body of `kafka_scan(value[, mode])`: one struct per batch, headers only."""
-    kafkarec = bootstrap.load()
+    bootstrap.load()
+    import kafkarec
+
     for values, chosen in _arguments(batches, "kafka_scan"):
         each = partial(kafkarec.scan_each, errors=chosen.errors)
-        yield from _pieces(kafkarec, each, values, chosen, schema.BATCH_COLUMNS)
+        yield from _pieces(each, values, chosen, schema.BATCH_COLUMNS)
 
 
 class Explode:
@@ -48,13 +53,13 @@ class Explode:
         self.outer = outer
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        kafkarec = bootstrap.load()
+        bootstrap.load()
         chosen = options.from_literal(self.literal)
         for batch in batches:
             *kept, values = batch.columns
             names = [*batch.schema.names[:-1], *(column.name for column in schema.RECORD_COLUMNS)]
             done = 0
-            for lists in decode_values(kafkarec, values, chosen):
+            for lists in decode_values(values, chosen):
                 rows, parents = _outer_rows(lists) if self.outer else (None, pc.list_parent_indices(lists))
                 records = [child.take(rows) if rows else child for child in lists.values.flatten()]
                 around = [column.slice(done, len(lists)).take(parents) for column in kept]
@@ -85,15 +90,15 @@ def _outer_rows(lists: pa.ListArray) -> tuple[pa.Array | None, pa.Array]:
 
 
 def decode_values(
-    kafkarec: Any,
     values: pa.Array,
     chosen: options.Options,
     columns: tuple[Column, ...] = schema.RECORD_COLUMNS,
 ) -> Iterator[pa.ListArray]:
     """`values` (binary or large_binary) to array<struct>, cut at value borders before max_output_bytes."""
+    import kafkarec
 
-    def each(some: pa.Array) -> Iterable[Any]:
-        pieces: Iterable[Any] = kafkarec.decode_each(
+    def each(some: pa.Array) -> Iterable[kafkarec.RecordLists]:
+        return kafkarec.decode_each(
             some,
             columns=schema.sources(columns),
             errors=chosen.errors,
@@ -103,19 +108,19 @@ def decode_values(
             control=chosen.control,
             max_output_bytes=chosen.max_output_bytes,
         )
-        return pieces
 
-    yield from _pieces(kafkarec, each, values, chosen, columns)
+    yield from _pieces(each, values, chosen, columns)
 
 
 def _pieces(
-    kafkarec: Any,
-    each: Callable[[pa.Array], Iterable[Any]],
+    each: Callable[[pa.Array], Iterable[kafkarec.RecordLists]],
     values: pa.Array,
     chosen: options.Options,
     columns: tuple[Column, ...],
 ) -> Iterator[pa.ListArray]:
     """Every piece of `each(values)`, reassembled; in PERMISSIVE mode no value can make it raise."""
+    import kafkarec
+
     if not len(values):
         yield pa.array([], schema.arrow_result(columns))
     done = 0
@@ -132,21 +137,21 @@ def _pieces(
             # "skip" raises only where a whole value cannot be held: more records than one array can have
             bad = begin + error.value_index
             if bad > done:
-                yield from _pieces(kafkarec, each, values.slice(done, bad - done), chosen, columns)
+                yield from _pieces(each, values.slice(done, bad - done), chosen, columns)
             yield _lost_value(error, _size(values, bad), columns)
             done = bad + 1
 
 
-def _lost_value(error: Any, size: int, columns: tuple[Column, ...]) -> pa.ListArray:
+def _lost_value(error: kafkarec.KafkaRecordError, size: int, columns: tuple[Column, ...]) -> pa.ListArray:
     """One value of which nothing could be kept: a list of one element, the reason."""
     told = dict.fromkeys(REASON_FIELDS) | {"position": 0, "length": size, "next_position": size}
     told |= {"reason": error.reason, "detail": str(error)}
     return pa.array([[{schema.CORRUPT: json.dumps(told)}]], schema.arrow_result(columns))
 
 
-def _explain(error: Any, values: pa.Array) -> None:
+def _explain(error: kafkarec.KafkaRecordError, values: pa.Array) -> None:
     """Notes go below the message: its first line keeps byte and offset."""
-    row = getattr(error, "value_index", None)
+    row = error.value_index
     if row is not None and row < len(values):
         error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {_size(values, row)} bytes")
     error.add_note("mode PERMISSIVE keeps everything else, with a row that tells the reason")
@@ -165,7 +170,7 @@ def _arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, op
         yield arguments.binary(values, name), mode.of(*rest or [None])
 
 
-def reassemble(piece: Any, columns: tuple[Column, ...]) -> pa.ListArray:
+def reassemble(piece: kafkarec.RecordLists, columns: tuple[Column, ...]) -> pa.ListArray:
     """One RecordLists of kafkarec as Spark's array<struct>."""
     lists = pa.array(piece)
     records = lists.values
@@ -200,7 +205,7 @@ def reassemble(piece: Any, columns: tuple[Column, ...]) -> pa.ListArray:
 class _Layout:
     """Where the rows of damaged ranges go: `rows` are indices for take, null for such a row."""
 
-    def __init__(self, count: int, damage: Iterable[tuple[int, int, Any]]) -> None:
+    def __init__(self, count: int, damage: Iterable[tuple[int, int, kafkarec.Damage]]) -> None:
         places = [row for _, row, _ in damage]
         texts = pa.array([corrupt_text(what) for _, _, what in damage], pa.string())
         self.rows = inserted(_range(count), places, pa.nulls(len(places), pa.int64()))
@@ -222,7 +227,7 @@ def _range(count: int) -> pa.Array:
     return pa.array(range(count), pa.int64())
 
 
-def corrupt_text(damage: Any) -> str:
+def corrupt_text(damage: kafkarec.Damage) -> str:
     """`_corrupt_record`: why a range of bytes gave no records, as JSON."""
     told = {"path": damage.file} if damage.file else {}
     for name in REASON_FIELDS:

@@ -105,7 +105,9 @@ def describe_process() -> dict[str, Any]:
     }
     try:
         active = bootstrap.activate()
-        kafkarec = bootstrap.load()
+        bootstrap.load()
+        import kafkarec
+
         told |= {
             "source": active.source,
             "path": active.path,

@@ -40,7 +40,10 @@ def make(given: Mapping[str, Any]) -> dict[str, Any]:
             near = difflib.get_close_matches(name, OPTIONS, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(OPTIONS)}"
             raise ValueError(f"kafka_encode has no option {name!r}; {hint}")
-    bootstrap.load().encode([(0, None, None, b"", [])], **chosen)
+    bootstrap.load()
+    import kafkarec
+
+    kafkarec.encode([(0, None, None, b"", [])], **chosen)
     return chosen
 
 
@@ -70,15 +73,17 @@ def from_literal(text: str | None) -> dict[str, Any]:
 
 def kafka_encode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The body of `kafka_encode(records[, options])`: per input array one or more arrays of binary, rows in order."""
-    kafkarec = bootstrap.load()
+    bootstrap.load()
     chosen: arguments.Literal[dict[str, Any]] = arguments.Literal("the options of kafka_encode", {}, from_literal)
     for batch in batches:
         lists, *rest = arguments.given(batch, "kafka_encode(records[, options])", 1, 2)
-        yield from encode_values(kafkarec, lists, chosen.of(*rest or [None]))
+        yield from encode_values(lists, chosen.of(*rest or [None]))
 
 
-def encode_values(kafkarec: Any, lists: pa.Array, chosen: dict[str, Any]) -> Iterator[pa.Array]:
+def encode_values(lists: pa.Array, chosen: dict[str, Any]) -> Iterator[pa.Array]:
     """array<struct<...>> to binary: null gives null, an empty array no bytes; ValueError names row and record."""
+    import kafkarec
+
     records = _records(lists)
     offsets = lists.offsets.to_pylist()
     present = lists.is_valid().to_pylist() if lists.null_count else None

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from . import arguments, bootstrap, schema
 from .schema import Column
+
+if TYPE_CHECKING:
+    from kafkarec import internal_topics
 
 # What kafka_internal returns.
 COLUMNS = (
@@ -44,27 +47,22 @@ _TYPES = {
 }
 
 
-def _messages() -> Any:
-    bootstrap.load()
-    from kafkarec import internal_topics
-
-    return internal_topics
-
-
 def kafka_internal(batches: Iterator[tuple[pa.Array, pa.Array, pa.Array]]) -> Iterator[pa.Array]:
     """The body of `kafka_internal(topic, key, value)`: one struct a row, null where the topic is no internal one."""
-    internal_topics = _messages()
+    bootstrap.load()
     result = schema.arrow_struct(COLUMNS)
     for batch in batches:
         topics, keys, values = arguments.given(batch, "kafka_internal(topic, key, value)", 3, 3)
         keys = arguments.binary(keys, "kafka_internal", "key")
         values = arguments.binary(values, "kafka_internal", "value")
         rows = zip(topics.to_pylist(), keys.to_pylist(), values.to_pylist(), strict=True)
-        yield pa.array([_shown(internal_topics, *row) for row in rows], result)
+        yield pa.array([_shown(*row) for row in rows], result)
 
 
-def _shown(internal_topics: Any, topic: str | None, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
-    if topic not in internal_topics.TOPICS:
+def _shown(topic: str | None, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
+    from kafkarec import internal_topics
+
+    if topic is None or topic not in internal_topics.TOPICS:
         return None
     record = internal_topics.read(topic, key, value)
     shown = record.as_json()
@@ -83,7 +81,7 @@ def _text(tree: dict[str, Any] | None) -> str | None:
     return None if tree is None else json.dumps(tree["data"], ensure_ascii=False, separators=(",", ":"))
 
 
-def _types(column: Any) -> tuple[str, pa.DataType]:
+def _types(column: internal_topics.Column) -> tuple[str, pa.DataType]:
     """Spark's type in SQL, and Arrow's, of a `kafkarec.internal_topics.Column`; they must be each other's image."""
     sql, arrow = _TYPES.get(column.type, ("", None))
     if column.fields:
@@ -97,7 +95,10 @@ def _types(column: Any) -> tuple[str, pa.DataType]:
 
 def typed_columns(topic: str, type_: str) -> tuple[Column, ...]:
     """The columns of one record type with Spark's types; ValueError for a topic or type that there is not."""
-    fields = (Column(None, each.name, _types(each)[0]) for each in _messages().schema(topic, type_))
+    bootstrap.load()
+    from kafkarec import internal_topics
+
+    fields = (Column(None, each.name, _types(each)[0]) for each in internal_topics.schema(topic, type_))
     return (*_HEAD, *fields, _TAIL)
 
 
@@ -109,7 +110,9 @@ class TypedRows:
         self.type = type_
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        internal_topics = _messages()
+        bootstrap.load()
+        from kafkarec import internal_topics
+
         fields = {each.name: _types(each)[1] for each in internal_topics.schema(self.topic, self.type)}
         types = {"version": pa.int32(), "is_tombstone": pa.bool_(), **fields, "problem": pa.string()}
         for batch in batches:
@@ -126,7 +129,7 @@ class TypedRows:
             yield pa.RecordBatch.from_arrays([*(column.take(rows) for column in kept), *typed], names)
 
 
-def _cells(record: Any) -> dict[str, Any]:
+def _cells(record: internal_topics.InternalRecord) -> dict[str, Any]:
     named = {f"key_{name}": cell for name, cell in (record.key or {}).items()}
     named |= {f"value_{name}": cell for name, cell in (record.value or {}).items()}
     return named | {"version": record.version, "is_tombstone": record.is_tombstone, "problem": record.problem}

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice, repeat
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.functions import udtf
 from pyspark.sql.types import BinaryType, NullType
@@ -21,6 +21,9 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 
 from . import bootstrap, decoding, options, schema
 from .source import columns
+
+if TYPE_CHECKING:
+    import kafkarec
 
 NAME = "kafka_explode"
 _NAMES = tuple(column.name for column in schema.RECORD_COLUMNS)
@@ -63,11 +66,14 @@ class KafkaExplode:
         key = (mode, check_crcs, max_decompressed_bytes, control)
         if key not in self._chosen:
             self._chosen[key] = options.make(**dict(zip(_CONSTANTS, key, strict=True)))
-        return rows(bootstrap.load(), bytes(value), self._chosen[key])
+        bootstrap.load()
+        return rows(bytes(value), self._chosen[key])
 
 
-def rows(kafkarec: Any, value: bytes, chosen: options.Options) -> Iterator[tuple[Any, ...]]:
+def rows(value: bytes, chosen: options.Options) -> Iterator[tuple[Any, ...]]:
     """A tuple per record in the order of kafka_decode's columns, damaged ranges where they lie."""
+    import kafkarec
+
     try:
         pieces = kafkarec.decode_each(
             [value],
@@ -79,16 +85,16 @@ def rows(kafkarec: Any, value: bytes, chosen: options.Options) -> Iterator[tuple
             control=chosen.control,
         )
         for piece in pieces:
-            yield from _with_damage(_records(piece.records), piece.damage)
+            yield from _with_damage(_records(piece), piece.damage)
     except kafkarec.KafkaRecordError as error:
         if chosen.mode != "PERMISSIVE":
             raise
         # "skip" raises only where a whole value cannot be held
-        lost = kafkarec.Damage(None, 0, len(value), None, None, len(value), error.reason, str(error))
+        lost = kafkarec.Damage(None, 0, len(value), None, None, len(value), str(error.reason), str(error))
         yield (*_NOTHING, decoding.corrupt_text(lost))
 
 
-def _records(records: Any) -> Iterator[tuple[Any, ...]]:
+def _records(piece: kafkarec.RecordLists) -> Iterator[tuple[Any, ...]]:
     converted: dict[str, Callable[[Any], Any]] = {
         "timestamp": _time,
         "timestamp_type": lambda kind: schema.NO_TIMESTAMP_TYPE if kind is None else int(kind),
@@ -96,12 +102,14 @@ def _records(records: Any) -> Iterator[tuple[Any, ...]]:
     }
     filled: list[Iterable[Any]] = []
     for name in (column.source for column in schema.RECORD_COLUMNS):
-        known = repeat(None) if name is None else records.column(name)
+        known = repeat(None) if name is None else piece.records.column(name)
         filled.append(map(converted[name], known) if name in converted else known)
     return zip(*filled, strict=False)  # the columns that are not known here never end
 
 
-def _with_damage(rows: Iterator[tuple[Any, ...]], damage: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+def _with_damage(
+    rows: Iterator[tuple[Any, ...]], damage: Iterable[tuple[int, int, kafkarec.Damage]]
+) -> Iterator[tuple[Any, ...]]:
     done = 0
     for _, place, what in damage:
         yield from islice(rows, place - done)

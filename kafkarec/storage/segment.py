@@ -138,7 +138,7 @@ class Readable:
         last_stable_offset: int | None = None,
         batch_bytes: int = CHUNK_BYTES,
         **wishes: Any,
-    ) -> Iterator[RecordColumns]:
+    ) -> Generator[RecordColumns]:
         """As read, in pieces of about `batch_bytes` of payload, each with its own batches and damage: flat memory.
 
         Under errors="raise" everything in front of the damage comes first. Closing the iterator closes the file.
@@ -190,7 +190,7 @@ class Readable:
 
     def scan_pieces(
         self, *, errors: str = "raise", start_offset: int | None = None, end_offset: int | None = None
-    ) -> Iterator[BatchTable]:
+    ) -> Generator[BatchTable]:
         """Batch tables of some 11,000 batches each. Positions count within a segment."""
         asked = request(errors=errors)
         wanted = Range.of(start_offset, end_offset, None, None)
@@ -484,7 +484,7 @@ def _within(group: Sequence[Segment], wanted: Range) -> Sequence[Segment]:
     return chosen
 
 
-def _second_of(pieces: Generator[tuple[Segment, RecordColumns]]) -> Iterator[RecordColumns]:
+def _second_of(pieces: Generator[tuple[Segment, RecordColumns]]) -> Generator[RecordColumns]:
     with closing(pieces):
         for _, piece in pieces:
             yield piece

@@ -42,17 +42,17 @@ class Reader(DataSourceReader):
     def chosen(self, there: dict[Key, PartitionPaths]) -> dict[Key, PartitionPaths]:
         return selection.chosen(self.options, there)
 
-    def ranges(self, kafkarec: Any, there: dict[Key, PartitionPaths]) -> dict[Key, Range]:
-        return selection.ranges(kafkarec, self.options, there)
+    def ranges(self, there: dict[Key, PartitionPaths]) -> dict[Key, Range]:
+        return selection.ranges(self.options, there)
 
     def splits(self) -> list[Split]:
         """Listed anew where a file goes while they are made: a broker deletes and renames at any time."""
-        kafkarec = bootstrap.load()
-        listing = Listing(kafkarec, self.options)
+        bootstrap.load()
+        listing = Listing(self.options)
         for tries in range(_TRIES):
             there = self.chosen(listing.look())
             try:
-                return planning.plan(kafkarec, self.options, there, self.ranges(kafkarec, there))
+                return planning.plan(self.options, there, self.ranges(there))
             except FileNotFoundError:
                 if tries == _TRIES - 1:
                     raise

@@ -51,20 +51,21 @@ T = TypeVar("T")
 
 def begin(job: Job) -> None:
     """Without this mark tasks write nothing: one that outlives an abort brings nothing back."""
-    _bucket(bootstrap.load(), job).put(f"{_staging(job.job)}/{BEGUN}", b"")
+    bootstrap.load()
+    _bucket(job).put(f"{_staging(job.job)}/{BEGUN}", b"")
 
 
-def stage(kafkarec: Any, job: Job, task: int, attempt: int) -> BucketStage:
-    return BucketStage(kafkarec, _bucket(kafkarec, job), job, task, attempt)
+def stage(job: Job, task: int, attempt: int) -> BucketStage:
+    return BucketStage(_bucket(job), job, task, attempt)
 
 
-def commit(kafkarec: Any, job: Job, staged: Iterable[Staged]) -> list[dict[str, Any]]:
+def commit(job: Job, staged: Iterable[Staged]) -> list[dict[str, Any]]:
     """Publishes what is staged, in order of the tasks, and nothing else. Again: goes on, or does nothing.
 
     Gives a row per partition: name, records, first_offset, next_offset. ValueError, before anything is changed, for
     offsets that do not follow what is there and for two tasks that bring offsets of one partition.
     """
-    bucket = _bucket(kafkarec, job)
+    bucket = _bucket(job)
     with bucket_lock.taken(bucket, job.job) as turn:
         if _is_done(bucket, job):
             _clean_up(bucket, job.job)
@@ -75,7 +76,7 @@ def commit(kafkarec: Any, job: Job, staged: Iterable[Staged]) -> list[dict[str, 
             _take_back(bucket, turn, journal)
             journal = None
         if journal is None:
-            journal = _prepare(kafkarec, bucket, turn, job, list(staged))
+            journal = _prepare(bucket, turn, job, list(staged))
             turn.beat()
             bucket.put(_journal_name(job.job), as_json(journal))
         if job.query is None:
@@ -91,7 +92,8 @@ def commit(kafkarec: Any, job: Job, staged: Iterable[Staged]) -> list[dict[str, 
 
 def abort(job: Job) -> None:
     """Undoes what a commit has done that did not come to its end, and removes what is staged."""
-    bucket = _bucket(bootstrap.load(), job)
+    bootstrap.load()
+    bucket = _bucket(job)
     if _journal(bucket, job.job) is None:
         bucket.drop(_staging(job.job))
         return
@@ -104,7 +106,8 @@ def sweep(path: str, older_than_hours: float = 24.0, storage: Mapping[str, Any] 
 
     A job is let alone while anything of it is younger: it may still run. Gives the names of the jobs.
     """
-    bucket = Bucket(bootstrap.load(), path, storage)
+    bootstrap.load()
+    bucket = Bucket(path, storage)
     border = older_than_hours * 3600
     if not _older(bucket, border):
         return []
@@ -129,7 +132,7 @@ def _older(bucket: Bucket, seconds: float) -> list[str]:
 # ---- prepare ------------------------------------------------------------------------------------------------
 
 
-def _prepare(kafkarec: Any, bucket: Bucket, turn: Turn, job: Job, staged: list[Staged]) -> dict[str, Any]:
+def _prepare(bucket: Bucket, turn: Turn, job: Job, staged: list[Staged]) -> dict[str, Any]:
     for kind in ("new", "old"):
         bucket.drop(f"{_staging(job.job)}/{kind}")
     parts: dict[str, list[Staged]] = {}
@@ -145,7 +148,7 @@ def _prepare(kafkarec: Any, bucket: Bucket, turn: Turn, job: Job, staged: list[S
     with tempfile.TemporaryDirectory(prefix="kafkarec-", dir=segments.local_folder()) as scratch:
 
         def prepared(name: str) -> dict[str, Any]:
-            return _prepared(kafkarec, bucket, turn, job, name, parts[name], there, ids, scratch)
+            return _prepared(bucket, turn, job, name, parts[name], there, ids, scratch)
 
         rows = _side_by_side(prepared, parts)
     before = bucket.read(SUCCESS) if job.query is None else None
@@ -156,14 +159,14 @@ def _prepare(kafkarec: Any, bucket: Bucket, turn: Turn, job: Job, staged: list[S
 
 
 def _prepared(
-    kafkarec: Any, bucket: Bucket, turn: Turn, job: Job, name: str, parts: list[Staged],
+    bucket: Bucket, turn: Turn, job: Job, name: str, parts: list[Staged],
     there: dict[str, list[Listed]], ids: dict[str, bytes], scratch: str,
 ) -> dict[str, Any]:  # fmt: skip
     """What one partition's objects will be. A part whose batches have their offsets and epoch is copied as it lies
     there; others go through the driver."""
     turn.beat()
     before = bucket.names(name, below=False)
-    log = None if job.overwrite else segments.log_of(kafkarec, bucket, job, name, before)
+    log = None if job.overwrite else segments.log_of(bucket, job, name, before)
     fit = log is None or (parts[0].given and log.fits(parts[0]))
     own = [one for one in there.get(parts[0].folder, ()) if fit and segments.is_wanted(one.name, new=log is None)]
     staged = f"{_staging(job.job)}/{parts[0].folder}"
@@ -176,7 +179,7 @@ def _prepared(
     if rest:
         begin_at = end if fit else start
         folder = os.path.join(scratch, name)
-        end = segments.append(kafkarec, bucket, job, folder, rest, begin_at, log.epoch if log else 0)
+        end = segments.append(bucket, job, folder, rest, begin_at, log.epoch if log else 0)
         for file in segments.files(folder):
             if segments.is_wanted(file, new=False):
                 path = os.path.join(folder, file)
@@ -315,8 +318,8 @@ def _journal_name(job: str) -> str:
 # ---- clean up -----------------------------------------------------------------------------------------------
 
 
-def _bucket(kafkarec: Any, job: Job) -> Bucket:
-    return Bucket(kafkarec, job.path, job.storage)
+def _bucket(job: Job) -> Bucket:
+    return Bucket(job.path, job.storage)
 
 
 def _staging(job: str) -> str:

@@ -14,7 +14,7 @@ import os
 import re
 import tempfile
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from . import folders
 from .buckets import Bucket, Listed
@@ -42,7 +42,7 @@ class Log(NamedTuple):
         return self.epoch == 0
 
 
-def log_of(kafkarec: Any, bucket: Bucket, job: Job, name: str, there: Sequence[Listed]) -> Log | None:
+def log_of(bucket: Bucket, job: Job, name: str, there: Sequence[Listed]) -> Log | None:
     """None: there are no segments."""
     logs = [one for one in there if _SEGMENT.fullmatch(one.name) and one.name.endswith(".log")]
     packed = [one.name for one in there if one.name.endswith((".log.gz", ".log.zst"))]
@@ -52,16 +52,19 @@ def log_of(kafkarec: Any, bucket: Bucket, job: Job, name: str, there: Sequence[L
         return None
     end = None
     for one in reversed(logs):
-        end = _end(kafkarec, job, f"{bucket.url}/{name}/{one.name}") if one.size else None
+        end = _end(job, f"{bucket.url}/{name}/{one.name}") if one.size else None
         if end is not None:
             break
-    epoch = leader_epoch(kafkarec, lambda file: bucket.read(f"{name}/{file}"))
+    epoch = leader_epoch(lambda file: bucket.read(f"{name}/{file}"))
     return Log(name, int(logs[-1].name[:20]) if end is None else end, epoch)
 
 
-def _end(kafkarec: Any, job: Job, url: str) -> int | None:
+def _end(job: Job, url: str) -> int | None:
     """Behind the last batch, from the last entry of the index on. ValueError where the log does not end with one."""
+    import kafkarec
+
     segment = kafkarec.open(url, storage_options=dict(job.storage))
+    assert isinstance(segment, kafkarec.Segment)
     with segment:
         tables = list(segment.between(segment.position_of(_LAST), segment.size).scan_pieces(errors="skip"))
     if any(table.damage for table in tables) or (tables and tables[-1].remaining):
@@ -71,10 +74,12 @@ def _end(kafkarec: Any, job: Job, url: str) -> int | None:
 
 
 def append(
-    kafkarec: Any, bucket: Bucket, job: Job, folder: str, parts: Sequence[Staged], start: int, epoch: int
+    bucket: Bucket, job: Job, folder: str, parts: Sequence[Staged], start: int, epoch: int
 ) -> int:
     """Writes staged parts one behind the other as a log of its own in a local folder; gives its next offset. Batches
     get their offsets and the log's leader epoch in their headers, outside of the checksum."""
+    import kafkarec
+
     name, copy = parts[0].name, f"{folder}.copy"
     try:
         with kafkarec.SegmentWriter(
@@ -86,7 +91,7 @@ def append(
                 for one in bucket.names(staged, below=False):
                     if one.name.endswith(".log"):
                         bucket.download(f"{staged}/{one.name}", copy)
-                        for data in folders.pieces(kafkarec, copy):
+                        for data in folders.pieces(copy):
                             writer.append(data)
                         os.unlink(copy)
             return int(writer.next_offset)

@@ -27,10 +27,10 @@ _AT_ONCE = 8
 class BucketStage:
     """As staging.Stage."""
 
-    def __init__(self, kafkarec: Any, bucket: Bucket, job: Job, task: int, attempt: int) -> None:
+    def __init__(self, bucket: Bucket, job: Job, task: int, attempt: int) -> None:
         self._bucket, self._job = bucket, job
         self._local = tempfile.mkdtemp(prefix="kafkarec-", dir=segments.local_folder())
-        self._stage = Stage(kafkarec, self._local, job.job, task, attempt, job.settings, home=job.path)
+        self._stage = Stage(self._local, job.job, task, attempt, job.settings, home=job.path)
         self._name = os.path.basename(self._stage.folder)
         self.folder = f"{bucket.url}/{TEMPORARY}/{job.job}/{self._name}"
 

@@ -34,7 +34,7 @@ class Bucket:
     """Names are below `url`, with / between their parts. RemoteError, one line, for whatever goes wrong. Safe for
     threads; it does not travel: each process makes its own."""
 
-    def __init__(self, kafkarec: Any, url: str, storage: Mapping[str, Any]) -> None:
+    def __init__(self, url: str, storage: Mapping[str, Any]) -> None:
         from pyarrow import fs  # type: ignore[import-untyped]
 
         from kafkarec.storage import remote

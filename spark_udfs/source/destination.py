@@ -56,6 +56,7 @@ def _bucket(url: str, storage: Mapping[str, Any]) -> tuple[str, list[str]]:
     scheme = url.partition("://")[0]
     if scheme not in SCHEMES:
         raise ValueError(f"kafkarec does not write to {scheme}://, but to {', '.join(SCHEMES)} and to folders")
-    bucket = Bucket(bootstrap.load(), url, storage)
+    bootstrap.load()
+    bucket = Bucket(url, storage)
     bucket.demand()
     return bucket.url, [*bucket.folders(), *(one.name for one in bucket.names(below=False))]

@@ -92,9 +92,9 @@ class PruningReader(Reader):
             and (most is None or (each.partition is not None and each.partition <= most))
         }
 
-    def ranges(self, kafkarec: Any, there: dict[Key, PartitionPaths]) -> dict[Key, tuple[int | None, int | None]]:
+    def ranges(self, there: dict[Key, PartitionPaths]) -> dict[Key, tuple[int | None, int | None]]:
         found = {}
-        for key, (start, end) in super().ranges(kafkarec, there).items():
+        for key, (start, end) in super().ranges(there).items():
             asked = Bounds(start, None if end is None else end - 1).both(self.offsets)
             found[key] = (_int64(asked.least), _int64(None if asked.most is None else asked.most + 1))
         return found

@@ -162,8 +162,10 @@ def _is_whole(path: str) -> bool:
         return position == size
 
 
-def pieces(kafkarec: Any, path: str, size: int = 8 << 20) -> Iterator[bytes]:
+def pieces(path: str, size: int = 8 << 20) -> Iterator[bytes]:
     """A whole log, some whole batches at a time."""
+    import kafkarec
+
     rest = b""
     with open(path, "rb") as file:
         while piece := file.read(size):

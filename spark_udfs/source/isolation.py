@@ -11,10 +11,14 @@ known. Where there is no snapshot that can be read, everything is walked.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from .options import Options
 from .paths import PartitionPaths, log_of
+
+if TYPE_CHECKING:
+    import kafkarec
 
 
 class Undecided(NamedTuple):
@@ -25,13 +29,13 @@ class Undecided(NamedTuple):
     stable_offset: int | None
 
 
-def walk(kafkarec: Any, partition: PartitionPaths, options: Options, start: int | None) -> Undecided:
+def walk(partition: PartitionPaths, options: Options, start: int | None) -> Undecided:
     """start: nothing below it, or below the last stable offset where that is lower, will be read; None: everything."""
-    log = log_of(kafkarec, partition, options)
+    log = log_of(partition, options)
     bases = [each.base_offset or 0 for each in partition.segments]
     number = 0 if start is None else _holding(bases, start)
     while True:
-        open_before = _open_before(kafkarec, log.segments[number]) if number else {}
+        open_before = _open_before(log.segments[number]) if number else {}
         if open_before is None:
             number, open_before = 0, {}
         found = _walked(log.segments[number:], open_before, options["mode"] != "FAILFAST")
@@ -44,8 +48,9 @@ def _holding(bases: list[int], offset: int) -> int:
     return max((number for number, base in enumerate(bases) if base <= offset), default=0)
 
 
-def _open_before(kafkarec: Any, segment: Any) -> dict[int, int] | None:
+def _open_before(segment: kafkarec.Segment) -> dict[int, int] | None:
     """Producer id -> first offset of its transaction that is open at the segment's begin."""
+    import kafkarec
     from kafkarec.sidecars import producer_snapshot
 
     try:
@@ -58,7 +63,7 @@ def _open_before(kafkarec: Any, segment: Any) -> dict[int, int] | None:
     return {one.producer_id: one.current_txn_first_offset for one in entries if one.current_txn_first_offset >= 0}
 
 
-def _walked(segments: Any, open_before: dict[int, int], skip: bool) -> Undecided:
+def _walked(segments: Sequence[kafkarec.Segment], open_before: dict[int, int], skip: bool) -> Undecided:
     from kafkarec.read import isolation
 
     found = isolation.ended_and_open(segments, skip=skip)

@@ -17,7 +17,6 @@ import logging
 import os
 import time
 from functools import lru_cache
-from typing import Any
 
 from pyspark.errors import AnalysisException
 
@@ -44,8 +43,8 @@ class DataLoss(RuntimeError):
 class Listing:
     """`look()` gives what is there now, of remote folders what one listing says."""
 
-    def __init__(self, kafkarec: Any, options: Options) -> None:
-        self._kafkarec, self._options = kafkarec, options
+    def __init__(self, options: Options) -> None:
+        self._options = options
         self._roots: list[str] = []
         self._names: _Names = {}
         self._keys: dict[str, list[Key]] = {}
@@ -57,7 +56,7 @@ class Listing:
         """AnalysisException where a path is not there, ValueError for one partition in two folders, DataLoss where a
         replacement was broken off."""
         if _is_remote(self._options):
-            return paths.partitions(self._kafkarec, self._options)
+            return paths.partitions(self._options)
         roots = paths.expanded(self._options)
         for _ in range(_TRIES):
             names = _names_below(roots, self._strict)
@@ -69,7 +68,7 @@ class Listing:
         return self._found
 
     def _list_all(self, roots: list[str], before: _Names) -> None:
-        found = paths.partitions(self._kafkarec, self._options)
+        found = paths.partitions(self._options)
         self._roots, self._names, self._found, self._keys = roots, {}, {}, {}
         for key, partition in found.items():
             self._keys.setdefault(os.path.dirname(partition.segments[0].path), []).append(key)
@@ -100,7 +99,7 @@ class Listing:
             if tries:
                 time.sleep(min(0.001 * 2**tries, _LONGEST_PAUSE))
             try:
-                found = paths.partitions(self._kafkarec, options)
+                found = paths.partitions(options)
             except (ValueError, OSError, AnalysisException):
                 found = {}  # gone, or nothing that is known is in it any more
             found = {key: _looked_at(each) for key, each in found.items()}

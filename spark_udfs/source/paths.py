@@ -7,16 +7,21 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import glob
 import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.errors import AnalysisException
 
 from .options import Options
+
+if TYPE_CHECKING:
+    import kafkarec
+    from kafkarec.storage import remote
 
 Key = tuple[str, int]
 """(topic, partition); (path, -1) for a file whose names tell neither."""
@@ -50,14 +55,14 @@ class PartitionPaths(NamedTuple):
     segments: tuple[SegmentPath, ...]
 
 
-def partitions(kafkarec: Any, options: Options) -> dict[Key, PartitionPaths]:
+def partitions(options: Options) -> dict[Key, PartitionPaths]:
     """All partitions below `path` and `paths`, by topic and number; AnalysisException for a path that is not there,
     ValueError where one partition lies in two folders."""
-    found: dict[Key, dict[str, Any]] = {}
+    found: dict[Key, dict[str, kafkarec.Segment]] = {}
     folders: dict[Key, str] = {}
     strange: list[str] = []
     for path in expanded(options):
-        for log in _logs(kafkarec, _opened(kafkarec, path, options), path, strange):
+        for log in _logs(_opened(path, options), path, strange):
             for segment in log.segments:
                 key = _key(log, segment)
                 folder = os.path.dirname(segment.path)
@@ -72,7 +77,7 @@ def partitions(kafkarec: Any, options: Options) -> dict[Key, PartitionPaths]:
     return {key: _paths(list(found[key].values())) for key in sorted(found)}
 
 
-def _key(log: Any, segment: Any) -> Key:
+def _key(log: kafkarec.Log, segment: kafkarec.Segment) -> Key:
     """A KRaft snapshot has offsets of its log, and is read by itself."""
     if log.topic is None or log.partition is None or segment.name.endswith(".checkpoint"):
         return segment.path, -1
@@ -113,7 +118,7 @@ def _matches(path: str, options: Options) -> Iterator[str]:
     if remote.is_url(path):
         local = remote.local_path(path)
         if local is None:
-            yield from _remote_matches(remote, path, options["storageOptions"])
+            yield from _remote_matches(path, options["storageOptions"])
             return
         path = local
     path = path.removeprefix("file:") if path.startswith("file:/") else path  # file:/x, as Hadoop writes it
@@ -133,8 +138,10 @@ def _globbed(pattern: str) -> Iterator[str]:
             yield match
 
 
-def _remote_matches(remote: Any, url: str, storage: dict[str, Any]) -> Iterator[str]:
+def _remote_matches(url: str, storage: dict[str, Any]) -> Iterator[str]:
     """A URL's glob, one listing per folder that its front part matches. Without one the URL as it is."""
+    from kafkarec.storage import remote
+
     if not _WILD.search(url) or (url.startswith("http") and "?" in url):
         try:
             remote.look(url, storage)
@@ -154,17 +161,18 @@ def _remote_matches(remote: Any, url: str, storage: dict[str, Any]) -> Iterator[
             found = [
                 f"{one}/{entry.name}"
                 for one in found
-                for entry in _listing(remote, one, storage)
+                for entry in _listing(one, storage)
                 if fnmatch.fnmatchcase(entry.name, part) and (entry.is_dir or last) and entry.name != _STAGED
                 and (not last or _wanted(entry.name, part, entry.is_dir))
             ]  # fmt: skip
         yield from found
 
 
-def _listing(remote: Any, url: str, storage: dict[str, Any]) -> Iterable[Any]:
+def _listing(url: str, storage: dict[str, Any]) -> Iterable[remote.Entry]:
+    from kafkarec.storage import remote
+
     try:
-        entries: Iterable[Any] = remote.listing(f"{url}/", storage)
-        return entries
+        return remote.listing(f"{url}/", storage)
     except FileNotFoundError:
         return ()
 
@@ -187,16 +195,22 @@ def _wanted(match: str, pattern: str, is_folder: bool) -> bool:
     return not pattern.endswith(("*", "?", "]", "}")) or _SEGMENT.fullmatch(name) is not None
 
 
-def _opened(kafkarec: Any, path: str, options: Options) -> Any:
+def _opened(path: str, options: Options) -> kafkarec.Segment | kafkarec.Log | kafkarec.LogDir:
+    import kafkarec
+
     try:
         return kafkarec.open(path, storage_options=options["storageOptions"])
     except FileNotFoundError as error:
         raise not_found(path, f" {error}.") from None
 
 
-def _logs(kafkarec: Any, opened: Any, path: str, strange: list[str]) -> list[Any]:
+def _logs(
+    opened: kafkarec.Segment | kafkarec.Log | kafkarec.LogDir, path: str, strange: list[str]
+) -> list[kafkarec.Log]:
     """A segment alone is a log of one. A folder in which nothing is known is most likely the wrong one: `strange` gets
     a sentence."""
+    import kafkarec
+
     if isinstance(opened, kafkarec.Segment):
         return [kafkarec.Log(opened.path, [opened], topic=opened.topic, partition=opened.partition)]
     if isinstance(opened, kafkarec.Log):
@@ -210,7 +224,7 @@ def _logs(kafkarec: Any, opened: Any, path: str, strange: list[str]) -> list[Any
     return list(opened)
 
 
-def _paths(segments: list[Any]) -> PartitionPaths:
+def _paths(segments: list[kafkarec.Segment]) -> PartitionPaths:
     segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
     last = len(segments) - 1
     found = (
@@ -225,11 +239,21 @@ def _paths(segments: list[Any]) -> PartitionPaths:
     return PartitionPaths(segments[0].topic, segments[0].partition, tuple(found))
 
 
-def log_of(kafkarec: Any, partition: PartitionPaths, options: Options) -> Any:
+def open_segment(
+    path: str, options: Options, topic: str | None = None, partition: int | None = None
+) -> kafkarec.Segment:
+    """A file by its path or URL; IsADirectoryError where a folder has its name now."""
+    import kafkarec
+
+    opened = kafkarec.open(path, topic=topic, partition=partition, storage_options=options["storageOptions"])
+    if not isinstance(opened, kafkarec.Segment):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), shown(path))
+    return opened
+
+
+def log_of(partition: PartitionPaths, options: Options) -> kafkarec.Log:
     """The partition as a kafkarec.Log, segments in order."""
-    storage = options["storageOptions"]
-    segments = [
-        kafkarec.open(each.path, topic=partition.topic, partition=partition.partition, storage_options=storage)
-        for each in partition.segments
-    ]
+    import kafkarec
+
+    segments = [open_segment(each.path, options, partition.topic, partition.partition) for each in partition.segments]
     return kafkarec.Log(segments[0].path, segments, topic=partition.topic, partition=partition.partition)

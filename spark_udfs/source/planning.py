@@ -14,14 +14,17 @@ import os
 from collections.abc import Iterator
 from itertools import pairwise
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
 from . import isolation
 from .options import Options
-from .paths import Key, PartitionPaths, SegmentPath
+from .paths import Key, PartitionPaths, SegmentPath, open_segment
 from .selection import Range
+
+if TYPE_CHECKING:
+    import kafkarec
 
 # What opening a file is worth in bytes, when small ones are put together; as spark.sql.files.openCostInBytes.
 _OPEN_COST = 4 << 20
@@ -88,17 +91,17 @@ class _Cut(NamedTuple):
 
 
 def plan(
-    kafkarec: Any, options: Options, partitions: dict[Key, PartitionPaths], ranges: dict[Key, Range]
+    options: Options, partitions: dict[Key, PartitionPaths], ranges: dict[Key, Range]
 ) -> list[Split]:
     """The splits of all ranges, in order of partition and offset."""
     total = sum(each.size or 0 for partition in partitions.values() for each in partition.segments)
     most = max(1, min(options["maxPartitionBytes"], -(-total // options["minPartitions"])))
     splits: list[Split] = []
     for key, partition in partitions.items():
-        hidden = _hidden_of(kafkarec, partition, options, ranges[key][0]) if committed(options) else None
+        hidden = _hidden_of(partition, options, ranges[key][0]) if committed(options) else None
         for segment, later in _within(partition.segments, *ranges[key]):
             file = file_of(segment)
-            for begin, stop in _pieces(kafkarec, options, segment, later, most, ranges[key]):
+            for begin, stop in _pieces(options, segment, later, most, ranges[key]):
                 end = stop.position if segment.size is not None else None
                 followed = segment.followed or end != segment.size
                 splits.append(
@@ -119,10 +122,10 @@ def file_of(segment: SegmentPath) -> File | None:
     return File(found.st_ino, found.st_size, segment.followed)
 
 
-def cut(kafkarec: Any, options: Options, split: Split, base_offset: int | None, most: int) -> Iterator[Split]:
+def cut(options: Options, split: Split, base_offset: int | None, most: int) -> Iterator[Split]:
     """One split in pieces of about `most` bytes."""
     segment = SegmentPath(split.path, split.end, base_offset, split.followed)
-    for begin, stop in _pieces(kafkarec, options, segment, split.until_offset, most, (None, None)):
+    for begin, stop in _pieces(options, segment, split.until_offset, most, (None, None)):
         if stop.position > split.begin:
             yield split._replace(
                 begin=max(begin.position, split.begin), end=stop.position,
@@ -151,8 +154,8 @@ def committed(options: Options) -> bool:
     return "read_committed" in (options["isolationLevel"], options["kafka.isolation.level"])
 
 
-def _hidden_of(kafkarec: Any, partition: PartitionPaths, options: Options, start: int | None) -> Hidden:
-    found = isolation.walk(kafkarec, partition, options, start)
+def _hidden_of(partition: PartitionPaths, options: Options, start: int | None) -> Hidden:
+    found = isolation.walk(partition, options, start)
     return Hidden(found.aborted, _NO_END if found.stable_offset is None else found.stable_offset)
 
 
@@ -183,19 +186,20 @@ def _within(
 
 
 def _pieces(
-    kafkarec: Any, options: Options, segment: SegmentPath, later: int | None, most: int, wanted: Range
+    options: Options, segment: SegmentPath, later: int | None, most: int, wanted: Range
 ) -> Iterator[tuple[_Cut, _Cut]]:
     """From where to where each piece goes in which something may be wanted."""
+
     first, last = _Cut(0, segment.base_offset), _Cut(segment.size or 0, later)
     if segment.size is None or segment.size <= most:
         yield first, last
         return
     start, end = wanted
-    opened = kafkarec.open(segment.path, storage_options=options["storageOptions"])
+    opened = open_segment(segment.path, options)
     if opened.size < segment.size:
         raise FileNotFoundError(f"{segment.path} had {segment.size} bytes when it was listed, and has {opened.size}")
     with opened:
-        cuts = [first, *_cuts(kafkarec, options, opened, segment, most), last]
+        cuts = [first, *_cuts(options, opened, segment, most), last]
     for begin, stop in pairwise(cuts):
         if end is not None and begin.proven and begin.offset is not None and begin.offset >= end:
             continue
@@ -204,14 +208,14 @@ def _pieces(
         yield begin, stop
 
 
-def _cuts(kafkarec: Any, options: Options, opened: Any, segment: SegmentPath, most: int) -> list[_Cut]:
-    found = _indexed_cuts(kafkarec, opened, segment, most)
+def _cuts(options: Options, opened: kafkarec.Segment, segment: SegmentPath, most: int) -> list[_Cut]:
+    found = _indexed_cuts(opened, segment, most)
     if found is not None:
         return found
     if opened.tally is not None and not options["splitScan"]:
         return []
     # The file may have grown since it was listed.
-    borders = [begin for begin, _ in opened.between(0, segment.size).splits(most) if begin]
+    borders = [begin for begin, _ in opened.between(0, segment.size or 0).splits(most) if begin]
     return [_Cut(position, _base_offset(opened.raw(position, _HEAD.size))) for position in borders]
 
 
@@ -221,8 +225,9 @@ def _base_offset(head: bytes) -> int | None:
     return base if magic >= 2 else None
 
 
-def _indexed_cuts(kafkarec: Any, opened: Any, segment: SegmentPath, most: int) -> list[_Cut] | None:
+def _indexed_cuts(opened: kafkarec.Segment, segment: SegmentPath, most: int) -> list[_Cut] | None:
     """Cuts at entries of the .index; None where there is none, where it does not fit the log, or has too few."""
+    import kafkarec
     from kafkarec.sidecars import offset_index
 
     data = opened.sidecar(offset_index.SUFFIX)
@@ -236,8 +241,8 @@ def _indexed_cuts(kafkarec: Any, opened: Any, segment: SegmentPath, most: int) -
     for before, entry, behind in zip(entries, entries[1:], entries[2:], strict=False):
         if entry.position - cuts[-1].position < most:
             continue
-        front = _batches(kafkarec, opened, before.position, entry.position)
-        back = _batches(kafkarec, opened, entry.position, behind.position)
+        front = _batches(opened, before.position, entry.position)
+        back = _batches(opened, entry.position, behind.position)
         if not front or not back or back[0]["last_offset"] != entry.offset or front[-1]["next_offset"] > entry.offset:
             return None
         cuts.append(_Cut(entry.position, front[-1]["next_offset"], proven=True))
@@ -245,8 +250,10 @@ def _indexed_cuts(kafkarec: Any, opened: Any, segment: SegmentPath, most: int) -
     return cuts[1:] if all(stop - begin <= 2 * most for begin, stop in pairwise(borders)) else None
 
 
-def _batches(kafkarec: Any, opened: Any, begin: int, end: int) -> Any:
+def _batches(opened: kafkarec.Segment, begin: int, end: int) -> kafkarec.BatchTable | None:
     """The batches between two positions if they are whole and nothing else lies there; None otherwise."""
+    import kafkarec
+
     if not begin < end:
         return None
     try:

@@ -63,11 +63,11 @@ def begin(job: Job) -> None:
     make(job.folder)
 
 
-def stage(kafkarec: Any, job: Job, task: int, attempt: int) -> Stage:
-    return Stage(kafkarec, job.path, job.job, task, attempt, job.settings, begun=job.query is None)
+def stage(job: Job, task: int, attempt: int) -> Stage:
+    return Stage(job.path, job.job, task, attempt, job.settings, begun=job.query is None)
 
 
-def commit(kafkarec: Any, job: Job, staged: Iterable[Staged]) -> list[dict[str, Any]]:
+def commit(job: Job, staged: Iterable[Staged]) -> list[dict[str, Any]]:
     """Publishes what is staged, in order of the tasks, and nothing else. Again: goes on, or does nothing.
 
     Gives a row per partition: name, records, first_offset, next_offset. ValueError, before anything is changed, for
@@ -83,7 +83,7 @@ def commit(kafkarec: Any, job: Job, staged: Iterable[Staged]) -> list[dict[str, 
         _take_all_back(job.path, job.job)
         journal = _read(os.path.join(job.folder, JOURNAL))
         if journal is None:
-            journal = _prepare(kafkarec, job, list(staged))
+            journal = _prepare(job, list(staged))
             folders.write_file(os.path.join(job.folder, JOURNAL), as_json(journal))
         if job.query is None:
             _set_aside(job)
@@ -123,7 +123,7 @@ def sweep(path: str, older_than_hours: float = 24.0) -> list[str]:
 # ---- prepare ------------------------------------------------------------------------------------------------
 
 
-def _prepare(kafkarec: Any, job: Job, staged: list[Staged]) -> dict[str, Any]:
+def _prepare(job: Job, staged: list[Staged]) -> dict[str, Any]:
     new = os.path.join(job.folder, _NEW)
     folders.remove(new)
     os.makedirs(new)
@@ -132,7 +132,7 @@ def _prepare(kafkarec: Any, job: Job, staged: list[Staged]) -> dict[str, Any]:
         by_name.setdefault(one.name, []).append(one)
     for name, parts in by_name.items():
         _check(job, name, parts)
-    rows = [_prepared(kafkarec, job, name, parts) for name, parts in by_name.items()]
+    rows = [_prepared(job, name, parts) for name, parts in by_name.items()]
     folders.sync(new)
     return {"job": job.job, "query": job.query, "batch": job.batch, "partitions": rows}
 
@@ -153,7 +153,7 @@ def demand_one_task(name: str, parts: list[Staged]) -> None:
         raise ValueError(f"{len(parts)} tasks have records with offsets for {name}: {ADVICE}")
 
 
-def _prepared(kafkarec: Any, job: Job, name: str, parts: list[Staged]) -> dict[str, Any]:
+def _prepared(job: Job, name: str, parts: list[Staged]) -> dict[str, Any]:
     """The folder that one partition will have. Its first part is taken as it is where nothing is in front of it."""
     target, made = os.path.join(job.path, name), os.path.join(job.folder, _NEW, name)
     replaces = os.path.isdir(target)
@@ -166,32 +166,34 @@ def _prepared(kafkarec: Any, job: Job, name: str, parts: list[Staged]) -> dict[s
     _keep_topic_id(job, parts[0], made)
     first, end = parts[0].first_offset, parts[0].next_offset
     if behind:
-        added = _append(kafkarec, job, name, made, behind, limit)
+        added = _append(job, name, made, behind, limit)
         first, end = (added.start if goes_on else first), added.stop
     told = {"records": sum(part.records for part in parts), "first_offset": first, "next_offset": end}
     return {"name": name, "replaces": replaces, "before": before, "inode": folders.inode(made), "told": told}
 
 
-def _append(kafkarec: Any, job: Job, name: str, folder: str, parts: list[Staged], limit: int | None) -> range:
+def _append(job: Job, name: str, folder: str, parts: list[Staged], limit: int | None) -> range:
     """Batches get their offsets and the log's leader epoch in their headers, outside of the checksum."""
+    import kafkarec
+
     segment_bytes = job.settings.segment_bytes if limit is None else min(limit, job.settings.segment_bytes)
     try:
         with kafkarec.SegmentWriter(
             folder, segment_bytes=segment_bytes, assign_offsets=not parts[0].given,
-            leader_epoch=leader_epoch(kafkarec, partial(folders.read_file, folder)), check_all=False,
+            leader_epoch=leader_epoch(partial(folders.read_file, folder)), check_all=False,
         ) as writer:  # fmt: skip
             start = parts[0].first_offset if parts[0].given else writer.next_offset
             for part in parts:
                 staged = os.path.join(job.folder, part.folder)
                 for segment in folders.logs(staged):
-                    for data in folders.pieces(kafkarec, os.path.join(staged, segment)):
+                    for data in folders.pieces(os.path.join(staged, segment)):
                         writer.append(data)
             return range(start, writer.next_offset)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
 
 
-def leader_epoch(kafkarec: Any, read: Callable[[str], bytes | None]) -> int:
+def leader_epoch(read: Callable[[str], bytes | None]) -> int:
     """Of a log's last leader. read: a file beside the log by its name, None where there is none."""
     from kafkarec.sidecars import leader_epochs
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -29,6 +29,11 @@ from . import relocated
 from .options import Options
 from .paths import shown
 from .planning import Split, committed
+
+if TYPE_CHECKING:
+    import kafkarec
+
+    Piece = kafkarec.RecordColumns | kafkarec.BatchTable
 
 logger = logging.getLogger("spark_udfs")
 
@@ -42,30 +47,32 @@ _POSITION = {"records": "batch_position", "batches": "position"}
 
 def read_splits(splits: Iterable[Split], options: Options, columns: tuple[Column, ...]) -> Iterator[pa.RecordBatch]:
     """What a task does: loads kafkarec, reads each split, logs one line at its end."""
-    kafkarec = bootstrap.load()
+    bootstrap.load()
     with closing(Tally()) as tally:  # not `finally`, which tracebacks would show in place of what went wrong
         for split in splits:
-            yield from read_split(kafkarec, split, options, columns, tally)
+            yield from read_split(split, options, columns, tally)
 
 
 def read_split(
-    kafkarec: Any, split: Split, options: Options, columns: tuple[Column, ...], tally: Tally | None = None
+    split: Split, options: Options, columns: tuple[Column, ...], tally: Tally | None = None
 ) -> Iterator[pa.RecordBatch]:
     """One split: batches of at most 64 MiB or maxRecordsPerBatch rows, rows in the file's order.
 
     FAILFAST: KafkaRecordError behind everything in front of the damage. A file that was replaced since it was listed
     is read where its offsets are now; DataLoss where they are gone, unless failOnDataLoss is false.
     """
+    import kafkarec
+
     tally = Tally() if tally is None else tally
     rows = _Rows(split, options, columns)
     try:
-        with closing(relocated.opened(kafkarec, options, split)) as parts:
+        with closing(relocated.opened(options, split)) as parts:
             for here, part in parts:
                 tally.begin(here)
                 rows = rows if here is split else _Rows(here, options, columns)
-                with closing(_pieces(kafkarec, part, here, options, rows)) as pieces:
+                with closing(_pieces(part, here, options, rows)) as pieces:
                     for piece in pieces:
-                        tally.count(piece, options)
+                        tally.count(piece)
                         yield from _cut(rows.batch(piece), options["maxRecordsPerBatch"])
     except kafkarec.KafkaRecordError as error:
         if error.reason == "out_of_memory":
@@ -74,12 +81,12 @@ def read_split(
             tally.add(0, 0, 0, damaged=1)
             error.add_note(_way_on(split, error, tally))
             raise
-        lost = _lost(kafkarec, split, error)  # what is no segment at all, such as an encrypted object
+        lost = _lost(split, error)  # what is no segment at all, such as an encrypted object
         tally.lose(lost)
         yield rows.damage_only([lost])
 
 
-def _pieces(kafkarec: Any, part: Any, split: Split, options: Options, rows: _Rows) -> Generator[Any]:
+def _pieces(part: kafkarec.Segment, split: Split, options: Options, rows: _Rows) -> Generator[Piece]:
     errors = "raise" if options["mode"] == "FAILFAST" else "skip"
     wanted: dict[str, Any] = {"start_offset": split.start_offset, "end_offset": split.end_offset}
     if options["view"] == "batches":
@@ -102,10 +109,12 @@ def _pieces(kafkarec: Any, part: Any, split: Split, options: Options, rows: _Row
     )
 
 
-def _lost(kafkarec: Any, split: Split, error: Any) -> Any:
+def _lost(split: Split, error: kafkarec.KafkaRecordError) -> kafkarec.Damage:
+    import kafkarec
+
     size = (split.end or split.begin) - split.begin
     return kafkarec.Damage(
-        split.path, split.begin, size, None, None, split.begin + size, error.reason, str(error)
+        split.path, split.begin, size, None, None, split.begin + size, str(error.reason), str(error)
     )  # fmt: skip
 
 
@@ -113,7 +122,7 @@ def _lost(kafkarec: Any, split: Split, error: Any) -> Any:
 _NO_FRAME = ("size_too_small", "size_overflow", "unsupported_magic", "batch_too_small", "length_beyond_end")
 
 
-def _way_on(split: Split, error: Any, tally: Tally) -> str:
+def _way_on(split: Split, error: kafkarec.KafkaRecordError, tally: Tally) -> str:
     if error.reason in _NO_FRAME and error.position == 0 and not tally.batches:
         return "the file does not begin as a log segment does: is it one? A glob such as dir/*.log leaves others out"
     return "mode PERMISSIVE keeps everything else; with columnNameOfCorruptRecord it tells the reason"
@@ -138,7 +147,7 @@ class _Rows:
             sources.append(self.place)
         self.sources = sources or [_CHEAPEST[options["view"]]]
 
-    def batch(self, piece: Any) -> pa.RecordBatch:
+    def batch(self, piece: Piece) -> pa.RecordBatch:
         """One piece, its damage in between where it lies."""
         table = pa.table(piece).combine_chunks()
         count = len(table)
@@ -150,7 +159,7 @@ class _Rows:
             arrays = [decoding.inserted(array, places, rows.column(at)) for at, array in enumerate(arrays)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def damage_only(self, damage: Iterable[Any]) -> pa.RecordBatch:
+    def damage_only(self, damage: Iterable[kafkarec.Damage]) -> pa.RecordBatch:
         """A row for each damaged range: where it is, and the reason; all else is null."""
         if not self.tells:
             return pa.RecordBatch.from_pylist([], self.schema)
@@ -162,10 +171,10 @@ class _Rows:
         rows = [{name: each.get(name) for name in self.schema.names} for each in told]
         return pa.RecordBatch.from_pylist(rows, self.schema)
 
-    def _array(self, column: Column, table: pa.Table, piece: Any, count: int) -> pa.Array:
+    def _array(self, column: Column, table: pa.Table, piece: Piece, count: int) -> pa.Array:
         wanted = schema.arrow_type(column.type)
         if column.source == "timestamp_type" and self.place == _POSITION["records"]:
-            kinds = set(piece.batches.column("timestamp_type"))
+            kinds = set(_batches(piece).column("timestamp_type"))
             if len(kinds) == 1:  # one value for all, as nearly everywhere
                 kind = kinds.pop()
                 value = schema.NO_TIMESTAMP_TYPE if kind is None else int(kind)
@@ -173,7 +182,7 @@ class _Rows:
         if column.source is not None:
             return decoding.convert(_whole(table.column(column.source)), column, wanted)
         if column.name == "_batch_crc":
-            return _spread(piece.batches, _whole(table.column(self.place)), wanted)
+            return _spread(_batches(piece), _whole(table.column(self.place)), wanted)
         return self._repeated(column.name, self.constants.get(column.name), wanted, count)
 
     def _repeated(self, name: str, value: Any, wanted: pa.DataType, count: int) -> pa.Array:
@@ -183,11 +192,18 @@ class _Rows:
         return made.slice(0, count)
 
 
+def _batches(piece: Piece) -> kafkarec.BatchTable:
+    """The batches of a piece of records, or the piece itself in the view of batches."""
+    import kafkarec
+
+    return piece.batches if isinstance(piece, kafkarec.RecordColumns) else piece
+
+
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
 
 
-def _spread(batches: Any, positions: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _spread(batches: kafkarec.BatchTable, positions: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Each record's batch has one checksum."""
     table = pa.table(batches)
     rows = pc.index_in(positions, value_set=_whole(table.column("position")))
@@ -219,8 +235,8 @@ class Tally:
     def begin(self, split: Split) -> None:
         self.paths[shown(split.path)] = None
 
-    def count(self, piece: Any, options: Options) -> None:
-        batches = piece if options["view"] == "batches" else piece.batches
+    def count(self, piece: Piece) -> None:
+        batches = _batches(piece)
         records = sum(filter(None, batches.column("record_count"))) if batches is piece else len(piece)
         self.add(sum(batches.column("size_in_bytes")), len(batches), records)
         for each in piece.damage:
@@ -232,7 +248,7 @@ class Tally:
         self.records += records
         self.damaged += damaged
 
-    def lose(self, damage: Any) -> None:
+    def lose(self, damage: kafkarec.Damage) -> None:
         self.damaged += 1
         self.bytes += damage.length
         if self.damaged <= 100:  # a wholly damaged disk must not fill the log's

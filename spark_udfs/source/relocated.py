@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .listing import DataLoss, Listing, logger
 from .options import Options
-from .paths import PartitionPaths, shown
+from .paths import PartitionPaths, open_segment, shown
 from .planning import Split, file_of
+
+if TYPE_CHECKING:
+    import kafkarec
 
 # A file may move once more while its records are looked for.
 _TRIES = 5
@@ -28,19 +31,19 @@ class Moved(OSError):
     """Another file lies there now."""
 
 
-def opened(kafkarec: Any, options: Options, split: Split) -> Generator[tuple[Split, Any]]:
+def opened(options: Options, split: Split) -> Generator[tuple[Split, kafkarec.Segment]]:
     """The open part of the file that is to be read; where it has moved, parts of others and what is wanted of them.
     DataLoss where its offsets are gone, unless failOnDataLoss is false."""
     waiting, tries = [split], 0
     while waiting:
         one = waiting.pop(0)
         try:
-            found = part(kafkarec, options, one)
+            found = part(options, one)
         except (Moved, FileNotFoundError) as error:
             tries += 1
             if tries > _TRIES:
                 raise
-            waiting[:0] = _now(kafkarec, options, one, error)
+            waiting[:0] = _now(options, one, error)
             continue
         try:
             yield one, found
@@ -48,11 +51,10 @@ def opened(kafkarec: Any, options: Options, split: Split) -> Generator[tuple[Spl
             found.close()
 
 
-def part(kafkarec: Any, options: Options, split: Split) -> Any:
+def part(options: Options, split: Split) -> kafkarec.Segment:
     """The bytes of one split, open; Moved or FileNotFoundError where the file is not the one that was planned. One that
     was cut is read as far as it goes where failOnDataLoss is false."""
-    storage = options["storageOptions"]
-    found = kafkarec.open(split.path, topic=split.topic, partition=split.partition, storage_options=storage)
+    found = open_segment(split.path, options, split.topic, split.partition)
     size, end = (0, 0) if split.end is None else (found.size, split.end)
     if split.begin or split.end is not None:
         stop = min(end, size) if split.end is not None else found.size
@@ -70,7 +72,7 @@ def part(kafkarec: Any, options: Options, split: Split) -> Any:
     return found
 
 
-def _demand_the_same(opened: Any, split: Split) -> None:
+def _demand_the_same(opened: kafkarec.Segment, split: Split) -> None:
     """A segment that grows no more has its size. One that grows has its inode: names change, and inodes that are free
     are used again."""
     descriptor, planned = opened.source.descriptor, split.file
@@ -82,7 +84,7 @@ def _demand_the_same(opened: Any, split: Split) -> None:
         raise Moved(f"{split.path} is another file than when the query was planned")
 
 
-def _now(kafkarec: Any, options: Options, split: Split, error: OSError) -> list[Split]:
+def _now(options: Options, split: Split, error: OSError) -> list[Split]:
     """Splits for the same offsets of what lies in the folder now."""
     if os.path.islink(split.path) and not os.path.exists(split.path):
         return _lost(options, split, f"{split.path} is a link to {os.readlink(split.path)}, which is not there")
@@ -93,7 +95,7 @@ def _now(kafkarec: Any, options: Options, split: Split, error: OSError) -> list[
     if end is not None and end <= start:
         return []
     told = f"{error}; offsets {start} to {'the end' if end is None else end - 1} were planned"
-    partition = _partition(kafkarec, options, split)
+    partition = _partition(options, split)
     if partition is None:
         return _lost(options, split, f"{told}, and no segment is left")
     first, last = (partition.segments[at].base_offset or 0 for at in (0, -1))
@@ -122,11 +124,11 @@ def _splits(partition: PartitionPaths, split: Split, start: int, end: int | None
         )  # fmt: skip
 
 
-def _partition(kafkarec: Any, options: Options, split: Split) -> PartitionPaths | None:
+def _partition(options: Options, split: Split) -> PartitionPaths | None:
     where = Options(options)
     where |= {"path": os.path.dirname(split.path), "paths": (), "failOnDataLoss": True}
     try:
-        found = Listing(kafkarec, where).look()
+        found = Listing(where).look()
     except (ValueError, LookupError, OSError):
         return None
     return next(

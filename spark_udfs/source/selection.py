@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .options import Options
 from .paths import Key, PartitionPaths, log_of
+
+if TYPE_CHECKING:
+    import kafkarec
 
 Range = tuple[int | None, int | None]
 """Offsets from the first to the second, which is exclusive; None: no bound."""
@@ -39,7 +42,7 @@ def chosen(options: Options, partitions: dict[Key, PartitionPaths]) -> dict[Key,
     return partitions
 
 
-def ranges(kafkarec: Any, options: Options, partitions: dict[Key, PartitionPaths]) -> dict[Key, Range]:
+def ranges(options: Options, partitions: dict[Key, PartitionPaths]) -> dict[Key, Range]:
     """The offsets to read of each of these partitions. ValueError for offsets that are not there, unless failOnDataLoss
     is false: then what is there of them is read."""
     begins, ends = starts(options, partitions), _ends(options, partitions)
@@ -47,7 +50,7 @@ def ranges(kafkarec: Any, options: Options, partitions: dict[Key, PartitionPaths
         raise ValueError("startingOffsets=latest is for streams: a batch would read nothing (-1 in JSON is latest)")
     found = {}
     for key, partition in partitions.items():
-        ends_of = _Ends(kafkarec, partition, options)
+        ends_of = _Ends(partition, options)
         start = ends_of.offset(begins[key], key, options["startingOffsetsByTimestampStrategy"])
         end = ends_of.offset(ends[key], key, "no bound")
         found[key] = (_checked(start, "startingOffsets", key, ends_of, options),
@@ -118,12 +121,12 @@ def _some(names: list[str]) -> str:
 class _Ends:
     """Where a partition's log begins and ends, looked up when somebody asks."""
 
-    def __init__(self, kafkarec: Any, partition: PartitionPaths, options: Options) -> None:
-        self._log: Any = None
-        self._made_of = (kafkarec, partition, options)
+    def __init__(self, partition: PartitionPaths, options: Options) -> None:
+        self._log: kafkarec.Log | None = None
+        self._made_of = (partition, options)
 
     @property
-    def log(self) -> Any:
+    def log(self) -> kafkarec.Log:
         if self._log is None:
             self._log = log_of(*self._made_of)
         return self._log
@@ -133,7 +136,7 @@ class _Ends:
         kind, value = asked
         if kind == "offset":
             return None if value in (EARLIEST, LATEST) else value
-        found: int | None = self.log.offset_for_timestamp(value)
+        found = self.log.offset_for_timestamp(value)
         if found is None and otherwise == "error":
             raise ValueError(
                 f"{key[0]}-{key[1]} has no record at or after {value} ms; "

@@ -15,8 +15,11 @@ import secrets
 import shutil
 from collections import OrderedDict
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
+
+if TYPE_CHECKING:
+    import kafkarec
 
 TEMPORARY = "_temporary"
 ADVICE = "spark_udfs.write_log(df, path) brings each partition's records into one task, in order"
@@ -97,15 +100,15 @@ class Stage:
     """
 
     def __init__(
-        self, kafkarec: Any, path: str, job: str, task: int, attempt: int, settings: Settings, begun: bool = False,
+        self, path: str, job: str, task: int, attempt: int, settings: Settings, begun: bool = False,
         home: str | None = None,
     ) -> None:  # fmt: skip
         self._begun, self._home = begun, home or os.path.abspath(path)
-        self._kafkarec, self._path, self._settings, self._task = kafkarec, path, settings, task
+        self._path, self._settings, self._task = path, settings, task
         self._name = attempt_name(task, attempt)
         self.folder = os.path.join(job_folder(path, job), self._name)
         self._partitions: dict[tuple[str, int], _Open] = {}
-        self._writers: OrderedDict[tuple[str, int], Any] = OrderedDict()
+        self._writers: OrderedDict[tuple[str, int], kafkarec.SegmentWriter] = OrderedDict()
         self._waiting = 0
 
     def put(self, topic: str, partition: int, table: Any, given: bool) -> None:
@@ -175,8 +178,10 @@ class Stage:
         one.records += table.num_rows
         one.largest = max(one.largest, 2 * settings.batch_size + _largest(table))
 
-    def _writer(self, key: tuple[str, int]) -> Any:
+    def _writer(self, key: tuple[str, int]) -> kafkarec.SegmentWriter:
         """Open files are few: the writer that was not used for longest is closed, and opened again when needed."""
+        import kafkarec
+
         found = self._writers.get(key)
         if found is not None:
             self._writers.move_to_end(key)
@@ -186,7 +191,7 @@ class Stage:
         topic, partition = key
         folder = os.path.join(self.folder, f"{topic}-{partition}")
         self._make(folder)
-        made = self._kafkarec.SegmentWriter(
+        made = kafkarec.SegmentWriter(
             folder, segment_bytes=self._settings.segment_bytes, topic_id=topic_id(self._home, topic), check_all=False
         )
         self._writers[key] = made

@@ -70,19 +70,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> Told:
         """What the options say. Where that is the log's end it may be another one when Spark asks again after a crash;
         so the first batch leaves such partitions as they are, and with it the checkpoint has their offsets."""
-        kafkarec = bootstrap.load()
-        there = selection.chosen(self.options, self._listed(kafkarec))
+        bootstrap.load()
+        there = selection.chosen(self.options, self._listed())
         starts = selection.starts(self.options, there)
         asked = {key: at for key, (kind, at) in starts.items() if kind == "offset" and at != selection.EARLIEST}
-        tails = self._look(kafkarec, there, {}, asked)
-        found = {key: self._start(kafkarec, key, tails[key], *starts[key]) for key in there}
+        tails = self._look(there, {}, asked)
+        found = {key: self._start(key, tails[key], *starts[key]) for key in there}
         self._held = {key: offset for key, (offset, held) in found.items() if held}
         return tell({key: offset for key, (offset, _) in found.items()})
 
-    def _start(self, kafkarec: Any, key: Key, tail: Tail, kind: str, asked: int) -> tuple[int, bool]:
+    def _start(self, key: Key, tail: Tail, kind: str, asked: int) -> tuple[int, bool]:
         """The offset, and whether it is the log's end as of now."""
         if kind == "time":
-            found = paths.log_of(kafkarec, tail.paths, self.options).offset_for_timestamp(asked)
+            found = paths.log_of(tail.paths, self.options).offset_for_timestamp(asked)
             if found is not None:
                 return found, False
             if self.options["startingOffsetsByTimestampStrategy"] == "error":
@@ -100,17 +100,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict, limit: ReadLimit) -> Told:  # type: ignore[type-arg]
         """How far the next batch goes. `start` itself, in its own words, where there is nothing new."""
         reading.log_to_stderr()
-        kafkarec = bootstrap.load()
+        bootstrap.load()
         before = parse(start)
-        found = _patiently(lambda: self._latest_from(kafkarec, before, limit))
+        found = _patiently(lambda: self._latest_from(before, limit))
         self._held = {}
         self._turn += 1
         return start if found == before else tell(found)
 
-    def _latest_from(self, kafkarec: Any, before: Offsets, limit: ReadLimit) -> Offsets:
-        there = self._wanted(self._listed(kafkarec))
+    def _latest_from(self, before: Offsets, limit: ReadLimit) -> Offsets:
+        there = self._wanted(self._listed())
         self._tell_missing(before, there)
-        tails = self._look(kafkarec, there, before)
+        tails = self._look(there, before)
         starts, ends = {}, {}
         self._latest = {}
         for key, tail in tails.items():
@@ -141,8 +141,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        kafkarec = bootstrap.load()
-        tails = self._look(kafkarec, self._wanted(self._listed(kafkarec)), {}, committed=False)
+        bootstrap.load()
+        tails = self._look(self._wanted(self._listed()), {}, committed=False)
         self._target = {key: tail.end for key, tail in tails.items()}
 
     # ---- batches
@@ -150,15 +150,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict, end: dict) -> list[InputPartition]:  # type: ignore[type-arg]
         """Exactly the bytes between the two: what a task sees does not depend on what is written meanwhile."""
         reading.log_to_stderr()
-        kafkarec = bootstrap.load()
+        bootstrap.load()
         before, after = parse(start), parse(end)
-        splits = _patiently(lambda: self._splits(kafkarec, before, after))
+        splits = _patiently(lambda: self._splits(before, after))
         return [planning.Task(each) for each in planning.tasks(self.options, splits)]
 
-    def _splits(self, kafkarec: Any, before: Offsets, after: Offsets) -> list[Split]:
-        there = self._wanted(self._listed(kafkarec))
+    def _splits(self, before: Offsets, after: Offsets) -> list[Split]:
+        there = self._wanted(self._listed())
         self._tell_missing(after, there)
-        tails = self._look(kafkarec, there, before)
+        tails = self._look(there, before)
         splits: list[Split] = []
         for key, stop in after.items():
             if key not in tails:
@@ -172,13 +172,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             stop = self._there(key, tail, stop, "the batch ends at")
             if begin < stop:
                 splits += tail.splits(begin, stop)
-        return self._cut(kafkarec, splits, tails)
+        return self._cut(splits, tails)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         reading.log_to_stderr()
         return reading.read_splits(partition.value or (), self.options, self.columns)
 
-    def _cut(self, kafkarec: Any, splits: list[Split], tails: Mapping[Key, Tail]) -> list[Split]:
+    def _cut(self, splits: list[Split], tails: Mapping[Key, Tail]) -> list[Split]:
         """Large ones in pieces, as for a batch."""
         bases = {each.path: each.base_offset for tail in tails.values() for each in tail.paths.segments}
         total = sum((split.end or 0) - split.begin for split in splits)
@@ -188,14 +188,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if (split.end or 0) - split.begin <= most:
                 found.append(split)
             else:
-                found += planning.cut(kafkarec, self.options, split, bases[split.path], most)
+                found += planning.cut(self.options, split, bases[split.path], most)
         return found
 
     # ---- what is there
 
-    def _listed(self, kafkarec: Any) -> dict[Key, PartitionPaths]:
+    def _listed(self) -> dict[Key, PartitionPaths]:
         if self._listing is None:
-            self._listing = Listing(kafkarec, self.options)
+            self._listing = Listing(self.options)
         return self._listing.look()
 
     def _wanted(self, there: dict[Key, PartitionPaths]) -> dict[Key, PartitionPaths]:
@@ -210,7 +210,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return there
 
     def _look(
-        self, kafkarec: Any, there: dict[Key, PartitionPaths], before: Offsets, asked: Mapping[Key, int] | None = None,
+        self, there: dict[Key, PartitionPaths], before: Offsets, asked: Mapping[Key, int] | None = None,
         committed: bool = True,
     ) -> dict[Key, Tail]:  # fmt: skip
         """before: offsets of a checkpoint; no transaction that began in front of them is undecided. asked: those that
@@ -218,7 +218,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         committed = committed and planning.committed(self.options)
         found = {}
         for key in there:
-            tail = self._tails.setdefault(key, Tail(kafkarec, self.options))
+            tail = self._tails.setdefault(key, Tail(self.options))
             for tries in range(_TRIES):
                 try:
                     tail.look(there[key], before.get(key), committed, (asked or {}).get(key))
@@ -226,7 +226,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 except FileNotFoundError:
                     if tries == _TRIES - 1:
                         raise
-                    again = self._listed(kafkarec)
+                    again = self._listed()
                     there = {**there, key: again.get(key, there[key])}
             found[key] = tail
         self._tails = dict(found)

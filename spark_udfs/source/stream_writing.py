@@ -54,7 +54,8 @@ class StreamWriter(Findable, DataSourceStreamArrowWriter):
         job = _job_of(messages)
         if job is not None:
             started = time.monotonic()
-            rows = destination.publisher(job.path).commit(bootstrap.load(), job, staged_of(messages))
+            bootstrap.load()
+            rows = destination.publisher(job.path).commit(job, staged_of(messages))
             log_commit(job, rows, started)
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:

@@ -15,14 +15,17 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import isolation
 from .admission import Step
 from .options import Options
-from .paths import PartitionPaths, SegmentPath
+from .paths import PartitionPaths, SegmentPath, open_segment
 from .planning import File, Hidden, Split
 from .selection import LATEST
+
+if TYPE_CHECKING:
+    import kafkarec
 
 _LEGACY_CHECKED_FROM, _CHECKED_FROM = 16, 21
 # Up to and including the checksum: two batches that begin alike are one.
@@ -65,8 +68,8 @@ class Tail:
     stable_end   the same for read_committed: the last stable offset
     """
 
-    def __init__(self, kafkarec: Any, options: Options) -> None:
-        self._kafkarec, self._options = kafkarec, options
+    def __init__(self, options: Options) -> None:
+        self._options = options
         self._places: dict[int, Place] = {}
         self._walked: dict[int, tuple[str, _Row]] = {}
         self._rewritten: set[int] = set()
@@ -147,10 +150,8 @@ class Tail:
         with self._opened(place.path) as segment:
             return _is_there(segment, place)
 
-    def _opened(self, path: str) -> Any:
-        place = self.paths
-        storage = self._options["storageOptions"]
-        return self._kafkarec.open(path, topic=place.topic, partition=place.partition, storage_options=storage)
+    def _opened(self, path: str) -> kafkarec.Segment:
+        return open_segment(path, self._options, self.paths.topic, self.paths.partition)
 
     def _found_end(self) -> tuple[int, Place]:
         for segment in reversed(self.paths.segments):
@@ -232,9 +233,10 @@ class Tail:
         with self._opened(segment.path) as opened:
             if not all(_is_there(opened, each) for each in known):
                 raise FileNotFoundError(f"{segment.path} was rewritten since it was listed")
-            if not is_plain:
+            descriptor = opened.source.descriptor
+            if not is_plain or descriptor is None:
                 return opened.size, None
-            told = os.fstat(opened.source.descriptor)
+            told = os.fstat(descriptor)
             return told.st_size, File(told.st_ino, told.st_size, segment.followed)
 
     def splits(self, start: int, end: int) -> list[Split]:
@@ -269,7 +271,7 @@ class Tail:
             elif start == LATEST:
                 start = self.end
             paths = self.paths._replace(segments=segments)
-            found = isolation.walk(self._kafkarec, paths, self._options, start)
+            found = isolation.walk(paths, self._options, start)
             for producer, first, marker in found.aborted:
                 known = self._aborted.get((producer, marker), first)
                 self._aborted[producer, marker] = min(first, known)
@@ -284,18 +286,18 @@ class Tail:
         return Hidden(tuple(each for each in spans if each[1] < end and each[2] >= start), end)
 
 
-def _is_there(opened: Any, place: Place) -> bool:
+def _is_there(opened: kafkarec.Segment, place: Place) -> bool:
     """Whether the batch in front of a place begins as it did."""
     return place.position <= int(opened.size) and bytes(opened.raw(place.front, _HEAD_BYTES)) == place.head
 
 
-def _part(opened: Any, segment: SegmentPath, begin: int, end: int) -> Any:
+def _part(opened: kafkarec.Segment, segment: SegmentPath, begin: int, end: int) -> kafkarec.Segment:
     part = opened.between(min(begin, end), end)
     part.followed = segment.followed
     return part
 
 
-def _rows(part: Any, **wanted: int) -> Iterator[_Row]:
+def _rows(part: kafkarec.Segment, **wanted: int) -> Iterator[_Row]:
     """The batches, in order; what a wrapper does not tell of its first offset is what follows on the one before."""
     before = None
     with closing(part.scan_pieces(errors="skip", **wanted)) as tables:
@@ -307,7 +309,7 @@ def _rows(part: Any, **wanted: int) -> Iterator[_Row]:
                 before = following
 
 
-def _behind_all_before(part: Any, offset: int, rows: Iterator[_Row]) -> Place | None:
+def _behind_all_before(part: kafkarec.Segment, offset: int, rows: Iterator[_Row]) -> Place | None:
     """Behind the last of these batches that ends at or before an offset; at the one that has it in its middle. None
     where neither is among them."""
     found = None
@@ -321,7 +323,7 @@ def _behind_all_before(part: Any, offset: int, rows: Iterator[_Row]) -> Place | 
     return None if found is None else _behind(part, part.path, found)
 
 
-def _behind(opened: Any, path: str, row: _Row) -> Place:
+def _behind(opened: kafkarec.Segment, path: str, row: _Row) -> Place:
     return Place(path, row.end, None, row.begin, opened.raw(row.begin, _HEAD_BYTES))
 
 
@@ -330,7 +332,7 @@ def _length(head: bytes) -> int:
     return int.from_bytes(head[8:12], "big") if len(head) >= 12 else 0
 
 
-def _is_whole(opened: Any, row: _Row) -> bool:
+def _is_whole(opened: kafkarec.Segment, row: _Row) -> bool:
     """Whether the checksum fits: a batch may be half there in a file that has all its bytes already."""
     from crc32c import crc32c  # comes with kafkarec
 

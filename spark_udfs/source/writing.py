@@ -71,7 +71,8 @@ class Writer(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[Any]) -> None:
         started = time.monotonic()
-        rows = destination.publisher(self.job.path).commit(bootstrap.load(), self.job, staged_of(messages))
+        bootstrap.load()
+        rows = destination.publisher(self.job.path).commit(self.job, staged_of(messages))
         log_commit(self.job, rows, started)
 
     def abort(self, messages: Sequence[Any]) -> None:
@@ -102,8 +103,11 @@ def planned(chosen: options.Options, schema: Any) -> tuple[str, Plan]:
     elif "topic" not in names:
         raise ValueError("no topic: a column topic, or the option topic")
     settings = Settings(chosen["compression"], chosen["level"], chosen["batchSize"], chosen["segmentBytes"])
+    bootstrap.load()
+    import kafkarec
+
     # a wrong level is told here, and not by every task
-    bootstrap.load().encode([(0, 0, None, b"", [])], compression=settings.compression, level=settings.level)
+    kafkarec.encode([(0, 0, None, b"", [])], compression=settings.compression, level=settings.level)
     return path, Plan(settings, names, topic, chosen["numPartitions"], there)
 
 
@@ -131,7 +135,8 @@ def write(job: Job, plan: Plan, batches: Iterator[Any]) -> Written:
     context = TaskContext.get()
     task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     started = time.monotonic()
-    stage = destination.publisher(job.path).stage(bootstrap.load(), job, task, attempt)
+    bootstrap.load()
+    stage = destination.publisher(job.path).stage(job, task, attempt)
     try:
         divider = Divider(plan, task)
         for batch in batches:

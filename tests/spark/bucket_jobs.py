@@ -76,7 +76,7 @@ def job(url: str, name: str = "job-1", **wishes: Any) -> Job:
 
 def stage(made: Job, task: int, rows: Rows, offsets: dict[str, list[int]] | None = None) -> list[Staged]:
     """rows: by partition folder."""
-    one = bucket_publishing.stage(kafkarec, made, task, 0)
+    one = bucket_publishing.stage(made, task, 0)
     for name, values in rows.items():
         topic, _, partition = name.rpartition("-")
         given = (offsets or {}).get(name)
@@ -88,7 +88,7 @@ def publish(url: str, name: str, *tasks: Rows, offsets: dict[str, list[int]] | N
     made = job(url, name, **wishes)
     bucket_publishing.begin(made)
     staged = [one for task, rows in enumerate(tasks) for one in stage(made, task, rows, offsets)]
-    return bucket_publishing.commit(kafkarec, made, staged)
+    return bucket_publishing.commit(made, staged)
 
 
 def content(url: str, storage: StorageOptions | None = None) -> dict[str, list[tuple[int, str]]]:

@@ -33,7 +33,7 @@ def table(values: Iterable[str], offsets: list[int] | None = None) -> Any:
 
 def stage(job: Job, task: int, rows: dict[str, list[str]], offsets: dict[str, list[int]] | None = None) -> list[Staged]:
     """rows: by partition folder."""
-    made = Stage(kafkarec, job.path, job.job, task, 0, job.settings)
+    made = Stage(job.path, job.job, task, 0, job.settings)
     for name, values in rows.items():
         topic, _, partition = name.rpartition("-")
         given = (offsets or {}).get(name)
@@ -48,7 +48,7 @@ def job(path: Path, name: str = "job-1", **wishes: Any) -> Job:
 
 def publish(path: Path, name: str, rows: dict[str, list[str]], **wishes: Any) -> None:
     made = job(path, name, **wishes)
-    publishing.commit(kafkarec, made, stage(made, 0, rows))
+    publishing.commit(made, stage(made, 0, rows))
 
 
 def records(path: Path) -> dict[str, list[tuple[Any, ...]]]:

@@ -18,7 +18,7 @@ for name in ("fcntl", "kafkarec", "resource"):
     sys.modules[name] = None
 del os.geteuid
 import spark_udfs
-from spark_udfs import cluster, damage, diagnosis, functions, registration, udtf, writelog
+from spark_udfs import cluster, damage, diagnosis, functions, registration, udtf, write_log
 from spark_udfs.source import KafkarecDataSource
 print("imported")
 """

@@ -16,7 +16,6 @@ from living_log import Going
 from source_rows import Read, read
 from stream_broker import Broker
 
-import kafkarec
 from kafkarec.storage import folders
 from spark_udfs.source import listing, paths
 from spark_udfs.source.listing import DataLoss
@@ -55,7 +54,7 @@ def test_a_segment_that_grows_and_is_rolled_while_it_is_listed(
         old = {each.name: each for each in found}
         return sorted(old.get(path.name, folders.Entry(path.name, path.stat().st_size, False)) for path in broker.log())
 
-    for look in (lambda: paths.partitions(kafkarec, options_of(broker)), lambda: read(broker.root)):
+    for look in (lambda: paths.partitions(options_of(broker)), lambda: read(broker.root)):
         entries_then(monkeypatch, roll)
         found = look()
         if isinstance(found, dict):  # the listing alone has the old size of a segment that has a later one

@@ -22,7 +22,7 @@ NAMES = [column.name for column in schema.RECORD_COLUMNS]
 
 def in_arrow(value: bytes, chosen: options.Options) -> list[dict[str, Any]]:
     """What kafka_decode gives, times as Python has them."""
-    lists = pa.concat_arrays(decoding.decode_values(kafkarec, pa.array([value], pa.binary()), chosen))
+    lists = pa.concat_arrays(decoding.decode_values(pa.array([value], pa.binary()), chosen))
     at = NAMES.index("timestamp")
     columns = [
         [udtf._time(each) for each in column.cast(pa.int64()).to_pylist()] if number == at else column.to_pylist()
@@ -32,7 +32,7 @@ def in_arrow(value: bytes, chosen: options.Options) -> list[dict[str, Any]]:
 
 
 def in_rows(value: bytes, chosen: options.Options) -> list[dict[str, Any]]:
-    found = [dict(zip(NAMES, row, strict=True)) for row in udtf.rows(kafkarec, value, chosen)]
+    found = [dict(zip(NAMES, row, strict=True)) for row in udtf.rows(value, chosen)]
     for row in found:
         if row["headers"] is not None:
             row["headers"] = [{"key": key, "value": each} for key, each in row["headers"]]
@@ -55,7 +55,7 @@ def test_damage_stands_where_it_lies() -> None:
     places = [number for number, row in enumerate(found) if row[schema.CORRUPT]]
     assert (len(found), len(places), places[0]) == (10 + len(places), len(places), 0) and len(places) >= 2
     with pytest.raises(kafkarec.CorruptRecordError, match="at byte 0"):
-        list(udtf.rows(kafkarec, value, options.Options()))
+        list(udtf.rows(value, options.Options()))
 
 
 def test_value_that_cannot_be_held_is_a_reason() -> None:
@@ -63,7 +63,7 @@ def test_value_that_cannot_be_held_is_a_reason() -> None:
     (row,) = in_rows(raw, options.make(mode="PERMISSIVE", max_decompressed_bytes=1))
     assert json.loads(row[schema.CORRUPT])["reason"] == "limit_exceeded"
     with pytest.raises(kafkarec.LimitExceededError):
-        list(udtf.rows(kafkarec, raw, options.make(max_decompressed_bytes=1)))
+        list(udtf.rows(raw, options.make(max_decompressed_bytes=1)))
 
 
 @pytest.mark.parametrize(
