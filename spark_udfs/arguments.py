@@ -38,7 +38,7 @@ def binary(array: pa.Array, name: str, what: str = "column") -> pa.Array:
     return array
 
 
-class Literal(Generic[T]):
+class LiteralArgument(Generic[T]):
     """An optional last argument that holds one value in all rows of a query, parsed once."""
 
     def __init__(self, what: str, otherwise: T, parse: Callable[[str | None], T]) -> None:

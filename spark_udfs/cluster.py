@@ -23,13 +23,13 @@ def is_connect(spark: Any) -> bool:
 
 def call(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)` in one task. The function travels by its name; its result must be fit for JSON."""
-    told = json.loads(spark.range(0, 1, 1, 1).mapInArrow(_Call(function, arguments), "told string").first()[0])
+    told = json.loads(spark.range(0, 1, 1, 1).mapInArrow(_RemoteCall(function, arguments), "told string").first()[0])
     if "error" in told:
         raise _ERRORS[told["error"]](told["message"])
     return told["result"]
 
 
-class _Call:
+class _RemoteCall:
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         self.function = function
         self.arguments = arguments

@@ -20,8 +20,8 @@ from .decoding import REASON_FIELDS
 from .source import options, planning, relocated
 from .source import selection as selecting
 from .source.listing import Listing, logger
-from .source.paths import Key
-from .source.planning import File, Split
+from .source.paths import TopicPartition
+from .source.planning import PlannedFile, Split
 
 if TYPE_CHECKING:
     import kafkarec
@@ -107,22 +107,22 @@ def damage_report(spark: Any, path: str | Iterable[str], **given: Any) -> Damage
     tasks = _planned_there(spark, chosen) if cluster.is_connect(spark) else plan(chosen)
     told = []
     if tasks:
-        frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(Examine(chosen, tasks), "told string")
+        frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(CheckTask(chosen, tasks), "told string")
         told = [json.loads(line[0]) for line in frame.collect()]
     return _together(spark, told)
 
 
-def plan(chosen: options.Options) -> list[tuple[Split, ...]]:
+def plan(chosen: options.SourceOptions) -> list[tuple[Split, ...]]:
     """The splits of each task; run where the files are."""
     bootstrap.load()
-    there = selecting.chosen(chosen, Listing(chosen).look())
-    everything: dict[Key, selecting.Range] = dict.fromkeys(there, (None, None))
+    there = selecting.chosen(chosen, Listing(chosen).current())
+    everything: dict[TopicPartition, selecting.OffsetRange] = dict.fromkeys(there, (None, None))
     return planning.tasks(chosen, planning.plan(chosen, there, everything))
 
 
-def _planned_there(spark: Any, chosen: options.Options) -> list[tuple[Split, ...]]:
+def _planned_there(spark: Any, chosen: options.SourceOptions) -> list[tuple[Split, ...]]:
     found = [[Split(*each) for each in task] for task in cluster.call(spark, plan, chosen)]
-    return [tuple(each._replace(file=each.file and File(*each.file)) for each in task) for task in found]
+    return [tuple(each._replace(file=each.file and PlannedFile(*each.file)) for each in task) for task in found]
 
 
 def _text(value: Any) -> str:
@@ -146,33 +146,33 @@ def _together(spark: Any, told: list[dict[str, Any]]) -> DamageReport:
     return DamageReport(tuple(rows), tuple(files.values()), left_out, spark)
 
 
-class Examine:
+class CheckTask:
     """Travels to the tasks; row `id` stands for one task's splits."""
 
-    def __init__(self, chosen: options.Options, tasks: list[tuple[Split, ...]]) -> None:
+    def __init__(self, chosen: options.SourceOptions, tasks: list[tuple[Split, ...]]) -> None:
         self.options = chosen
         self.tasks = tasks
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa  # type: ignore[import-untyped]
 
-        from .source.reading import Tally, log_to_stderr
+        from .source.reading import TaskCounters, log_to_stderr
 
         bootstrap.load()
         log_to_stderr()
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                tally = Tally("damage_report")
-                found = [examine(split, self.options) for split in self.tasks[number]]
+                counters = TaskCounters("damage_report")
+                found = [check_split(split, self.options) for split in self.tasks[number]]
                 for split, each in zip(self.tasks[number], found, strict=True):
-                    tally.begin(split)
-                    tally.add(*(each[name] for name in ("bytes", "batches", "records", "damaged")))
-                tally.log()
+                    counters.add_split(split)
+                    counters.add(*(each[name] for name in ("bytes", "batches", "records", "damaged")))
+                counters.log()
                 told = [json.dumps(each) for each in found]
                 yield pa.RecordBatch.from_arrays([pa.array(told, pa.string())], ["told"])
 
 
-def examine(split: Split, chosen: options.Options) -> dict[str, Any]:
+def check_split(split: Split, chosen: options.SourceOptions) -> dict[str, Any]:
     """Reads one split from its first byte to its last. A file that cannot be read is damage too; one that is removed or
     replaced meanwhile, as brokers do it, is none: then what lies there now is read once, from its first byte."""
     import kafkarec
@@ -203,20 +203,20 @@ def _count(told: dict[str, Any], damage: Iterable[kafkarec.Damage]) -> None:
             told["ranges"].append({name: getattr(each, name) for name in REASON_FIELDS})
 
 
-def _lenient(chosen: options.Options) -> options.Options:
-    made = options.Options(chosen)
+def _lenient(chosen: options.SourceOptions) -> options.SourceOptions:
+    made = options.SourceOptions(chosen)
     made["failOnDataLoss"] = False
     return made
 
 
-def _pieces(split: Split, chosen: options.Options) -> Iterator[kafkarec.RecordColumns]:
+def _pieces(split: Split, chosen: options.SourceOptions) -> Iterator[kafkarec.RecordColumns]:
     try:
-        part = relocated.part(chosen, split)
-    except (relocated.Moved, FileNotFoundError) as error:
+        part = relocated.open_part(chosen, split)
+    except (relocated.FileReplaced, FileNotFoundError) as error:
         if split.file is None:
             raise
         logger.info("%s", error)
-        if not split.begin and isinstance(error, relocated.Moved):
+        if not split.begin and isinstance(error, relocated.FileReplaced):
             yield from _pieces(split._replace(end=None, file=None), chosen)
         return
     stream = part.stream(

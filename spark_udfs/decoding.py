@@ -17,7 +17,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from . import arguments, bootstrap, options, schema
-from .schema import Column
+from .schema import SparkColumn
 
 if TYPE_CHECKING:
     import kafkarec
@@ -91,8 +91,8 @@ def _outer_rows(lists: pa.ListArray) -> tuple[pa.Array | None, pa.Array]:
 
 def decode_values(
     values: pa.Array,
-    chosen: options.Options,
-    columns: tuple[Column, ...] = schema.RECORD_COLUMNS,
+    chosen: options.FunctionOptions,
+    columns: tuple[SparkColumn, ...] = schema.RECORD_COLUMNS,
 ) -> Iterator[pa.ListArray]:
     """`values` (binary or large_binary) to array<struct>, cut at value borders before max_output_bytes."""
     import kafkarec
@@ -115,8 +115,8 @@ def decode_values(
 def _pieces(
     each: Callable[[pa.Array], Iterable[kafkarec.RecordLists]],
     values: pa.Array,
-    chosen: options.Options,
-    columns: tuple[Column, ...],
+    chosen: options.FunctionOptions,
+    columns: tuple[SparkColumn, ...],
 ) -> Iterator[pa.ListArray]:
     """Every piece of `each(values)`, reassembled; in PERMISSIVE mode no value can make it raise."""
     import kafkarec
@@ -142,7 +142,7 @@ def _pieces(
             done = bad + 1
 
 
-def _lost_value(error: kafkarec.KafkaRecordError, size: int, columns: tuple[Column, ...]) -> pa.ListArray:
+def _lost_value(error: kafkarec.KafkaRecordError, size: int, columns: tuple[SparkColumn, ...]) -> pa.ListArray:
     """One value of which nothing could be kept: a list of one element, the reason."""
     told = dict.fromkeys(REASON_FIELDS) | {"position": 0, "length": size, "next_position": size}
     told |= {"reason": error.reason, "detail": str(error)}
@@ -162,21 +162,21 @@ def _size(values: pa.Array, row: int) -> int:
     return int(pc.binary_length(values.slice(row, 1))[0].as_py() or 0)
 
 
-def _arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, options.Options]]:
+def _arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, options.FunctionOptions]]:
     """(values, options) per input batch."""
-    mode = arguments.Literal(f"the mode of {name}", options.Options(), options.from_literal)
+    mode = arguments.LiteralArgument(f"the mode of {name}", options.FunctionOptions(), options.from_literal)
     for batch in batches:
         values, *rest = arguments.given(batch, f"{name}(value[, mode])", 1, 2)
         yield arguments.binary(values, name), mode.of(*rest or [None])
 
 
-def reassemble(piece: kafkarec.RecordLists, columns: tuple[Column, ...]) -> pa.ListArray:
+def reassemble(piece: kafkarec.RecordLists, columns: tuple[SparkColumn, ...]) -> pa.ListArray:
     """One RecordLists of kafkarec as Spark's array<struct>."""
     lists = pa.array(piece)
     records = lists.values
     count = len(records)
     damage = piece.damage
-    layout = _Layout(count, damage) if damage else None
+    layout = _DamageRows(count, damage) if damage else None
     by_name = {field.name: index for index, field in enumerate(lists.type.value_type)}
     children = []
     for column in columns:
@@ -202,7 +202,7 @@ def reassemble(piece: kafkarec.RecordLists, columns: tuple[Column, ...]) -> pa.L
     )
 
 
-class _Layout:
+class _DamageRows:
     """Where the rows of damaged ranges go: `rows` are indices for take, null for such a row."""
 
     def __init__(self, count: int, damage: Iterable[tuple[int, int, kafkarec.Damage]]) -> None:
@@ -261,7 +261,7 @@ def _bitmap(flags: pa.BooleanArray) -> pa.Buffer:
     return flags.buffers()[1]
 
 
-def convert(child: pa.Array, column: Column, wanted: pa.DataType) -> pa.Array:
+def convert(child: pa.Array, column: SparkColumn, wanted: pa.DataType) -> pa.Array:
     """Spark's type around kafkarec's buffers; the table says where more than a name differs."""
     convert = CONVERSIONS.get(column.name)
     if convert is not None:

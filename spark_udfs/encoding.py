@@ -74,7 +74,9 @@ def from_literal(text: str | None) -> dict[str, Any]:
 def kafka_encode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The body of `kafka_encode(records[, options])`: per input array one or more arrays of binary, rows in order."""
     bootstrap.load()
-    chosen: arguments.Literal[dict[str, Any]] = arguments.Literal("the options of kafka_encode", {}, from_literal)
+    chosen: arguments.LiteralArgument[dict[str, Any]] = arguments.LiteralArgument(
+        "the options of kafka_encode", {}, from_literal
+    )
     for batch in batches:
         lists, *rest = arguments.given(batch, "kafka_encode(records[, options])", 1, 2)
         yield from encode_values(lists, chosen.of(*rest or [None]))

@@ -76,8 +76,8 @@ def kafka_decode(
     mode: str = "FAILFAST",
     *,
     check_crcs: bool = True,
-    max_decompressed_bytes: int = options.Options.max_decompressed_bytes,
-    max_output_bytes: int = options.Options.max_output_bytes,
+    max_decompressed_bytes: int = options.FunctionOptions.max_decompressed_bytes,
+    max_output_bytes: int = options.FunctionOptions.max_output_bytes,
     control: bool = False,
 ) -> Column:
     """The records of a binary column of raw batches: array<struct<...>>, names as in Spark's Kafka source.
@@ -156,10 +156,10 @@ def kafka_encode(
     return function(column) if literal is None else function(column, F.lit(literal))  # type: ignore[no-any-return]
 
 
-def _call(name: str, col: Column | str, chosen: options.Options) -> Column:
+def _call(name: str, col: Column | str, chosen: options.FunctionOptions) -> Column:
     column = F.col(col) if isinstance(col, str) else col
     function = sql_function(name)
-    if chosen == options.Options():
+    if chosen == options.FunctionOptions():
         return function(column)  # type: ignore[no-any-return]
     return function(column, F.lit(options.to_literal(chosen)))  # type: ignore[no-any-return]
 
@@ -172,8 +172,8 @@ def kafka_explode(
     keep: Sequence[Column | str] = (),
     outer: bool = False,
     check_crcs: bool = True,
-    max_decompressed_bytes: int = options.Options.max_decompressed_bytes,
-    max_output_bytes: int = options.Options.max_output_bytes,
+    max_decompressed_bytes: int = options.FunctionOptions.max_decompressed_bytes,
+    max_output_bytes: int = options.FunctionOptions.max_output_bytes,
     control: bool = False,
 ) -> DataFrame:
     """One row per record of a binary column: the columns of `keep`, then those of `kafka_decode`'s struct.

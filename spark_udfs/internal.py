@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from . import arguments, bootstrap, schema
-from .schema import Column
+from .schema import SparkColumn
 
 if TYPE_CHECKING:
     from kafkarec import internal_topics
 
 # What kafka_internal returns.
 COLUMNS = (
-    Column(None, "type", "string"),
-    Column(None, "version", "int"),
-    Column(None, "is_tombstone", "boolean"),
-    Column(None, "key", "string"),
-    Column(None, "value", "string"),
-    Column(None, "problem", "string"),
+    SparkColumn(None, "type", "string"),
+    SparkColumn(None, "version", "int"),
+    SparkColumn(None, "is_tombstone", "boolean"),
+    SparkColumn(None, "key", "string"),
+    SparkColumn(None, "value", "string"),
+    SparkColumn(None, "problem", "string"),
 )
-_HEAD = (Column(None, "version", "int"), Column(None, "is_tombstone", "boolean"))
-_TAIL = Column(None, "problem", "string")
+_HEAD = (SparkColumn(None, "version", "int"), SparkColumn(None, "is_tombstone", "boolean"))
+_TAIL = SparkColumn(None, "problem", "string")
 
 # Kafka's words for types, in Spark's and in Arrow's. Spark has no unsigned int; a uuid is the text that Kafka prints.
 _TYPES = {
@@ -93,12 +93,12 @@ def _types(column: internal_topics.Column) -> tuple[str, pa.DataType]:
     return sql, arrow
 
 
-def typed_columns(topic: str, type_: str) -> tuple[Column, ...]:
+def typed_columns(topic: str, type_: str) -> tuple[SparkColumn, ...]:
     """The columns of one record type with Spark's types; ValueError for a topic or type that there is not."""
     bootstrap.load()
     from kafkarec import internal_topics
 
-    fields = (Column(None, each.name, _types(each)[0]) for each in internal_topics.schema(topic, type_))
+    fields = (SparkColumn(None, each.name, _types(each)[0]) for each in internal_topics.schema(topic, type_))
     return (*_HEAD, *fields, _TAIL)
 
 

@@ -15,7 +15,7 @@ MODES = ("FAILFAST", "PERMISSIVE")
 
 
 @dataclass(frozen=True)
-class Options:
+class FunctionOptions:
     """What the workers need to know.
 
     mode: FAILFAST raises at the first damage, PERMISSIVE keeps everything else and a row with the reason
@@ -36,9 +36,9 @@ class Options:
         return {"FAILFAST": "raise", "PERMISSIVE": "skip"}[self.mode]
 
 
-def make(**given: Any) -> Options:
+def make(**given: Any) -> FunctionOptions:
     """Options from keyword arguments; a wrong name, type or value is an error that names what there is."""
-    known: dict[str, type] = {field.name: type(field.default) for field in fields(Options)}
+    known: dict[str, type] = {field.name: type(field.default) for field in fields(FunctionOptions)}
     for name, value in given.items():
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
@@ -50,7 +50,7 @@ def make(**given: Any) -> Options:
             raise ValueError(f"option {name} must be above 0, not {value}")
     if "mode" in given:
         given["mode"] = check_mode(given["mode"])
-    return Options(**given)
+    return FunctionOptions(**given)
 
 
 def check_mode(mode: str) -> str:
@@ -59,15 +59,15 @@ def check_mode(mode: str) -> str:
     return mode.upper()
 
 
-def to_literal(options: Options) -> str:
+def to_literal(options: FunctionOptions) -> str:
     """Only what differs from the defaults: `PERMISSIVE`, or JSON where there is more to say."""
-    changed = {name: value for name, value in asdict(options).items() if value != getattr(Options, name)}
+    changed = {name: value for name, value in asdict(options).items() if value != getattr(FunctionOptions, name)}
     if set(changed) <= {"mode"}:
         return options.mode
     return json.dumps(changed, sort_keys=True)
 
 
-def from_literal(text: str | None) -> Options:
+def from_literal(text: str | None) -> FunctionOptions:
     """The inverse of `to_literal`; in SQL a user may have written the text."""
     if text is None:
         raise ValueError(f"the mode of kafka_decode is null; the modes are {' and '.join(MODES)}")

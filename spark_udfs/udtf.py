@@ -36,7 +36,7 @@ class KafkaExplode:
     """The handler: Spark makes one per task and calls `eval` for each row."""
 
     def __init__(self) -> None:
-        self._chosen: dict[tuple[Any, ...], options.Options] = {}
+        self._chosen: dict[tuple[Any, ...], options.FunctionOptions] = {}
 
     @staticmethod
     def analyze(value: AnalyzeArgument, mode: AnalyzeArgument | None = None, **given: AnalyzeArgument) -> AnalyzeResult:
@@ -55,10 +55,10 @@ class KafkaExplode:
     def eval(
         self,
         value: bytes | None,
-        mode: str = options.Options.mode,
-        check_crcs: bool = options.Options.check_crcs,
-        max_decompressed_bytes: int = options.Options.max_decompressed_bytes,
-        control: bool = options.Options.control,
+        mode: str = options.FunctionOptions.mode,
+        check_crcs: bool = options.FunctionOptions.check_crcs,
+        max_decompressed_bytes: int = options.FunctionOptions.max_decompressed_bytes,
+        control: bool = options.FunctionOptions.control,
     ) -> Iterator[tuple[Any, ...]]:
         """The records of one value; none for NULL."""
         if value is None:
@@ -70,7 +70,7 @@ class KafkaExplode:
         return rows(bytes(value), self._chosen[key])
 
 
-def rows(value: bytes, chosen: options.Options) -> Iterator[tuple[Any, ...]]:
+def rows(value: bytes, chosen: options.FunctionOptions) -> Iterator[tuple[Any, ...]]:
     """A tuple per record in the order of kafka_decode's columns, damaged ranges where they lie."""
     import kafkarec
 

@@ -26,8 +26,8 @@ from pyspark.sql.datasource import (
 )
 
 from . import columns, options
-from .batch import Reader
-from .paths import Key, PartitionPaths
+from .batch import BatchReader
+from .paths import PartitionPaths, TopicPartition
 from .planning import Split
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -55,7 +55,7 @@ _COMPARISONS: dict[type[Filter], Callable[[int], Bounds]] = {
 }
 
 
-class PruningReader(Reader):
+class PruningReader(BatchReader):
     """A Reader that leaves out partitions, offsets and times that no wanted row is in."""
 
     topics: set[str] | None = None
@@ -82,7 +82,7 @@ class PruningReader(Reader):
         elif column == "timestamp":
             self.micros = self.micros.both(bounds)
 
-    def chosen(self, there: dict[Key, PartitionPaths]) -> dict[Key, PartitionPaths]:
+    def chosen(self, there: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, PartitionPaths]:
         least, most = self.numbers
         return {
             key: each
@@ -92,7 +92,9 @@ class PruningReader(Reader):
             and (most is None or (each.partition is not None and each.partition <= most))
         }
 
-    def ranges(self, there: dict[Key, PartitionPaths]) -> dict[Key, tuple[int | None, int | None]]:
+    def ranges(
+        self, there: dict[TopicPartition, PartitionPaths]
+    ) -> dict[TopicPartition, tuple[int | None, int | None]]:
         found = {}
         for key, (start, end) in super().ranges(there).items():
             asked = Bounds(start, None if end is None else end - 1).both(self.offsets)
@@ -134,4 +136,4 @@ def reader(given: Mapping[str, str], wanted: Any) -> DataSourceReader:
     found = columns.of_schema(wanted, chosen)
     if chosen["pushDownFilters"]:
         return PruningReader(chosen, found)
-    return Reader(chosen, found)
+    return BatchReader(chosen, found)

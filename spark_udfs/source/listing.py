@@ -21,8 +21,8 @@ from functools import lru_cache
 from pyspark.errors import AnalysisException
 
 from . import paths
-from .options import Options
-from .paths import Key, PartitionPaths, SegmentPath
+from .options import SourceOptions
+from .paths import PartitionPaths, SegmentPath, TopicPartition
 
 logger = logging.getLogger("spark_udfs")
 
@@ -41,26 +41,26 @@ class DataLoss(RuntimeError):
 
 
 class Listing:
-    """`look()` gives what is there now, of remote folders what one listing says."""
+    """`current()` gives what is there now, of remote folders what one listing says."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._roots: list[str] = []
         self._names: _Names = {}
-        self._keys: dict[str, list[Key]] = {}
-        self._found: dict[Key, PartitionPaths] = {}
+        self._keys: dict[str, list[TopicPartition]] = {}
+        self._found: dict[TopicPartition, PartitionPaths] = {}
         self._strict = bool(options["failOnDataLoss"])
-        self._given_up: dict[str, frozenset[str]] = {}
+        self._reported: dict[str, frozenset[str]] = {}
 
-    def look(self) -> dict[Key, PartitionPaths]:
+    def current(self) -> dict[TopicPartition, PartitionPaths]:
         """AnalysisException where a path is not there, ValueError for one partition in two folders, DataLoss where a
         replacement was broken off."""
         if _is_remote(self._options):
             return paths.partitions(self._options)
-        roots = paths.expanded(self._options)
+        roots = paths.existing(self._options)
         for _ in range(_TRIES):
             names = _names_below(roots, self._strict)
-            if roots != self._roots or names.keys() != self._names.keys() or not self._take_changes(names):
+            if roots != self._roots or names.keys() != self._names.keys() or not self._relist_changed(names):
                 self._list_all(roots, names)
             found = self._with_sizes()
             if found is not None:
@@ -73,28 +73,30 @@ class Listing:
         for key, partition in found.items():
             self._keys.setdefault(os.path.dirname(partition.segments[0].path), []).append(key)
         after = _names_below(roots, self._strict)
-        self._found = {key: _looked_at(partition) for key, partition in found.items()}
+        self._found = {key: _with_known_sizes(partition) for key, partition in found.items()}
         for folder, names in after.items():
-            if (before.get(folder) != names or _broken_off(names)) and folder in self._keys:
-                self._settle(folder, names)
+            if (before.get(folder) != names or _interrupted_replacements(names)) and folder in self._keys:
+                self._relist(folder, names)
             else:
                 self._names[folder] = names
         self._forget([folder for folder in self._keys if folder in before and folder not in after])
 
-    def _take_changes(self, names: _Names) -> bool:
+    def _relist_changed(self, names: _Names) -> bool:
         """Lists the folders that have other names now. False: new or lost partitions, everything is to be listed."""
         for folder, now in names.items():
-            same = now == self._names[folder] and (not _broken_off(now) or self._given_up.get(folder) == now)
-            if not same and not (folder in self._keys and self._settle(folder, now)):
+            same = now == self._names[folder] and (
+                not _interrupted_replacements(now) or self._reported.get(folder) == now
+            )
+            if not same and not (folder in self._keys and self._relist(folder, now)):
                 return False
         return True
 
-    def _settle(self, folder: str, before: frozenset[str]) -> bool:
+    def _relist(self, folder: str, before: frozenset[str]) -> bool:
         """One folder, listed until its names hold still but for segments that come behind all others."""
-        options = Options(self._options)
+        options = SourceOptions(self._options)
         options |= {"path": folder, "paths": ()}
         keys = sorted(self._keys[folder])
-        found: dict[Key, PartitionPaths] = {}
+        found: dict[TopicPartition, PartitionPaths] = {}
         for tries in range(_TRIES):
             if tries:
                 time.sleep(min(0.001 * 2**tries, _LONGEST_PAUSE))
@@ -102,31 +104,31 @@ class Listing:
                 found = paths.partitions(options)
             except (ValueError, OSError, AnalysisException):
                 found = {}  # gone, or nothing that is known is in it any more
-            found = {key: _looked_at(each) for key, each in found.items()}
+            found = {key: _with_known_sizes(each) for key, each in found.items()}
             after = _names_in(folder, self._strict)
-            if before <= after and not _broken_off(after):
+            if before <= after and not _interrupted_replacements(after):
                 break
             before = after
         else:
-            self._complain(folder, after)
+            self._report_broken_replacement(folder, after)
         if sorted(found) != keys:
             return False
         self._found |= {key: _up_to(each, before) for key, each in found.items()}
         self._names[folder] = before
         return True
 
-    def _complain(self, folder: str, names: frozenset[str]) -> None:
-        broken = _broken_off(names)
-        if not broken:
+    def _report_broken_replacement(self, folder: str, names: frozenset[str]) -> None:
+        swaps = _interrupted_replacements(names)
+        if not swaps:
             return  # a folder that never holds still: what was listed last
-        told = (
-            f"{folder} has {broken[0]} and no {broken[0].removesuffix(_SWAP)}: whoever replaced that segment was "
+        problem = (
+            f"{folder} has {swaps[0]} and no {swaps[0].removesuffix(_SWAP)}: whoever replaced that segment was "
             f"stopped halfway, and its offsets are in that file alone. A broker that starts there gives it its name"
         )
         if self._options["failOnDataLoss"]:
-            raise DataLoss(f"{told}; failOnDataLoss=false reads the rest")
-        logger.warning("%s; failOnDataLoss is false", told)
-        self._given_up[folder] = names
+            raise DataLoss(f"{problem}; failOnDataLoss=false reads the rest")
+        logger.warning("%s; failOnDataLoss is false", problem)
+        self._reported[folder] = names
 
     def _forget(self, folders: list[str]) -> None:
         for folder in folders:
@@ -134,7 +136,7 @@ class Listing:
             for key in self._keys.pop(folder):
                 self._found.pop(key, None)
 
-    def _with_sizes(self) -> dict[Key, PartitionPaths] | None:
+    def _with_sizes(self) -> dict[TopicPartition, PartitionPaths] | None:
         """The last segments as long as they are now; None where one is not there any more."""
         for key, partition in self._found.items():
             last = partition.segments[-1]
@@ -160,7 +162,7 @@ def _up_to(partition: PartitionPaths, names: frozenset[str]) -> PartitionPaths:
     return partition._replace(segments=(*kept[:-1], kept[-1]._replace(followed=False)))
 
 
-def _looked_at(partition: PartitionPaths) -> PartitionPaths:
+def _with_known_sizes(partition: PartitionPaths) -> PartitionPaths:
     """A listing tells 0 of a file that it cannot look at: that is no empty one, so its size is not known."""
     if all(each.size != 0 for each in partition.segments):
         return partition
@@ -176,7 +178,7 @@ def _known_size(segment: SegmentPath) -> SegmentPath:
         return segment._replace(size=None)
 
 
-def _broken_off(names: frozenset[str]) -> list[str]:
+def _interrupted_replacements(names: frozenset[str]) -> list[str]:
     return sorted(name for name in names if name.endswith(_SWAP) and name.removesuffix(_SWAP) not in names)
 
 
@@ -228,7 +230,7 @@ def _is_folder(name: str, above: str) -> bool:
     return names.tiered_topic(name) is not None or (named is not None and not named.state)
 
 
-def _is_remote(options: Options) -> bool:
+def _is_remote(options: SourceOptions) -> bool:
     from kafkarec.storage import remote
 
     given = [*([options["path"]] if options["path"] else []), *options["paths"]]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .paths import Key
+from .paths import TopicPartition
 
-Offsets = dict[Key, int]
-Told = dict[str, dict[str, int]]
+Offsets = dict[TopicPartition, int]
+OffsetsJson = dict[str, dict[str, int]]
 
 
 def parse(told: Mapping[str, Any]) -> Offsets:
@@ -20,19 +20,19 @@ def parse(told: Mapping[str, Any]) -> Offsets:
     try:
         found = {(topic, int(number)): offset for topic, each in told.items() for number, offset in each.items()}
     except (AttributeError, TypeError, ValueError):
-        raise ValueError(_strange(told)) from None
+        raise ValueError(_not_ours(told)) from None
     if not all(type(offset) is int for offset in found.values()):
-        raise ValueError(_strange(told))
+        raise ValueError(_not_ours(told))
     return found
 
 
-def tell(offsets: Mapping[Key, int]) -> Told:
+def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
     """In the one order: topics by name, partitions by number."""
-    told: Told = {}
+    told: OffsetsJson = {}
     for (topic, number), offset in sorted(offsets.items()):
         told.setdefault(topic, {})[str(number)] = offset
     return told
 
 
-def _strange(told: Any) -> str:
+def _not_ours(told: Any) -> str:
     return f'the checkpoint has {told!r}, which is not {{"topic": {{"0": 123}}}}: it is another source\'s'

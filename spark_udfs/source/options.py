@@ -34,7 +34,7 @@ class Option(NamedTuple):
     meaning: str
 
 
-class Options(dict[str, Any]):
+class SourceOptions(dict[str, Any]):
     """Values by the names of the table, defaults included; `given` are the names that the user wrote."""
 
     given: frozenset[str] = frozenset()
@@ -43,13 +43,13 @@ class Options(dict[str, Any]):
         return _restored, (dict(self), self.given)
 
 
-def _restored(values: dict[str, Any], given: frozenset[str]) -> Options:
-    options = Options(values)
+def _restored(values: dict[str, Any], given: frozenset[str]) -> SourceOptions:
+    options = SourceOptions(values)
     options.given = given
     return options
 
 
-def parse(given: Mapping[str, str], use: str) -> Options:
+def parse(given: Mapping[str, str], use: str) -> SourceOptions:
     """All options for one use ("read", "stream" or "write"); ValueError names option, value and what there is.
 
     "read or stream": for either; Spark asks for a schema without telling what for.
@@ -78,7 +78,7 @@ def _is_for(use: str, option: Option) -> bool:
     return any(each in option.uses.split() for each in use.split(" or "))
 
 
-def _demand_one_of(options: Options, *names: str) -> None:
+def _demand_one_of(options: SourceOptions, *names: str) -> None:
     found = [name for name in names if name in options.given]
     if len(found) > 1:
         raise ValueError(f"only one of the options {', '.join(names)} can be set, not {' and '.join(found)}")

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.errors import AnalysisException
 
-from .options import Options
+from .options import SourceOptions
 
 if TYPE_CHECKING:
     import kafkarec
     from kafkarec.storage import remote
 
-Key = tuple[str, int]
+TopicPartition = tuple[str, int]
 """(topic, partition); (path, -1) for a file whose names tell neither."""
 
 _WILD = re.compile(r"[*?\[{]")
@@ -31,9 +31,9 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 _SEGMENT = re.compile(r".*\.log(\.gz|\.zst)?")
 _PACKED = (".gz", ".zst")
 # What a broker renames a partition folder to that is no partition any more; read where it is named without a glob.
-_GIVEN_UP = re.compile(r".+\.[^.\s]+-(delete|future|stray)")
+_RENAMED = re.compile(r".+\.[^.\s]+-(delete|future|stray)")
 # What a Spark job leaves in a folder that it writes to.
-_OF_JOBS = re.compile(r"[_.].*")
+_JOB_NAMES = re.compile(r"[_.].*")
 _STAGED = "_temporary"
 
 
@@ -55,16 +55,16 @@ class PartitionPaths(NamedTuple):
     segments: tuple[SegmentPath, ...]
 
 
-def partitions(options: Options) -> dict[Key, PartitionPaths]:
+def partitions(options: SourceOptions) -> dict[TopicPartition, PartitionPaths]:
     """All partitions below `path` and `paths`, by topic and number; AnalysisException for a path that is not there,
     ValueError where one partition lies in two folders."""
-    found: dict[Key, dict[str, kafkarec.Segment]] = {}
-    folders: dict[Key, str] = {}
-    strange: list[str] = []
-    for path in expanded(options):
-        for log in _logs(_opened(path, options), path, strange):
+    found: dict[TopicPartition, dict[str, kafkarec.Segment]] = {}
+    folders: dict[TopicPartition, str] = {}
+    problems: list[str] = []
+    for path in existing(options):
+        for log in _logs_of(_open(path, options), path, problems):
             for segment in log.segments:
-                key = _key(log, segment)
+                key = _key_of(log, segment)
                 folder = os.path.dirname(segment.path)
                 if folders.setdefault(key, folder) != folder:
                     raise ValueError(
@@ -72,19 +72,19 @@ def partitions(options: Options) -> dict[Key, PartitionPaths]:
                         f"other (their offsets would be read twice)"
                     )
                 found.setdefault(key, {})[segment.path] = segment
-    if strange and not found:
-        raise ValueError(strange[0])
-    return {key: _paths(list(found[key].values())) for key in sorted(found)}
+    if problems and not found:
+        raise ValueError(problems[0])
+    return {key: _partition_paths(list(found[key].values())) for key in sorted(found)}
 
 
-def _key(log: kafkarec.Log, segment: kafkarec.Segment) -> Key:
+def _key_of(log: kafkarec.Log, segment: kafkarec.Segment) -> TopicPartition:
     """A KRaft snapshot has offsets of its log, and is read by itself."""
     if log.topic is None or log.partition is None or segment.name.endswith(".checkpoint"):
         return segment.path, -1
     return log.topic, log.partition
 
 
-def expanded(options: Options) -> list[str]:
+def existing(options: SourceOptions) -> list[str]:
     """The paths that are there, globs expanded, each once; AnalysisException in Spark's words for a missing one.
     kafkarec must be importable: bootstrap.load()."""
     given = [*([options["path"]] if options["path"] else []), *options["paths"]]
@@ -112,7 +112,7 @@ def not_found(path: str, why: str = "") -> AnalysisException:
     return AnalysisException(f"[PATH_NOT_FOUND] Path does not exist: {shown(path)}.{why} SQLSTATE: 42K03")
 
 
-def _matches(path: str, options: Options) -> Iterator[str]:
+def _matches(path: str, options: SourceOptions) -> Iterator[str]:
     from kafkarec.storage import remote
 
     if remote.is_url(path):
@@ -125,11 +125,11 @@ def _matches(path: str, options: Options) -> Iterator[str]:
     if os.path.exists(path):
         yield os.path.abspath(path)
     elif _WILD.search(path):
-        found = {match for each in _alternatives(path) for match in _globbed(each)}
+        found = {match for each in _expand_braces(path) for match in _glob(each)}
         yield from (os.path.abspath(each) for each in sorted(found) if _wanted(each, path, os.path.isdir(each)))
 
 
-def _globbed(pattern: str) -> Iterator[str]:
+def _glob(pattern: str) -> Iterator[str]:
     """What a glob matches but for what a job has staged and not published, unless it begins below there."""
     wild = _WILD.search(pattern)
     fixed = pattern[: wild.start()] if wild else pattern
@@ -149,7 +149,7 @@ def _remote_matches(url: str, storage: dict[str, Any]) -> Iterator[str]:
             raise not_found(url, f" {error}.") from None
         yield url
         return
-    for each in _alternatives(url):
+    for each in _expand_braces(url):
         root, _, rest = each.partition("://")
         bucket, *parts = rest.strip("/").split("/")
         found = [f"{root}://{bucket}"]
@@ -177,13 +177,13 @@ def _listing(url: str, storage: dict[str, Any]) -> Iterable[remote.Entry]:
         return ()
 
 
-def _alternatives(path: str) -> list[str]:
+def _expand_braces(path: str) -> list[str]:
     """{a,b} is Hadoop's; Python's glob has none."""
     match = _BRACES.search(path)
     if match is None:
         return [path]
     front, back = path[: match.start()], path[match.end() :]
-    return [each for one in match[1].split(",") for each in _alternatives(f"{front}{one}{back}")]
+    return [each for one in match[1].split(",") for each in _expand_braces(f"{front}{one}{back}")]
 
 
 def _wanted(match: str, pattern: str, is_folder: bool) -> bool:
@@ -191,11 +191,11 @@ def _wanted(match: str, pattern: str, is_folder: bool) -> bool:
     the pattern itself ends with a suffix."""
     name = os.path.basename(match.rstrip("/"))
     if is_folder:
-        return not _GIVEN_UP.fullmatch(name)
+        return not _RENAMED.fullmatch(name)
     return not pattern.endswith(("*", "?", "]", "}")) or _SEGMENT.fullmatch(name) is not None
 
 
-def _opened(path: str, options: Options) -> kafkarec.Segment | kafkarec.Log | kafkarec.LogDir:
+def _open(path: str, options: SourceOptions) -> kafkarec.Segment | kafkarec.Log | kafkarec.LogDir:
     import kafkarec
 
     try:
@@ -204,8 +204,8 @@ def _opened(path: str, options: Options) -> kafkarec.Segment | kafkarec.Log | ka
         raise not_found(path, f" {error}.") from None
 
 
-def _logs(
-    opened: kafkarec.Segment | kafkarec.Log | kafkarec.LogDir, path: str, strange: list[str]
+def _logs_of(
+    opened: kafkarec.Segment | kafkarec.Log | kafkarec.LogDir, path: str, problems: list[str]
 ) -> list[kafkarec.Log]:
     """A segment alone is a log of one. A folder in which nothing is known is most likely the wrong one: `strange` gets
     a sentence."""
@@ -215,16 +215,16 @@ def _logs(
         return [kafkarec.Log(opened.path, [opened], topic=opened.topic, partition=opened.partition)]
     if isinstance(opened, kafkarec.Log):
         return [opened]
-    unknown = [each.name for each in opened.left_out if not _OF_JOBS.fullmatch(each.name)]
+    unknown = [each.name for each in opened.left_out if not _JOB_NAMES.fullmatch(each.name)]
     if not len(opened) and unknown:
-        strange.append(
+        problems.append(
             f"{path} holds no segments and no partition folders, but {', '.join(sorted(unknown)[:5])}. Name the "
             f"folders above the segments, such as {path.rstrip('/')}/*"
         )
     return list(opened)
 
 
-def _paths(segments: list[kafkarec.Segment]) -> PartitionPaths:
+def _partition_paths(segments: list[kafkarec.Segment]) -> PartitionPaths:
     segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
     last = len(segments) - 1
     found = (
@@ -240,7 +240,7 @@ def _paths(segments: list[kafkarec.Segment]) -> PartitionPaths:
 
 
 def open_segment(
-    path: str, options: Options, topic: str | None = None, partition: int | None = None
+    path: str, options: SourceOptions, topic: str | None = None, partition: int | None = None
 ) -> kafkarec.Segment:
     """A file by its path or URL; IsADirectoryError where a folder has its name now."""
     import kafkarec
@@ -251,7 +251,7 @@ def open_segment(
     return opened
 
 
-def log_of(partition: PartitionPaths, options: Options) -> kafkarec.Log:
+def log_of(partition: PartitionPaths, options: SourceOptions) -> kafkarec.Log:
     """The partition as a kafkarec.Log, segments in order."""
     import kafkarec
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql.datasource import InputPartition
 
 from . import isolation
-from .options import Options
-from .paths import Key, PartitionPaths, SegmentPath, open_segment
-from .selection import Range
+from .options import SourceOptions
+from .paths import PartitionPaths, SegmentPath, TopicPartition, open_segment
+from .selection import OffsetRange
 
 if TYPE_CHECKING:
     import kafkarec
@@ -33,7 +33,7 @@ _NO_END = (1 << 63) - 1
 _HEAD = Struct(">qiib")
 
 
-class Hidden(NamedTuple):
+class Uncommitted(NamedTuple):
     """What read_committed leaves out of a partition: (producer id, first offset, marker's offset); the last stable
     offset."""
 
@@ -41,7 +41,7 @@ class Hidden(NamedTuple):
     last_stable_offset: int
 
 
-class File(NamedTuple):
+class PlannedFile(NamedTuple):
     """What a local file was when it was planned. sealed: a later segment was there, so it has grown no more."""
 
     inode: int
@@ -68,10 +68,10 @@ class Split(NamedTuple):
     end_offset: int | None = None
     start_timestamp: int | None = None
     end_timestamp: int | None = None
-    hidden: Hidden | None = None
+    uncommitted: Uncommitted | None = None
     first_offset: int | None = None
     until_offset: int | None = None
-    file: File | None = None
+    file: PlannedFile | None = None
 
 
 class Task(InputPartition):
@@ -81,7 +81,7 @@ class Task(InputPartition):
         super().__init__(splits)
 
 
-class _Cut(NamedTuple):
+class _CutPoint(NamedTuple):
     """position; offset: no record behind it has a lower one, none in front of it that one or a higher one; None: not
     known. proven: by the batches there; otherwise by what a log is."""
 
@@ -91,14 +91,14 @@ class _Cut(NamedTuple):
 
 
 def plan(
-    options: Options, partitions: dict[Key, PartitionPaths], ranges: dict[Key, Range]
+    options: SourceOptions, partitions: dict[TopicPartition, PartitionPaths], ranges: dict[TopicPartition, OffsetRange]
 ) -> list[Split]:
     """The splits of all ranges, in order of partition and offset."""
     total = sum(each.size or 0 for partition in partitions.values() for each in partition.segments)
     most = max(1, min(options["maxPartitionBytes"], -(-total // options["minPartitions"])))
     splits: list[Split] = []
     for key, partition in partitions.items():
-        hidden = _hidden_of(partition, options, ranges[key][0]) if committed(options) else None
+        uncommitted = _uncommitted_of(partition, options, ranges[key][0]) if committed(options) else None
         for segment, later in _within(partition.segments, *ranges[key]):
             file = file_of(segment)
             for begin, stop in _pieces(options, segment, later, most, ranges[key]):
@@ -106,23 +106,23 @@ def plan(
                 followed = segment.followed or end != segment.size
                 splits.append(
                     Split(segment.path, partition.topic, partition.partition, begin.position, end, followed,
-                          *ranges[key], hidden=_of_segment(hidden, segment, partition),
+                          *ranges[key], uncommitted=_of_segment(uncommitted, segment, partition),
                           first_offset=begin.offset, until_offset=stop.offset, file=file)
                 )  # fmt: skip
     return splits
 
 
-def file_of(segment: SegmentPath) -> File | None:
+def file_of(segment: SegmentPath) -> PlannedFile | None:
     """FileNotFoundError where it is gone since it was listed, or is another one: then list again."""
     if segment.size is None or "://" in segment.path:
         return None
     found = os.stat(segment.path)
     if found.st_size < segment.size or (segment.followed and found.st_size != segment.size):
         raise FileNotFoundError(f"{segment.path} had {segment.size} bytes when it was listed, and has {found.st_size}")
-    return File(found.st_ino, found.st_size, segment.followed)
+    return PlannedFile(found.st_ino, found.st_size, segment.followed)
 
 
-def cut(options: Options, split: Split, base_offset: int | None, most: int) -> Iterator[Split]:
+def cut(options: SourceOptions, split: Split, base_offset: int | None, most: int) -> Iterator[Split]:
     """One split in pieces of about `most` bytes."""
     segment = SegmentPath(split.path, split.end, base_offset, split.followed)
     for begin, stop in _pieces(options, segment, split.until_offset, most, (None, None)):
@@ -135,7 +135,7 @@ def cut(options: Options, split: Split, base_offset: int | None, most: int) -> I
             )  # fmt: skip
 
 
-def tasks(options: Options, splits: list[Split]) -> list[tuple[Split, ...]]:
+def tasks(options: SourceOptions, splits: list[Split]) -> list[tuple[Split, ...]]:
     """Small neighbours go into one task, up to maxPartitionBytes; at least minPartitions where there are as many."""
     sizes = [_OPEN_COST + ((split.end or split.begin) - split.begin) for split in splits]
     most = min(options["maxPartitionBytes"], -(-sum(sizes) // options["minPartitions"]))
@@ -150,24 +150,26 @@ def tasks(options: Options, splits: list[Split]) -> list[tuple[Split, ...]]:
     return [tuple(each) for each in found]
 
 
-def committed(options: Options) -> bool:
+def committed(options: SourceOptions) -> bool:
     return "read_committed" in (options["isolationLevel"], options["kafka.isolation.level"])
 
 
-def _hidden_of(partition: PartitionPaths, options: Options, start: int | None) -> Hidden:
+def _uncommitted_of(partition: PartitionPaths, options: SourceOptions, start: int | None) -> Uncommitted:
     found = isolation.walk(partition, options, start)
-    return Hidden(found.aborted, _NO_END if found.stable_offset is None else found.stable_offset)
+    return Uncommitted(found.aborted, _NO_END if found.stable_offset is None else found.stable_offset)
 
 
-def _of_segment(hidden: Hidden | None, segment: SegmentPath, partition: PartitionPaths) -> Hidden | None:
+def _of_segment(uncommitted: Uncommitted | None, segment: SegmentPath, partition: PartitionPaths) -> Uncommitted | None:
     """Only what may concern this segment travels to its tasks: what ends in it or behind it, and begins before the
     next one does."""
-    if hidden is None or segment.base_offset is None:
-        return hidden
+    if uncommitted is None or segment.base_offset is None:
+        return uncommitted
     base = segment.base_offset
     later = (each.base_offset for each in partition.segments if each.base_offset is not None)
     until = min((each for each in later if each > base), default=_NO_END)
-    return hidden._replace(aborted=tuple(span for span in hidden.aborted if span[2] >= base and span[1] < until))
+    return uncommitted._replace(
+        aborted=tuple(span for span in uncommitted.aborted if span[2] >= base and span[1] < until)
+    )
 
 
 def _within(
@@ -186,11 +188,11 @@ def _within(
 
 
 def _pieces(
-    options: Options, segment: SegmentPath, later: int | None, most: int, wanted: Range
-) -> Iterator[tuple[_Cut, _Cut]]:
+    options: SourceOptions, segment: SegmentPath, later: int | None, most: int, wanted: OffsetRange
+) -> Iterator[tuple[_CutPoint, _CutPoint]]:
     """From where to where each piece goes in which something may be wanted."""
 
-    first, last = _Cut(0, segment.base_offset), _Cut(segment.size or 0, later)
+    first, last = _CutPoint(0, segment.base_offset), _CutPoint(segment.size or 0, later)
     if segment.size is None or segment.size <= most:
         yield first, last
         return
@@ -208,7 +210,7 @@ def _pieces(
         yield begin, stop
 
 
-def _cuts(options: Options, opened: kafkarec.Segment, segment: SegmentPath, most: int) -> list[_Cut]:
+def _cuts(options: SourceOptions, opened: kafkarec.Segment, segment: SegmentPath, most: int) -> list[_CutPoint]:
     found = _indexed_cuts(opened, segment, most)
     if found is not None:
         return found
@@ -216,7 +218,7 @@ def _cuts(options: Options, opened: kafkarec.Segment, segment: SegmentPath, most
         return []
     # The file may have grown since it was listed.
     borders = [begin for begin, _ in opened.between(0, segment.size or 0).splits(most) if begin]
-    return [_Cut(position, _base_offset(opened.raw(position, _HEAD.size))) for position in borders]
+    return [_CutPoint(position, _base_offset(opened.raw(position, _HEAD.size))) for position in borders]
 
 
 def _base_offset(head: bytes) -> int | None:
@@ -225,7 +227,7 @@ def _base_offset(head: bytes) -> int | None:
     return base if magic >= 2 else None
 
 
-def _indexed_cuts(opened: kafkarec.Segment, segment: SegmentPath, most: int) -> list[_Cut] | None:
+def _indexed_cuts(opened: kafkarec.Segment, segment: SegmentPath, most: int) -> list[_CutPoint] | None:
     """Cuts at entries of the .index; None where there is none, where it does not fit the log, or has too few."""
     import kafkarec
     from kafkarec.sidecars import offset_index
@@ -237,7 +239,7 @@ def _indexed_cuts(opened: kafkarec.Segment, segment: SegmentPath, most: int) -> 
         entries = [entry for entry in offset_index.read(data, segment.base_offset) if entry.position < segment.size]
     except kafkarec.KafkaRecordError:
         return None
-    cuts = [_Cut(0, None)]
+    cuts = [_CutPoint(0, None)]
     for before, entry, behind in zip(entries, entries[1:], entries[2:], strict=False):
         if entry.position - cuts[-1].position < most:
             continue
@@ -245,7 +247,7 @@ def _indexed_cuts(opened: kafkarec.Segment, segment: SegmentPath, most: int) -> 
         back = _batches(opened, entry.position, behind.position)
         if not front or not back or back[0]["last_offset"] != entry.offset or front[-1]["next_offset"] > entry.offset:
             return None
-        cuts.append(_Cut(entry.position, front[-1]["next_offset"], proven=True))
+        cuts.append(_CutPoint(entry.position, front[-1]["next_offset"], proven=True))
     borders = [cut.position for cut in cuts] + [segment.size]
     return cuts[1:] if all(stop - begin <= 2 * most for begin, stop in pairwise(borders)) else None
 

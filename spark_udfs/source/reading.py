@@ -23,10 +23,10 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from spark_udfs import bootstrap, decoding, schema
-from spark_udfs.schema import Column
+from spark_udfs.schema import SparkColumn
 
 from . import relocated
-from .options import Options
+from .options import SourceOptions
 from .paths import shown
 from .planning import Split, committed
 
@@ -45,16 +45,18 @@ _CHEAPEST = {"records": "offset", "batches": "position"}
 _POSITION = {"records": "batch_position", "batches": "position"}
 
 
-def read_splits(splits: Iterable[Split], options: Options, columns: tuple[Column, ...]) -> Iterator[pa.RecordBatch]:
+def read_splits(
+    splits: Iterable[Split], options: SourceOptions, columns: tuple[SparkColumn, ...]
+) -> Iterator[pa.RecordBatch]:
     """What a task does: loads kafkarec, reads each split, logs one line at its end."""
     bootstrap.load()
-    with closing(Tally()) as tally:  # not `finally`, which tracebacks would show in place of what went wrong
+    with closing(TaskCounters()) as counters:  # not `finally`, which tracebacks would show in place of what went wrong
         for split in splits:
-            yield from read_split(split, options, columns, tally)
+            yield from read_split(split, options, columns, counters)
 
 
 def read_split(
-    split: Split, options: Options, columns: tuple[Column, ...], tally: Tally | None = None
+    split: Split, options: SourceOptions, columns: tuple[SparkColumn, ...], counters: TaskCounters | None = None
 ) -> Iterator[pa.RecordBatch]:
     """One split: batches of at most 64 MiB or maxRecordsPerBatch rows, rows in the file's order.
 
@@ -63,38 +65,38 @@ def read_split(
     """
     import kafkarec
 
-    tally = Tally() if tally is None else tally
-    rows = _Rows(split, options, columns)
+    counters = TaskCounters() if counters is None else counters
+    rows = _RowBuilder(split, options, columns)
     try:
-        with closing(relocated.opened(options, split)) as parts:
+        with closing(relocated.open_parts(options, split)) as parts:
             for here, part in parts:
-                tally.begin(here)
-                rows = rows if here is split else _Rows(here, options, columns)
+                counters.add_split(here)
+                rows = rows if here is split else _RowBuilder(here, options, columns)
                 with closing(_pieces(part, here, options, rows)) as pieces:
                     for piece in pieces:
-                        tally.count(piece)
+                        counters.add_piece(piece)
                         yield from _cut(rows.batch(piece), options["maxRecordsPerBatch"])
     except kafkarec.KafkaRecordError as error:
         if error.reason == "out_of_memory":
             raise  # the bytes are good
         if options["mode"] == "FAILFAST":
-            tally.add(0, 0, 0, damaged=1)
-            error.add_note(_way_on(split, error, tally))
+            counters.add(0, 0, 0, damaged=1)
+            error.add_note(_advice(split, error, counters))
             raise
-        lost = _lost(split, error)  # what is no segment at all, such as an encrypted object
-        tally.lose(lost)
+        lost = _damage_of(split, error)  # what is no segment at all, such as an encrypted object
+        counters.add_damage(lost)
         yield rows.damage_only([lost])
 
 
-def _pieces(part: kafkarec.Segment, split: Split, options: Options, rows: _Rows) -> Generator[Piece]:
+def _pieces(part: kafkarec.Segment, split: Split, options: SourceOptions, rows: _RowBuilder) -> Generator[Piece]:
     errors = "raise" if options["mode"] == "FAILFAST" else "skip"
     wanted: dict[str, Any] = {"start_offset": split.start_offset, "end_offset": split.end_offset}
     if options["view"] == "batches":
         yield from part.scan_pieces(errors=errors, **wanted)
         return
-    if committed(options) and split.hidden is not None:
-        wanted |= {"isolation": "read_committed", "last_stable_offset": split.hidden.last_stable_offset}
-        wanted["aborted"] = split.hidden.aborted  # with their markers: the part is not looked through for those
+    if committed(options) and split.uncommitted is not None:
+        wanted |= {"isolation": "read_committed", "last_stable_offset": split.uncommitted.last_stable_offset}
+        wanted["aborted"] = split.uncommitted.aborted  # with their markers: the part is not looked through for those
     yield from part.stream(
         **wanted,
         start_timestamp=split.start_timestamp,
@@ -109,7 +111,7 @@ def _pieces(part: kafkarec.Segment, split: Split, options: Options, rows: _Rows)
     )
 
 
-def _lost(split: Split, error: kafkarec.KafkaRecordError) -> kafkarec.Damage:
+def _damage_of(split: Split, error: kafkarec.KafkaRecordError) -> kafkarec.Damage:
     import kafkarec
 
     size = (split.end or split.begin) - split.begin
@@ -122,29 +124,29 @@ def _lost(split: Split, error: kafkarec.KafkaRecordError) -> kafkarec.Damage:
 _NO_FRAME = ("size_too_small", "size_overflow", "unsupported_magic", "batch_too_small", "length_beyond_end")
 
 
-def _way_on(split: Split, error: kafkarec.KafkaRecordError, tally: Tally) -> str:
-    if error.reason in _NO_FRAME and error.position == 0 and not tally.batches:
+def _advice(split: Split, error: kafkarec.KafkaRecordError, counters: TaskCounters) -> str:
+    if error.reason in _NO_FRAME and error.position == 0 and not counters.batches:
         return "the file does not begin as a log segment does: is it one? A glob such as dir/*.log leaves others out"
     return "mode PERMISSIVE keeps everything else; with columnNameOfCorruptRecord it tells the reason"
 
 
-class _Rows:
+class _RowBuilder:
     """Pieces of one split to record batches of one schema. `sources`: the columns to ask kafkarec for."""
 
-    def __init__(self, split: Split, options: Options, columns: tuple[Column, ...]) -> None:
+    def __init__(self, split: Split, options: SourceOptions, columns: tuple[SparkColumn, ...]) -> None:
         self.columns = columns
         self.schema = pa.schema(list(schema.arrow_struct(columns)))
         self.corrupt = options["columnNameOfCorruptRecord"]
-        self.place = _POSITION[options["view"]]
-        self.tells = options["mode"] == "PERMISSIVE" and self.corrupt in self.schema.names
+        self.position_column = _POSITION[options["view"]]
+        self.wants_reasons = options["mode"] == "PERMISSIVE" and self.corrupt in self.schema.names
         path = shown(split.path)
         self.constants = {
             "topic": split.topic, "partition": split.partition, "file": path, "_file_path": path,
         }  # fmt: skip
         self.repeated: dict[tuple[str, Any], pa.Array] = {}
         sources = schema.sources(columns)
-        if (self.tells or "_batch_crc" in self.schema.names) and self.place not in sources:
-            sources.append(self.place)
+        if (self.wants_reasons or "_batch_crc" in self.schema.names) and self.position_column not in sources:
+            sources.append(self.position_column)
         self.sources = sources or [_CHEAPEST[options["view"]]]
 
     def batch(self, piece: Piece) -> pa.RecordBatch:
@@ -152,8 +154,8 @@ class _Rows:
         table = pa.table(piece).combine_chunks()
         count = len(table)
         arrays = [self._array(column, table, piece, count) for column in self.columns]
-        if self.tells and piece.damage:
-            positions = table.column(self.place)
+        if self.wants_reasons and piece.damage:
+            positions = table.column(self.position_column)
             places = [pc.sum(pc.less(positions, each.position)).as_py() or 0 for each in piece.damage]
             rows = self.damage_only(piece.damage)
             arrays = [decoding.inserted(array, places, rows.column(at)) for at, array in enumerate(arrays)]
@@ -161,7 +163,7 @@ class _Rows:
 
     def damage_only(self, damage: Iterable[kafkarec.Damage]) -> pa.RecordBatch:
         """A row for each damaged range: where it is, and the reason; all else is null."""
-        if not self.tells:
+        if not self.wants_reasons:
             return pa.RecordBatch.from_pylist([], self.schema)
         told = [
             self.constants
@@ -171,18 +173,18 @@ class _Rows:
         rows = [{name: each.get(name) for name in self.schema.names} for each in told]
         return pa.RecordBatch.from_pylist(rows, self.schema)
 
-    def _array(self, column: Column, table: pa.Table, piece: Piece, count: int) -> pa.Array:
+    def _array(self, column: SparkColumn, table: pa.Table, piece: Piece, count: int) -> pa.Array:
         wanted = schema.arrow_type(column.type)
-        if column.source == "timestamp_type" and self.place == _POSITION["records"]:
+        if column.source == "timestamp_type" and self.position_column == _POSITION["records"]:
             kinds = set(_batches(piece).column("timestamp_type"))
             if len(kinds) == 1:  # one value for all, as nearly everywhere
                 kind = kinds.pop()
                 value = schema.NO_TIMESTAMP_TYPE if kind is None else int(kind)
                 return self._repeated(column.name, value, wanted, count)
         if column.source is not None:
-            return decoding.convert(_whole(table.column(column.source)), column, wanted)
+            return decoding.convert(_one_array(table.column(column.source)), column, wanted)
         if column.name == "_batch_crc":
-            return _spread(_batches(piece), _whole(table.column(self.place)), wanted)
+            return _spread(_batches(piece), _one_array(table.column(self.position_column)), wanted)
         return self._repeated(column.name, self.constants.get(column.name), wanted, count)
 
     def _repeated(self, name: str, value: Any, wanted: pa.DataType, count: int) -> pa.Array:
@@ -199,15 +201,15 @@ def _batches(piece: Piece) -> kafkarec.BatchTable:
     return piece.batches if isinstance(piece, kafkarec.RecordColumns) else piece
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
 
 
 def _spread(batches: kafkarec.BatchTable, positions: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Each record's batch has one checksum."""
     table = pa.table(batches)
-    rows = pc.index_in(positions, value_set=_whole(table.column("position")))
-    return _whole(table.column("crc")).cast(wanted).take(rows)
+    rows = pc.index_in(positions, value_set=_one_array(table.column("position")))
+    return _one_array(table.column("crc")).cast(wanted).take(rows)
 
 
 def _cut(batch: pa.RecordBatch, most_rows: int) -> Iterator[pa.RecordBatch]:
@@ -223,7 +225,7 @@ def _cut(batch: pa.RecordBatch, most_rows: int) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-class Tally:
+class TaskCounters:
     """What a task has read, for its one line in the executor's log. what: the line's first word."""
 
     def __init__(self, what: str = "read") -> None:
@@ -232,15 +234,15 @@ class Tally:
         self.bytes = self.batches = self.records = self.damaged = 0
         self.started = time.monotonic()
 
-    def begin(self, split: Split) -> None:
+    def add_split(self, split: Split) -> None:
         self.paths[shown(split.path)] = None
 
-    def count(self, piece: Piece) -> None:
+    def add_piece(self, piece: Piece) -> None:
         batches = _batches(piece)
         records = sum(filter(None, batches.column("record_count"))) if batches is piece else len(piece)
         self.add(sum(batches.column("size_in_bytes")), len(batches), records)
         for each in piece.damage:
-            self.lose(each)
+            self.add_damage(each)
 
     def add(self, size: int, batches: int, records: int, damaged: int = 0) -> None:
         self.bytes += size
@@ -248,7 +250,7 @@ class Tally:
         self.records += records
         self.damaged += damaged
 
-    def lose(self, damage: kafkarec.Damage) -> None:
+    def add_damage(self, damage: kafkarec.Damage) -> None:
         self.damaged += 1
         self.bytes += damage.length
         if self.damaged <= 100:  # a wholly damaged disk must not fill the log's

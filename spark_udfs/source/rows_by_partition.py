@@ -18,31 +18,31 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from spark_udfs.schema import CORRUPT
 
 from .partitioner import Partitioner
-from .staging import Settings, check_topic
+from .staging import WriteSettings, check_topic
 
 
-class Plan(NamedTuple):
+class WritePlan(NamedTuple):
     """topic: of all rows, instead of the column. asked: the option numPartitions. there: how many partitions
     each topic has below the path."""
 
-    settings: Settings
+    settings: WriteSettings
     columns: tuple[str, ...]
     topic: str | None
-    asked: int | None
-    there: dict[str, int]
+    num_partitions: int | None
+    existing: dict[str, int]
 
     def partitions_of(self, topic: str) -> int:
-        return self.asked or self.there.get(topic, 1)
+        return self.num_partitions or self.existing.get(topic, 1)
 
 
-class Divider:
+class PartitionSplitter:
     """Of one task: it remembers where the records without a key go."""
 
-    def __init__(self, plan: Plan, task: int) -> None:
+    def __init__(self, plan: WritePlan, task: int) -> None:
         self._plan, self._task = plan, task
         self._partitioners: dict[str, Partitioner] = {}
 
-    def parts(self, batch: Any) -> Iterator[tuple[str, int, Any, bool]]:
+    def by_partition(self, batch: Any) -> Iterator[tuple[str, int, Any, bool]]:
         """(topic, partition, table, whether it has offsets) of each partition in a RecordBatch."""
         if not batch.num_rows:
             return
@@ -54,10 +54,10 @@ class Divider:
         for topic, rows in _groups(self._topics(columns, batch.num_rows)):
             check_topic(topic)
             own = table if rows is None else table.take(rows)
-            asked = columns.get("partition")
-            if asked is not None and rows is not None:
-                asked = asked.take(rows)
-            for partition, within in _groups(self._partitions(topic, own, asked)):
+            num_partitions = columns.get("partition")
+            if num_partitions is not None and rows is not None:
+                num_partitions = num_partitions.take(rows)
+            for partition, within in _groups(self._partitions(topic, own, num_partitions)):
                 part = own if within is None else own.take(within)
                 yield from _given(topic, partition, part)
 
@@ -66,21 +66,21 @@ class Divider:
             return pa.repeat(pa.scalar(self._plan.topic), count)
         return columns["topic"]
 
-    def _partitions(self, topic: str, table: Any, asked: Any) -> Any:
+    def _partitions(self, topic: str, table: Any, num_partitions: Any) -> Any:
         """The column's, and where that is null the partitioner's."""
-        if asked is not None and not asked.null_count:
-            return asked
+        if num_partitions is not None and not num_partitions.null_count:
+            return num_partitions
         partitioner = self._partitioners.setdefault(topic, Partitioner(self._task, self._plan.settings.batch_size))
         keys, values = (_binary(table.column(name)) for name in ("key", "value"))
-        open_ones = None if asked is None else pc.indices_nonzero(asked.is_null())
-        if open_ones is not None:
-            keys, values = keys.take(open_ones), values.take(open_ones)
+        unassigned = None if num_partitions is None else pc.indices_nonzero(num_partitions.is_null())
+        if unassigned is not None:
+            keys, values = keys.take(unassigned), values.take(unassigned)
         sizes = pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
         found = partitioner.partitions(keys, sizes, self._plan.partitions_of(topic))
-        if open_ones is None:
+        if unassigned is None:
             return pa.array(found)
-        whole = pc.fill_null(asked.cast(pa.int64()), -1).to_numpy(zero_copy_only=False).copy()
-        whole[open_ones.to_numpy(zero_copy_only=False)] = found
+        whole = pc.fill_null(num_partitions.cast(pa.int64()), -1).to_numpy(zero_copy_only=False).copy()
+        whole[unassigned.to_numpy(zero_copy_only=False)] = found
         return pa.array(whole)
 
 

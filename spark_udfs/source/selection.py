@@ -15,42 +15,46 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from .options import Options
-from .paths import Key, PartitionPaths, log_of
+from .options import SourceOptions
+from .paths import PartitionPaths, TopicPartition, log_of
 
 if TYPE_CHECKING:
     import kafkarec
 
-Range = tuple[int | None, int | None]
+OffsetRange = tuple[int | None, int | None]
 """Offsets from the first to the second, which is exclusive; None: no bound."""
 
 EARLIEST, LATEST = -2, -1
 
 
-def chosen(options: Options, partitions: dict[Key, PartitionPaths]) -> dict[Key, PartitionPaths]:
+def chosen(
+    options: SourceOptions, partitions: dict[TopicPartition, PartitionPaths]
+) -> dict[TopicPartition, PartitionPaths]:
     """The partitions that subscribe, subscribePattern or assign name; ValueError for one that is not there."""
     if options["subscribe"] is not None:
-        _demand(options["subscribe"], {topic for topic, _ in partitions}, "subscribe")
+        _check_names(options["subscribe"], {topic for topic, _ in partitions}, "subscribe")
         return {key: each for key, each in partitions.items() if key[0] in options["subscribe"]}
     if options["subscribePattern"] is not None:
         wanted = re.compile(options["subscribePattern"])
         return {key: each for key, each in partitions.items() if wanted.fullmatch(key[0])}
     if options["assign"] is not None:
         keys = [(topic, number) for topic, numbers in options["assign"].items() for number in numbers]
-        _demand(keys, partitions, "assign")
+        _check_names(keys, partitions, "assign")
         return {key: each for key, each in partitions.items() if key in keys}
     return partitions
 
 
-def ranges(options: Options, partitions: dict[Key, PartitionPaths]) -> dict[Key, Range]:
+def ranges(
+    options: SourceOptions, partitions: dict[TopicPartition, PartitionPaths]
+) -> dict[TopicPartition, OffsetRange]:
     """The offsets to read of each of these partitions. ValueError for offsets that are not there, unless failOnDataLoss
     is false: then what is there of them is read."""
-    begins, ends = starts(options, partitions), _ends(options, partitions)
+    begins, ends = starts(options, partitions), _end_of_each(options, partitions)
     if ("offset", LATEST) in begins.values():
         raise ValueError("startingOffsets=latest is for streams: a batch would read nothing (-1 in JSON is latest)")
     found = {}
     for key, partition in partitions.items():
-        ends_of = _Ends(partition, options)
+        ends_of = _LogEnds(partition, options)
         start = ends_of.offset(begins[key], key, options["startingOffsetsByTimestampStrategy"])
         end = ends_of.offset(ends[key], key, "no bound")
         found[key] = (_checked(start, "startingOffsets", key, ends_of, options),
@@ -59,10 +63,10 @@ def ranges(options: Options, partitions: dict[Key, PartitionPaths]) -> dict[Key,
 
 
 # An end of a range as the options tell it: an offset (-2, -1: earliest, latest), or a time.
-_Asked = tuple[str, int]
+_RequestedOffset = tuple[str, int]
 
 
-def starts(options: Options, partitions: Iterable[Key]) -> dict[Key, _Asked]:
+def starts(options: SourceOptions, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, _RequestedOffset]:
     """Where reading each of these partitions begins: ("offset", n), n also EARLIEST or LATEST, or ("time", ms)."""
     if options["startingTimestamp"] is not None:
         return dict.fromkeys(partitions, ("time", options["startingTimestamp"]))
@@ -72,7 +76,9 @@ def starts(options: Options, partitions: Iterable[Key]) -> dict[Key, _Asked]:
     return _offsets(given, partitions, "startingOffsets")
 
 
-def _ends(options: Options, partitions: Iterable[Key]) -> dict[Key, _Asked]:
+def _end_of_each(
+    options: SourceOptions, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, _RequestedOffset]:
     if options["endingTimestamp"] is not None:
         return dict.fromkeys(partitions, ("time", options["endingTimestamp"]))
     if options["endingOffsetsByTimestamp"] is not None:
@@ -83,18 +89,18 @@ def _ends(options: Options, partitions: Iterable[Key]) -> dict[Key, _Asked]:
     return _offsets(given, partitions, "endingOffsets")
 
 
-def _offsets(given: Any, partitions: Iterable[Key], option: str) -> dict[Key, _Asked]:
+def _offsets(given: Any, partitions: Iterable[TopicPartition], option: str) -> dict[TopicPartition, _RequestedOffset]:
     if isinstance(given, str):
         return dict.fromkeys(partitions, ("offset", EARLIEST if given == "earliest" else LATEST))
     return _by_partition(given, partitions, option, "offset")
 
 
 def _by_partition(
-    given: dict[str, dict[str, int]], partitions: Iterable[Key], option: str, kind: str
-) -> dict[Key, _Asked]:
+    given: dict[str, dict[str, int]], partitions: Iterable[TopicPartition], option: str, kind: str
+) -> dict[TopicPartition, _RequestedOffset]:
     told = {(topic, int(number)): (kind, at) for topic, each in given.items() for number, at in each.items()}
     keys = list(partitions)
-    _demand(told, keys, option)
+    _check_names(told, keys, option)
     missing = [f"{topic}-{number}" for topic, number in keys if (topic, number) not in told]
     if missing:
         raise ValueError(
@@ -104,7 +110,7 @@ def _by_partition(
     return told
 
 
-def _demand(named: Iterable[Any], there: Iterable[Any], option: str) -> None:
+def _check_names(named: Iterable[Any], there: Iterable[Any], option: str) -> None:
     def shown(each: Any) -> str:
         return each if isinstance(each, str) else f"{each[0]}-{each[1]}"
 
@@ -118,10 +124,10 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
-class _Ends:
+class _LogEnds:
     """Where a partition's log begins and ends, looked up when somebody asks."""
 
-    def __init__(self, partition: PartitionPaths, options: Options) -> None:
+    def __init__(self, partition: PartitionPaths, options: SourceOptions) -> None:
         self._log: kafkarec.Log | None = None
         self._made_of = (partition, options)
 
@@ -131,7 +137,7 @@ class _Ends:
             self._log = log_of(*self._made_of)
         return self._log
 
-    def offset(self, asked: _Asked, key: Key, otherwise: str) -> int | None:
+    def offset(self, asked: _RequestedOffset, key: TopicPartition, otherwise: str) -> int | None:
         """The offset that is asked for; None: no bound. otherwise: what to do where no record is that late."""
         kind, value = asked
         if kind == "offset":
@@ -145,7 +151,9 @@ class _Ends:
         return self.log.next_offset if found is None and otherwise == "latest" else found
 
 
-def _checked(offset: int | None, option: str, key: Key, ends: _Ends, options: Options) -> int | None:
+def _checked(
+    offset: int | None, option: str, key: TopicPartition, ends: _LogEnds, options: SourceOptions
+) -> int | None:
     """The offset itself where the log has it; what Kafka's source calls data loss otherwise."""
     if offset is None or option not in options.given:
         return offset

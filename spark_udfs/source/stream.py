@@ -26,13 +26,13 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from spark_udfs import bootstrap
-from spark_udfs.schema import Column
+from spark_udfs.schema import SparkColumn
 
 from . import columns, options, paths, planning, reading, selection, worker_path
-from .admission import Limit, admitted
+from .admission import Limit, end_offsets
 from .listing import DataLoss, Listing
-from .offsets import Offsets, Told, parse, tell
-from .paths import Key, PartitionPaths
+from .offsets import Offsets, OffsetsJson, parse, to_json
+from .paths import PartitionPaths, TopicPartition
 from .planning import Split
 from .tails import Tail
 
@@ -51,35 +51,35 @@ def reader(given: Mapping[str, str], wanted: Any) -> StreamReader:
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One lives on the driver as long as the query; others are made for each plan, and travel to the tasks."""
 
-    def __init__(self, chosen: options.Options, wanted: tuple[Column, ...]) -> None:
+    def __init__(self, chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...]) -> None:
         self.options = chosen
         self.columns = wanted
         self._listing: Listing | None = None
-        self._tails: dict[Key, Tail] = {}
-        self._held: Offsets | None = None
-        self._target: Offsets | None = None
+        self._tails: dict[TopicPartition, Tail] = {}
+        self._held_back: Offsets | None = None
+        self._target_ends: Offsets | None = None
         self._latest: Offsets | None = None
-        self._turn = 0
+        self._round_number = 0
 
     def __reduce__(self) -> Any:
         """What the driver has seen of the logs stays there."""
-        return worker_path.travelling(StreamReader, self.options, self.columns)
+        return worker_path.reduce_with_package(StreamReader, self.options, self.columns)
 
     # ---- offsets
 
-    def initialOffset(self) -> Told:
+    def initialOffset(self) -> OffsetsJson:
         """What the options say. Where that is the log's end it may be another one when Spark asks again after a crash;
         so the first batch leaves such partitions as they are, and with it the checkpoint has their offsets."""
         bootstrap.load()
         there = selection.chosen(self.options, self._listed())
         starts = selection.starts(self.options, there)
         asked = {key: at for key, (kind, at) in starts.items() if kind == "offset" and at != selection.EARLIEST}
-        tails = self._look(there, {}, asked)
+        tails = self._updated_tails(there, {}, asked)
         found = {key: self._start(key, tails[key], *starts[key]) for key in there}
-        self._held = {key: offset for key, (offset, held) in found.items() if held}
-        return tell({key: offset for key, (offset, _) in found.items()})
+        self._held_back = {key: offset for key, (offset, held) in found.items() if held}
+        return to_json({key: offset for key, (offset, _) in found.items()})
 
-    def _start(self, key: Key, tail: Tail, kind: str, asked: int) -> tuple[int, bool]:
+    def _start(self, key: TopicPartition, tail: Tail, kind: str, asked: int) -> tuple[int, bool]:
         """The offset, and whether it is the log's end as of now."""
         if kind == "time":
             found = paths.log_of(tail.paths, self.options).offset_for_timestamp(asked)
@@ -95,43 +95,45 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return tail.stable_end, True
         if asked == selection.EARLIEST:
             return tail.start, False
-        return self._there(key, tail, asked, "startingOffsets asks for"), False
+        return self._available(key, tail, asked, "startingOffsets asks for"), False
 
-    def latestOffset(self, start: dict, limit: ReadLimit) -> Told:  # type: ignore[type-arg]
+    def latestOffset(self, start: dict, limit: ReadLimit) -> OffsetsJson:  # type: ignore[type-arg]
         """How far the next batch goes. `start` itself, in its own words, where there is nothing new."""
         reading.log_to_stderr()
         bootstrap.load()
         before = parse(start)
-        found = _patiently(lambda: self._latest_from(before, limit))
-        self._held = {}
-        self._turn += 1
-        return start if found == before else tell(found)
+        found = _retry_listing(lambda: self._latest_from(before, limit))
+        self._held_back = {}
+        self._round_number += 1
+        return start if found == before else to_json(found)
 
     def _latest_from(self, before: Offsets, limit: ReadLimit) -> Offsets:
-        there = self._wanted(self._listed())
-        self._tell_missing(before, there)
-        tails = self._look(there, before)
+        there = self._subscribed(self._listed())
+        self._report_missing(before, there)
+        tails = self._updated_tails(there, before)
         starts, ends = {}, {}
         self._latest = {}
         for key, tail in tails.items():
             known = before.get(key)
-            begin = tail.start if known is None else self._there(key, tail, known, "the next offset is")
+            begin = tail.start if known is None else self._available(key, tail, known, "the next offset is")
             end = latest = max(begin, tail.stable_end)
-            if self._target is not None:
-                end = min(end, max(begin, self._target.get(key, begin)))
+            if self._target_ends is not None:
+                end = min(end, max(begin, self._target_ends.get(key, begin)))
             if known is None and end <= begin:
                 continue  # to know of it would be news, and start a batch with nothing in it
             starts[key], ends[key], self._latest[key] = begin, end, latest
-        for key in ends.keys() & (self._held or {}).keys():
-            ends[key] = max(starts[key], min(ends[key], (self._held or {})[key]))
-        found = admitted(starts, ends, _limit(limit), lambda key, *span: tails[key].steps(*span), self._turn + 1)
+        for key in ends.keys() & (self._held_back or {}).keys():
+            ends[key] = max(starts[key], min(ends[key], (self._held_back or {})[key]))
+        found = end_offsets(
+            starts, ends, _limit(limit), lambda key, *span: tails[key].pending_batches(*span), self._round_number + 1
+        )
         for key, tail in tails.items():
             tail.keep(*{each[key] for each in (before, starts, found) if key in each}, tail.end)
         return found
 
-    def reportLatestOffset(self) -> Told | None:
+    def reportLatestOffset(self) -> OffsetsJson | None:
         """The logs' ends, of the last look: with the batch's end, how far the query is behind."""
-        return None if self._latest is None else tell(self._latest)
+        return None if self._latest is None else to_json(self._latest)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         if self.options["maxOffsetsPerTrigger"] is not None:
@@ -142,8 +144,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         bootstrap.load()
-        tails = self._look(self._wanted(self._listed()), {}, committed=False)
-        self._target = {key: tail.end for key, tail in tails.items()}
+        tails = self._updated_tails(self._subscribed(self._listed()), {}, committed=False)
+        self._target_ends = {key: tail.end for key, tail in tails.items()}
 
     # ---- batches
 
@@ -152,13 +154,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reading.log_to_stderr()
         bootstrap.load()
         before, after = parse(start), parse(end)
-        splits = _patiently(lambda: self._splits(before, after))
+        splits = _retry_listing(lambda: self._splits(before, after))
         return [planning.Task(each) for each in planning.tasks(self.options, splits)]
 
     def _splits(self, before: Offsets, after: Offsets) -> list[Split]:
-        there = self._wanted(self._listed())
-        self._tell_missing(after, there)
-        tails = self._look(there, before)
+        there = self._subscribed(self._listed())
+        self._report_missing(after, there)
+        tails = self._updated_tails(there, before)
         splits: list[Split] = []
         for key, stop in after.items():
             if key not in tails:
@@ -168,8 +170,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if begin >= stop:
                 continue
             if key in before:
-                begin = self._there(key, tail, begin, "the batch begins at")
-            stop = self._there(key, tail, stop, "the batch ends at")
+                begin = self._available(key, tail, begin, "the batch begins at")
+            stop = self._available(key, tail, stop, "the batch ends at")
             if begin < stop:
                 splits += tail.splits(begin, stop)
         return self._cut(splits, tails)
@@ -178,7 +180,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reading.log_to_stderr()
         return reading.read_splits(partition.value or (), self.options, self.columns)
 
-    def _cut(self, splits: list[Split], tails: Mapping[Key, Tail]) -> list[Split]:
+    def _cut(self, splits: list[Split], tails: Mapping[TopicPartition, Tail]) -> list[Split]:
         """Large ones in pieces, as for a batch."""
         bases = {each.path: each.base_offset for tail in tails.values() for each in tail.paths.segments}
         total = sum((split.end or 0) - split.begin for split in splits)
@@ -193,12 +195,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ---- what is there
 
-    def _listed(self) -> dict[Key, PartitionPaths]:
+    def _listed(self) -> dict[TopicPartition, PartitionPaths]:
         if self._listing is None:
             self._listing = Listing(self.options)
-        return self._listing.look()
+        return self._listing.current()
 
-    def _wanted(self, there: dict[Key, PartitionPaths]) -> dict[Key, PartitionPaths]:
+    def _subscribed(self, there: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, PartitionPaths]:
         """As selection.chosen, but a topic may come and go while the query runs."""
         topics, pattern, assigned = (self.options[name] for name in ("subscribe", "subscribePattern", "assign"))
         if topics is not None:
@@ -209,10 +211,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return {key: each for key, each in there.items() if key[1] in assigned.get(key[0], ())}
         return there
 
-    def _look(
-        self, there: dict[Key, PartitionPaths], before: Offsets, asked: Mapping[Key, int] | None = None,
+    def _updated_tails(
+        self,
+        there: dict[TopicPartition, PartitionPaths],
+        before: Offsets,
+        asked: Mapping[TopicPartition, int] | None = None,
         committed: bool = True,
-    ) -> dict[Key, Tail]:  # fmt: skip
+    ) -> dict[TopicPartition, Tail]:
         """before: offsets of a checkpoint; no transaction that began in front of them is undecided. asked: those that
         options ask for tell nothing of that; `initialOffset` looks before all others."""
         committed = committed and planning.committed(self.options)
@@ -221,7 +226,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             tail = self._tails.setdefault(key, Tail(self.options))
             for tries in range(_TRIES):
                 try:
-                    tail.look(there[key], before.get(key), committed, (asked or {}).get(key))
+                    tail.update(there[key], before.get(key), committed, (asked or {}).get(key))
                     break
                 except FileNotFoundError:
                     if tries == _TRIES - 1:
@@ -232,7 +237,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._tails = dict(found)
         return found
 
-    def _there(self, key: Key, tail: Tail, offset: int, why: str) -> int:
+    def _available(self, key: TopicPartition, tail: Tail, offset: int, why: str) -> int:
         """The offset itself, or where the log begins or ends now instead."""
         if offset < tail.start:
             self._lost(f"{_name(key)}: {why} {offset}, and the log begins at offset {tail.start}: it was cut there")
@@ -244,7 +249,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lost(f"{_name(key)}: {why} {offset}, and the log was cut in front of it and written anew since")
         return offset
 
-    def _tell_missing(self, before: Offsets, there: Iterable[Key]) -> None:
+    def _report_missing(self, before: Offsets, there: Iterable[TopicPartition]) -> None:
         gone = sorted(set(before) - set(there))
         if gone:
             told = ", ".join(f"{_name(key)} (next offset {before[key]})" for key in gone)
@@ -256,7 +261,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reading.logger.warning("data loss in %s; failOnDataLoss is false", what)
 
 
-def _patiently(ask: Callable[[], _T]) -> _T:
+def _retry_listing(ask: Callable[[], _T]) -> _T:
     """Listed anew where a file goes in between."""
     for _ in range(_TRIES - 1):
         with suppress(FileNotFoundError):
@@ -264,7 +269,7 @@ def _patiently(ask: Callable[[], _T]) -> _T:
     return ask()
 
 
-def _name(key: Key) -> str:
+def _name(key: TopicPartition) -> str:
     return f"{key[0]}-{key[1]}"
 
 

@@ -17,10 +17,10 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter
 from spark_udfs import bootstrap
 
 from . import destination, options
-from .publishing import Job
-from .rows_by_partition import Plan
-from .worker_path import Findable
-from .writing import Written, log_commit, planned, staged_of, write
+from .publishing import WriteJob
+from .rows_by_partition import WritePlan
+from .worker_path import PicklesWithPackage
+from .writing import StagedMessage, log_commit, planned, staged_of, write
 
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 # What Spark's own options of a stream are; they arrive here too.
@@ -34,20 +34,20 @@ def writer(given: Mapping[str, str], schema: Any, overwrite: bool) -> DataSource
     return StreamWriter(path, plan, overwrite, chosen["storageOptions"])
 
 
-class StreamWriter(Findable, DataSourceStreamArrowWriter):
+class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
     """Run by each task of each batch."""
 
-    def __init__(self, path: str, plan: Plan, overwrite: bool, storage: Mapping[str, Any]) -> None:
+    def __init__(self, path: str, plan: WritePlan, overwrite: bool, storage: Mapping[str, Any]) -> None:
         self.path, self.plan, self.overwrite, self.storage = path, plan, overwrite, storage
 
-    def write(self, iterator: Iterator[Any]) -> Written:
+    def write(self, iterator: Iterator[Any]) -> StagedMessage:
         context = TaskContext.get()
         query = context.getLocalProperty(_QUERY) if context else None
         batch = context.getLocalProperty(_BATCH) if context else None
         if query is None or batch is None:
             raise RuntimeError(f"Spark has not told its task {_QUERY} and {_BATCH}")
         name = f"{query}-{batch}"
-        job = Job(self.path, name, self.overwrite, self.plan.settings, query, int(batch), self.storage)
+        job = WriteJob(self.path, name, self.overwrite, self.plan.settings, query, int(batch), self.storage)
         return write(job, self.plan, iterator)
 
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
@@ -65,5 +65,5 @@ class StreamWriter(Findable, DataSourceStreamArrowWriter):
             destination.publisher(job.path).abort(job)
 
 
-def _job_of(messages: Sequence[Any]) -> Job | None:
+def _job_of(messages: Sequence[Any]) -> WriteJob | None:
     return next((message.job for message in messages if message is not None), None)

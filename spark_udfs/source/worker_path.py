@@ -20,29 +20,29 @@ from typing import Any
 from spark_udfs import bootstrap
 
 
-def travelling(make: Callable[..., Any], *arguments: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+def reduce_with_package(make: Callable[..., Any], *arguments: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """What `__reduce__` gives for `make(*arguments)`: nothing in it but plain bytes and the code below is unpickled
     before this package can be found."""
     carrier = bootstrap.carrier()
     if not carrier.is_archive:
         return make, arguments
-    return _reviver(), (carrier.location, pickle.dumps((make, arguments)))
+    return _unpickler(), (carrier.location, pickle.dumps((make, arguments)))
 
 
-class Findable:
+class PicklesWithPackage:
     """What is found wherever it travels to, as it is."""
 
     def __reduce__(self) -> Any:
-        return travelling(_revived, type(self), self.__dict__)
+        return reduce_with_package(_restored_object, type(self), self.__dict__)
 
 
-def _revived(kind: type, state: dict[str, Any]) -> Any:
+def _restored_object(kind: type, state: dict[str, Any]) -> Any:
     made: Any = object.__new__(kind)
     made.__dict__.update(state)
     return made
 
 
-def _reviver() -> Callable[[str, bytes], Any]:
+def _unpickler() -> Callable[[str, bytes], Any]:
     """A function within a function is pickled as code, and not as a name in this package."""
 
     def revive(location: str, content: bytes) -> Any:

@@ -23,10 +23,10 @@ from spark_udfs import bootstrap
 from spark_udfs.schema import CORRUPT
 
 from . import destination, options
-from .publishing import Job
+from .publishing import WriteJob
 from .reading import log_to_stderr
-from .rows_by_partition import Divider, Plan
-from .staging import Settings, Staged, check_topic
+from .rows_by_partition import PartitionSplitter, WritePlan
+from .staging import StagedPartition, WriteSettings, check_topic
 
 _log = logging.getLogger("spark_udfs")
 _BYTES = ("binary", "string")
@@ -44,10 +44,10 @@ _COLUMNS = {
 _LEFT_OUT = ("timestampType", CORRUPT)
 
 
-class Written(WriterCommitMessage):
+class StagedMessage(WriterCommitMessage):
     """What a task tells the driver."""
 
-    def __init__(self, job: Job, staged: tuple[Staged, ...]) -> None:
+    def __init__(self, job: WriteJob, staged: tuple[StagedPartition, ...]) -> None:
         self.job, self.staged = job, staged
 
 
@@ -55,18 +55,18 @@ def writer(given: Mapping[str, str], schema: Any, overwrite: bool) -> DataSource
     """For spark.write. ValueError for options, columns and paths that cannot be written."""
     chosen = options.parse(given, "write")
     path, plan = planned(chosen, schema)
-    job = Job(path, str(uuid4()), overwrite, plan.settings, storage=chosen["storageOptions"])
+    job = WriteJob(path, str(uuid4()), overwrite, plan.settings, storage=chosen["storageOptions"])
     destination.publisher(path).begin(job)
-    return Writer(job, plan)
+    return BatchWriter(job, plan)
 
 
-class Writer(DataSourceArrowWriter):
+class BatchWriter(DataSourceArrowWriter):
     """Made on the driver, run by each task, and run again on the driver for commit and abort."""
 
-    def __init__(self, job: Job, plan: Plan) -> None:
+    def __init__(self, job: WriteJob, plan: WritePlan) -> None:
         self.job, self.plan = job, plan
 
-    def write(self, iterator: Iterator[Any]) -> Written:
+    def write(self, iterator: Iterator[Any]) -> StagedMessage:
         return write(self.job, self.plan, iterator)
 
     def commit(self, messages: Sequence[Any]) -> None:
@@ -79,11 +79,11 @@ class Writer(DataSourceArrowWriter):
         destination.publisher(self.job.path).abort(self.job)
 
 
-def staged_of(messages: Sequence[Any]) -> list[Staged]:
+def staged_of(messages: Sequence[Any]) -> list[StagedPartition]:
     return [one for message in messages if message is not None for one in message.staged]
 
 
-def log_commit(job: Job, rows: list[dict[str, Any]], started: float) -> None:
+def log_commit(job: WriteJob, rows: list[dict[str, Any]], started: float) -> None:
     records, seconds = sum(row["records"] for row in rows), time.monotonic() - started
     log_to_stderr()
     text = "kafkarec published partitions=%d records=%d seconds=%.3f path=%s"
@@ -93,22 +93,22 @@ def log_commit(job: Job, rows: list[dict[str, Any]], started: float) -> None:
 # ---- on the driver, before anything is written --------------------------------------------------------------
 
 
-def planned(chosen: options.Options, schema: Any) -> tuple[str, Plan]:
+def planned(chosen: options.SourceOptions, schema: Any) -> tuple[str, WritePlan]:
     """The absolute path and the plan that all tasks get."""
-    path, there = destination.looked_at(chosen["path"], chosen["storageOptions"])
+    path, existing = destination.resolve(chosen["path"], chosen["storageOptions"])
     names = check_columns({field.name: field.dataType.simpleString() for field in schema.fields})
     topic = chosen["topic"]
     if topic is not None:
         check_topic(topic)
     elif "topic" not in names:
         raise ValueError("no topic: a column topic, or the option topic")
-    settings = Settings(chosen["compression"], chosen["level"], chosen["batchSize"], chosen["segmentBytes"])
+    settings = WriteSettings(chosen["compression"], chosen["level"], chosen["batchSize"], chosen["segmentBytes"])
     bootstrap.load()
     import kafkarec
 
     # a wrong level is told here, and not by every task
     kafkarec.encode([(0, 0, None, b"", [])], compression=settings.compression, level=settings.level)
-    return path, Plan(settings, names, topic, chosen["numPartitions"], there)
+    return path, WritePlan(settings, names, topic, chosen["numPartitions"], existing)
 
 
 def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
@@ -130,25 +130,25 @@ def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
 # ---- in a task ----------------------------------------------------------------------------------------------
 
 
-def write(job: Job, plan: Plan, batches: Iterator[Any]) -> Written:
+def write(job: WriteJob, plan: WritePlan, batches: Iterator[Any]) -> StagedMessage:
     """Stages a task's rows. What is staged of a task that fails is removed."""
     context = TaskContext.get()
     task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     started = time.monotonic()
     bootstrap.load()
-    stage = destination.publisher(job.path).stage(job, task, attempt)
+    staging_writer = destination.publisher(job.path).staging_writer(job, task, attempt)
     try:
-        divider = Divider(plan, task)
+        splitter = PartitionSplitter(plan, task)
         for batch in batches:
-            for topic, partition, table, given in divider.parts(batch):
-                stage.put(topic, partition, table, given)
-        staged = stage.close()
+            for topic, partition, table, given in splitter.by_partition(batch):
+                staging_writer.put(topic, partition, table, given)
+        staged = staging_writer.close()
     except BaseException:
-        stage.drop()
+        staging_writer.drop()
         raise
     records, size = sum(one.records for one in staged), sum(one.size for one in staged)
     seconds = time.monotonic() - started
     log_to_stderr()
     text = "kafkarec staged partitions=%d bytes=%d records=%d seconds=%.3f path=%s"
-    _log.info(text, len(staged), size, records, seconds, stage.folder)
-    return Written(job, staged)
+    _log.info(text, len(staged), size, records, seconds, staging_writer.folder)
+    return StagedMessage(job, staged)

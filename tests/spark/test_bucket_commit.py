@@ -128,7 +128,7 @@ def test_only_what_the_messages_name_is_published(store: str) -> None:
     bucket_publishing.begin(made)
     stage(made, 0, {"t-0": ["lost"]})
     good = stage(made, 0, {"t-0": ["a"]})
-    late = bucket_publishing.stage(made, 0, 2)
+    late = bucket_publishing.staging_writer(made, 0, 2)
     bucket_publishing.commit(made, good)
     assert content(store) == {"t-0": numbered("a")}
     late.put("t", 0, table(["late"]), False)
@@ -210,7 +210,7 @@ def test_a_commit_that_died_anywhere_is_undone_by_abort(store: str, overwrite: b
         if done:
             assert content(store) == (REPLACED if overwrite else ADDED), number
         else:
-            left = {name: data for name, data in objects(store).items() if not name.endswith(".turn")}
+            left = {name: data for name, data in objects(store).items() if not name.endswith(".lock")}
             assert left == before, number
         number += STEP
 
@@ -347,7 +347,7 @@ def test_a_driver_that_slept_too_long_stops_before_the_next_request(
             slept.append(monkeypatch.setattr(bucket_lock, "STALE", -1.0))
 
     monkeypatch.setattr(Dying, "copy", copy)
-    with pytest.raises(bucket_lock.TurnLost, match="was not raised anew"):
+    with pytest.raises(bucket_lock.LockLost, match="was not renewed"):
         bucket_publishing.commit(made, staged)
     monkeypatch.setattr(bucket_lock, "STALE", 1200.0)
     monkeypatch.setattr(Dying, "copy", keep)
@@ -366,7 +366,7 @@ def test_who_else_writes_there_meanwhile_is_not_overwritten(store: str, monkeypa
             foreign.write_bytes(kafkarec.encode([(2, 0, None, b"somebody else's", [])]))
 
     monkeypatch.setattr(Dying, "put", put)
-    with pytest.raises(BlockingIOError, match=rf"t-0/{2:020}\.log: somebody else has written"):
+    with pytest.raises(BlockingIOError, match=rf"t-0/{2:020}\.log: another writer has changed"):
         publish(store, "job-2", {"t-0": ["d"], "t-1": ["e"]})
     bucket_publishing.abort(job(store, "job-2"))
     assert content(store) == OLD | {"t-0": numbered("a", "b", "somebody else's")}
@@ -382,4 +382,4 @@ def test_a_job_travels_without_showing_its_keys(store: str) -> None:
 
 def test_a_url_that_cannot_be_written_is_told() -> None:
     with pytest.raises(ValueError, match=r"does not write to https://, but to s3, "):
-        destination.looked_at("https://example.invalid/x", {})
+        destination.resolve("https://example.invalid/x", {})

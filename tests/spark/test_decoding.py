@@ -86,7 +86,7 @@ def test_no_values_at_all() -> None:
 
 def test_sliced_input() -> None:
     values = pa.array([b"not a batch, and never looked at", None, GOOD, b""])[1:]
-    (found,) = decoding.decode_values(values, options.Options())
+    (found,) = decoding.decode_values(values, options.FunctionOptions())
     assert [None if row is None else len(row) for row in found.to_pylist()] == [None, 5, 0]
 
 
@@ -181,7 +181,7 @@ def test_value_that_no_array_can_hold_is_a_reason_too(monkeypatch: pytest.Monkey
     monkeypatch.setattr(kafkarec, "decode_each", decode_each)
     values = pa.array([GOOD, None, huge, b"", huge, GOOD])
     with pytest.raises(kafkarec.LimitExceededError, match="too much"):
-        list(decoding.decode_values(values, options.Options()))
+        list(decoding.decode_values(values, options.FunctionOptions()))
     pieces = decoding.decode_values(values, options.make(mode="PERMISSIVE"))
     found = pa.concat_arrays(pieces).to_pylist()
     assert [None if row is None else len(row) for row in found] == [5, None, 1, 0, 1, 5]

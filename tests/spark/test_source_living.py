@@ -151,7 +151,7 @@ def test_retention_between_listing_and_planning(
 ) -> None:
     while len(broker.log()) < 4:
         broker.write(10)
-    real, waiting = listing.Listing.look, [broker.delete_first]
+    real, waiting = listing.Listing.current, [broker.delete_first]
 
     def look(self: listing.Listing) -> Any:
         found = real(self)
@@ -159,7 +159,7 @@ def test_retention_between_listing_and_planning(
             waiting.pop()()
         return found
 
-    monkeypatch.setattr(listing.Listing, "look", look)
+    monkeypatch.setattr(listing.Listing, "current", look)
     got = living_log.offsets(read(broker.root, maxPartitionBytes="500", **options))
     assert got == [offset for offset, _ in broker.rows["orders", 0]] and got[0] > 0
 

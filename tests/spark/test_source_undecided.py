@@ -38,7 +38,7 @@ def filled(broker: Broker, seed: int, still_open: bool) -> None:
         broker.end_transaction(producer, commit=False)
 
 
-def walk(broker: Broker, start: int | None) -> isolation.Undecided:
+def walk(broker: Broker, start: int | None) -> isolation.TransactionState:
     chosen = options.parse({"path": str(broker.root)}, "read")
     (partition,) = paths.partitions(chosen).values()
     return isolation.walk(partition, chosen, start)

@@ -20,7 +20,7 @@ GOOD = golden.vector("v2-none-logappend").bytes
 NAMES = [column.name for column in schema.RECORD_COLUMNS]
 
 
-def in_arrow(value: bytes, chosen: options.Options) -> list[dict[str, Any]]:
+def in_arrow(value: bytes, chosen: options.FunctionOptions) -> list[dict[str, Any]]:
     """What kafka_decode gives, times as Python has them."""
     lists = pa.concat_arrays(decoding.decode_values(pa.array([value], pa.binary()), chosen))
     at = NAMES.index("timestamp")
@@ -31,7 +31,7 @@ def in_arrow(value: bytes, chosen: options.Options) -> list[dict[str, Any]]:
     return [dict(zip(NAMES, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def in_rows(value: bytes, chosen: options.Options) -> list[dict[str, Any]]:
+def in_rows(value: bytes, chosen: options.FunctionOptions) -> list[dict[str, Any]]:
     found = [dict(zip(NAMES, row, strict=True)) for row in udtf.rows(value, chosen)]
     for row in found:
         if row["headers"] is not None:
@@ -55,7 +55,7 @@ def test_damage_stands_where_it_lies() -> None:
     places = [number for number, row in enumerate(found) if row[schema.CORRUPT]]
     assert (len(found), len(places), places[0]) == (10 + len(places), len(places), 0) and len(places) >= 2
     with pytest.raises(kafkarec.CorruptRecordError, match="at byte 0"):
-        list(udtf.rows(value, options.Options()))
+        list(udtf.rows(value, options.FunctionOptions()))
 
 
 def test_value_that_cannot_be_held_is_a_reason() -> None:

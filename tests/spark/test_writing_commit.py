@@ -31,7 +31,7 @@ from published import (
 )
 
 from spark_udfs.source import folders, publishing, staging
-from spark_udfs.source.staging import Settings, Stage
+from spark_udfs.source.staging import StagingWriter, WriteSettings
 
 
 def test_what_is_staged_is_seen_by_nobody_until_it_is_published(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_offsets_that_fall_within_a_task_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("topic", ["../out", "a/b", "", ".", "..", "x" * 250, "sp ace", None])
 def test_a_topic_that_leads_out_of_the_folder_is_refused(tmp_path: Path, topic: Any) -> None:
-    made = Stage(str(tmp_path), "job-1", 0, 0, Settings())
+    made = StagingWriter(str(tmp_path), "job-1", 0, 0, WriteSettings())
     with pytest.raises(ValueError, match="topic"):
         made.put(topic, 0, table(["a"]), False)
 
@@ -133,7 +133,7 @@ def test_a_part_that_no_message_names_is_not_published(tmp_path: Path) -> None:
 def test_a_task_that_outlives_its_job_brings_nothing_back(tmp_path: Path) -> None:
     made = job(tmp_path)
     publishing.begin(made)
-    early, late = (Stage(made.path, made.job, task, 0, made.settings, begun=True) for task in (0, 1))
+    early, late = (StagingWriter(made.path, made.job, task, 0, made.settings, begun=True) for task in (0, 1))
     early.put("t", 0, table(["a"]), False)
     early._flush_all()
     publishing.abort(made)
@@ -149,7 +149,7 @@ def test_more_partitions_than_open_files_are_allowed(tmp_path: Path, monkeypatch
     monkeypatch.setattr(staging, "MOST_OPEN", 2)
     monkeypatch.setattr(staging, "ENOUGH", 1)
     made = job(tmp_path, batch_size=1)
-    one = Stage(made.path, made.job, 0, 0, made.settings)
+    one = StagingWriter(made.path, made.job, 0, 0, made.settings)
     for number in range(20):
         one.put("t", number % 5, table([str(number)]), False)
     publishing.commit(made, one.close())
