@@ -1,4 +1,4 @@
-"""Paths, globs, folders and URLs to partitions and their segments: on the driver, from names and sizes alone.
+"""On the driver: paths, globs, folders and URLs to partitions and their segments, by names and sizes alone.
 
     load("/kafka/data")                 a broker's data folder: every partition below it
     load("/kafka/data/orders-0")        one partition
@@ -24,22 +24,26 @@ if TYPE_CHECKING:
     from kafkarec.storage import remote
 
 TopicPartition = tuple[str, int]
-"""(topic, partition); (path, -1) for a file whose names tell neither."""
+"""(topic, partition); (path, -1) for a file whose path has neither."""
 
 _WILD = re.compile(r"[*?\[{]")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _SEGMENT = re.compile(r".*\.log(\.gz|\.zst)?")
 _PACKED = (".gz", ".zst")
-# What a broker renames a partition folder to that is no partition any more; read where it is named without a glob.
+# A broker gives these names to folders that are no partitions any more; read only where named without a glob.
 _RENAMED = re.compile(r".+\.[^.\s]+-(delete|future|stray)")
-# What a Spark job leaves in a folder that it writes to.
+# What a Spark job leaves in the folder that it writes to.
 _JOB_NAMES = re.compile(r"[_.].*")
 _STAGED = "_temporary"
 
 
 class SegmentPath(NamedTuple):
-    """size: bytes when it was listed; None: known only when it is unpacked. base_offset: None where no name tells it.
-    followed: a later segment of the same partition exists."""
+    """One segment of a listing.
+
+    size: bytes when it was listed; None: unknown, as the file is compressed
+    base_offset: by its name; None: the name has none
+    followed: a later segment of the same partition exists
+    """
 
     path: str
     size: int | None
@@ -48,7 +52,7 @@ class SegmentPath(NamedTuple):
 
 
 class PartitionPaths(NamedTuple):
-    """One partition's segments in order. topic, partition: None where names tell neither."""
+    """One partition's segments in order. topic, partition: None where no name has them."""
 
     topic: str | None
     partition: int | None
@@ -56,8 +60,8 @@ class PartitionPaths(NamedTuple):
 
 
 def partitions(options: SourceOptions) -> dict[TopicPartition, PartitionPaths]:
-    """All partitions below `path` and `paths`, by topic and number; AnalysisException for a path that is not there,
-    ValueError where one partition lies in two folders."""
+    """All partitions below `path` and `paths`, by topic and number. AnalysisException for a path that does not exist,
+    ValueError where one partition is in two folders."""
     found: dict[TopicPartition, dict[str, kafkarec.Segment]] = {}
     folders: dict[TopicPartition, str] = {}
     problems: list[str] = []
@@ -78,15 +82,16 @@ def partitions(options: SourceOptions) -> dict[TopicPartition, PartitionPaths]:
 
 
 def _key_of(log: kafkarec.Log, segment: kafkarec.Segment) -> TopicPartition:
-    """A KRaft snapshot has offsets of its log, and is read by itself."""
+    """The key of a segment. A KRaft snapshot is a partition of its own: its offsets are those of its log."""
     if log.topic is None or log.partition is None or segment.name.endswith(".checkpoint"):
         return segment.path, -1
     return log.topic, log.partition
 
 
 def existing(options: SourceOptions) -> list[str]:
-    """The paths that are there, globs expanded, each once; AnalysisException in Spark's words for a missing one.
-    kafkarec must be importable: bootstrap.load()."""
+    """The existing paths, globs expanded, each once; AnalysisException in Spark's words for a missing one. kafkarec
+    must
+    be importable: bootstrap.load()."""
     given = [*([options["path"]] if options["path"] else []), *options["paths"]]
     if not given:
         raise ValueError('kafkarec needs a path: .load("/kafka/data/orders-0")')
@@ -100,7 +105,7 @@ def existing(options: SourceOptions) -> list[str]:
 
 
 def shown(path: str) -> str:
-    """Of a URL without what may be a password or a signature: as rows, logs and messages name it."""
+    """A path as rows, logs and messages show it: a URL without what may be a password or a signature."""
     if "://" not in path:
         return path
     from kafkarec.storage import remote
@@ -130,7 +135,7 @@ def _matches(path: str, options: SourceOptions) -> Iterator[str]:
 
 
 def _glob(pattern: str) -> Iterator[str]:
-    """What a glob matches but for what a job has staged and not published, unless it begins below there."""
+    """The matches of a glob, without what jobs have staged, unless the glob's fixed part is in a staging folder."""
     wild = _WILD.search(pattern)
     fixed = pattern[: wild.start()] if wild else pattern
     for match in glob.glob(pattern, recursive=True):
@@ -139,7 +144,7 @@ def _glob(pattern: str) -> Iterator[str]:
 
 
 def _remote_matches(url: str, storage: dict[str, Any]) -> Iterator[str]:
-    """A URL's glob, one listing per folder that its front part matches. Without one the URL as it is."""
+    """The matches of a URL's glob, with one listing per matching folder; the URL itself where it has no wildcard."""
     from kafkarec.storage import remote
 
     if not _WILD.search(url) or (url.startswith("http") and "?" in url):
@@ -178,7 +183,7 @@ def _listing(url: str, storage: dict[str, Any]) -> Iterable[remote.Entry]:
 
 
 def _expand_braces(path: str) -> list[str]:
-    """{a,b} is Hadoop's; Python's glob has none."""
+    """Expands {a,b}, which Hadoop's globs have and Python's do not."""
     match = _BRACES.search(path)
     if match is None:
         return [path]
@@ -187,8 +192,8 @@ def _expand_braces(path: str) -> list[str]:
 
 
 def _wanted(match: str, pattern: str, is_folder: bool) -> bool:
-    """Of what a glob matches: no folder that a broker has given up, and files that hold batches by their names, unless
-    the pattern itself ends with a suffix."""
+    """Whether a match of a glob is read: no folder that a broker has renamed, and only files with the name of a
+    segment, unless the pattern itself ends with a suffix."""
     name = os.path.basename(match.rstrip("/"))
     if is_folder:
         return not _RENAMED.fullmatch(name)
@@ -207,8 +212,8 @@ def _open(path: str, options: SourceOptions) -> kafkarec.Segment | kafkarec.Log 
 def _logs_of(
     opened: kafkarec.Segment | kafkarec.Log | kafkarec.LogDir, path: str, problems: list[str]
 ) -> list[kafkarec.Log]:
-    """A segment alone is a log of one. A folder in which nothing is known is most likely the wrong one: `strange` gets
-    a sentence."""
+    """The logs of what was opened; a single segment is a log of one. A folder without any known name is most likely the
+    wrong one: then a sentence is added to `problems`."""
     import kafkarec
 
     if isinstance(opened, kafkarec.Segment):

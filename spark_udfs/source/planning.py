@@ -4,8 +4,8 @@
     no .index, on a disk         cut by a walk over the headers (Segment.splits)
     no .index, behind a URL      one piece, unless splitScan=true
 
-A cut needs good batches on both sides of it, with rising offsets: then nobody goes on behind damage from one piece into
-the next, and the pieces' records and damage are those of the file.
+A cut needs good batches on both sides of it, with rising offsets: then no damage extends from one piece into the next,
+and the pieces together give exactly the records and the damage of the file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .selection import OffsetRange
 if TYPE_CHECKING:
     import kafkarec
 
-# What opening a file is worth in bytes, when small ones are put together; as spark.sql.files.openCostInBytes.
+# The cost of opening a file, in bytes, when small ones are combined; as spark.sql.files.openCostInBytes.
 _OPEN_COST = 4 << 20
 _NO_END = (1 << 63) - 1
 # Base offset, length, partition leader epoch, magic.
@@ -34,15 +34,15 @@ _HEAD = Struct(">qiib")
 
 
 class Uncommitted(NamedTuple):
-    """What read_committed leaves out of a partition: (producer id, first offset, marker's offset); the last stable
-    offset."""
+    """What read_committed leaves out of a partition: everything from the last stable offset on, and aborted
+    transactions as (producer id, first offset, marker's offset)."""
 
     aborted: tuple[tuple[int, int, int], ...]
     last_stable_offset: int
 
 
 class PlannedFile(NamedTuple):
-    """What a local file was when it was planned. sealed: a later segment was there, so it has grown no more."""
+    """The identity of a local file when it was planned. sealed: a later segment existed, so it grows no more."""
 
     inode: int
     size: int
@@ -50,12 +50,16 @@ class PlannedFile(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Bytes [begin, end) of one segment, and which of their records are wanted.
+    """Bytes [begin, end) of one segment, and which of their records are read.
 
-    end: None: to the file's end. followed: bytes or segments of the same log come behind it, so nothing may be missing
-    at its end. start_offset, end_offset (exclusive), start_timestamp, end_timestamp (ms): None: no bound.
-    first_offset, until_offset (exclusive): all records that lie in these bytes are in between, wherever they are
-    when they are read; None: not known. file: None: it is remote.
+    end                            None: to the file's end
+    followed                       more bytes or segments of the same log follow, so a cut batch at its end is damage
+    start_offset, end_offset       bounds of the records, the end exclusive; None: no bound
+    start_timestamp, end_timestamp the same in ms
+    uncommitted                    for read_committed; None: read_uncommitted
+    first_offset, until_offset     bounds of all records in these bytes, the end exclusive; None: unknown. By these they
+                                   are found again where the file is replaced before it is read
+    file                           None: it is remote
     """
 
     path: str
@@ -82,8 +86,11 @@ class Task(InputPartition):
 
 
 class _CutPoint(NamedTuple):
-    """position; offset: no record behind it has a lower one, none in front of it that one or a higher one; None: not
-    known. proven: by the batches there; otherwise by what a log is."""
+    """A border between two pieces, at byte `position`.
+
+    offset: records in front of it have lower offsets, those behind it this one or higher ones; None: unknown
+    proven: the batches on both sides were read; otherwise it follows from rising offsets alone
+    """
 
     position: int
     offset: int | None
@@ -113,7 +120,9 @@ def plan(
 
 
 def file_of(segment: SegmentPath) -> PlannedFile | None:
-    """FileNotFoundError where it is gone since it was listed, or is another one: then list again."""
+    """The identity of a segment's file; None: it is remote. FileNotFoundError where it is gone or another file since it
+    was
+    listed: then list again."""
     if segment.size is None or "://" in segment.path:
         return None
     found = os.stat(segment.path)
@@ -123,7 +132,7 @@ def file_of(segment: SegmentPath) -> PlannedFile | None:
 
 
 def cut(options: SourceOptions, split: Split, base_offset: int | None, most: int) -> Iterator[Split]:
-    """One split in pieces of about `most` bytes."""
+    """Cuts one split into splits of about `most` bytes."""
     segment = SegmentPath(split.path, split.end, base_offset, split.followed)
     for begin, stop in _pieces(options, segment, split.until_offset, most, (None, None)):
         if stop.position > split.begin:
@@ -136,7 +145,8 @@ def cut(options: SourceOptions, split: Split, base_offset: int | None, most: int
 
 
 def tasks(options: SourceOptions, splits: list[Split]) -> list[tuple[Split, ...]]:
-    """Small neighbours go into one task, up to maxPartitionBytes; at least minPartitions where there are as many."""
+    """Combines small neighbouring splits into tasks of up to maxPartitionBytes; at least minPartitions tasks, if
+    possible."""
     sizes = [_OPEN_COST + ((split.end or split.begin) - split.begin) for split in splits]
     most = min(options["maxPartitionBytes"], -(-sum(sizes) // options["minPartitions"]))
     found: list[list[Split]] = []
@@ -160,8 +170,8 @@ def _uncommitted_of(partition: PartitionPaths, options: SourceOptions, start: in
 
 
 def _of_segment(uncommitted: Uncommitted | None, segment: SegmentPath, partition: PartitionPaths) -> Uncommitted | None:
-    """Only what may concern this segment travels to its tasks: what ends in it or behind it, and begins before the
-    next one does."""
+    """The part of `uncommitted` that matters for one segment: transactions that end in it or later, and begin before
+    the next one."""
     if uncommitted is None or segment.base_offset is None:
         return uncommitted
     base = segment.base_offset
@@ -175,7 +185,7 @@ def _of_segment(uncommitted: Uncommitted | None, segment: SegmentPath, partition
 def _within(
     segments: tuple[SegmentPath, ...], start: int | None, end: int | None
 ) -> Iterator[tuple[SegmentPath, int | None]]:
-    """The segments that may hold the wanted offsets, by the base offsets of their names; and that of the next one."""
+    """The segments that may have records of a range, by their base offsets, each with that of the next segment."""
     for number, segment in enumerate(segments):
         later = segments[number + 1].base_offset if number + 1 < len(segments) else None
         if segment.size == 0:
@@ -190,7 +200,7 @@ def _within(
 def _pieces(
     options: SourceOptions, segment: SegmentPath, later: int | None, most: int, wanted: OffsetRange
 ) -> Iterator[tuple[_CutPoint, _CutPoint]]:
-    """From where to where each piece goes in which something may be wanted."""
+    """The borders (begin, end) of each piece of a segment that may have records of a range."""
 
     first, last = _CutPoint(0, segment.base_offset), _CutPoint(segment.size or 0, later)
     if segment.size is None or segment.size <= most:
@@ -222,13 +232,14 @@ def _cuts(options: SourceOptions, opened: kafkarec.Segment, segment: SegmentPath
 
 
 def _base_offset(head: bytes) -> int | None:
-    """Of a whole batch; what a wrapper of magic 0 or 1 has there is its last offset."""
+    """The base offset of a batch; None below magic 2, where that field is the last offset of a wrapper."""
     base, _, _, magic = _HEAD.unpack(head)
     return base if magic >= 2 else None
 
 
 def _indexed_cuts(opened: kafkarec.Segment, segment: SegmentPath, most: int) -> list[_CutPoint] | None:
-    """Cuts at entries of the .index; None where there is none, where it does not fit the log, or has too few."""
+    """Cuts at entries of the .index; None without one, where it contradicts the log, or where it has too few
+    entries."""
     import kafkarec
     from kafkarec.sidecars import offset_index
 
@@ -253,7 +264,7 @@ def _indexed_cuts(opened: kafkarec.Segment, segment: SegmentPath, most: int) -> 
 
 
 def _batches(opened: kafkarec.Segment, begin: int, end: int) -> kafkarec.BatchTable | None:
-    """The batches between two positions if they are whole and nothing else lies there; None otherwise."""
+    """The batches between two positions; None unless these bytes are whole good batches and nothing else."""
     import kafkarec
 
     if not begin < end:

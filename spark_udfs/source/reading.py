@@ -1,11 +1,11 @@
 """In a task: splits to Arrow record batches of exactly Spark's schema, damage included.
 
-    piece of kafkarec     record batch
-    offset ... headers    its buffers, under Spark's names; only timestampType and headers are touched
-    -                     topic, partition, file: one value repeated, made once per task
-    damage                PERMISSIVE: a row of nulls but for place and reason, where the column for it is asked for
+    from kafkarec         in the record batch
+    offset ... headers    the same buffers under Spark's names; only timestampType and headers are converted
+    -                     topic, partition, file: one repeated value, made once per task
+    damage                PERMISSIVE: a row of nulls with position and reason, if the column for it is selected
 
-One file is open at a time, one piece (4 MiB of payload and the batch being decompressed) in memory, one thread.
+One file is open at a time, one piece (4 MiB of payload and the batch being decompressed) is in memory, one thread runs.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("spark_udfs")
 
-# Larger ones are no faster, and a worker of 512 MiB has little room when it starts.
+# Larger pieces are no faster, and a worker of 512 MiB has little memory left when it starts.
 PIECE_BYTES = 4 << 20
 LARGEST_BATCH = 64 << 20
-# Asked for where only constants are wanted: something must tell how many rows there are.
+# Read where only constants are selected: some column must give the number of rows.
 _CHEAPEST = {"records": "offset", "batches": "position"}
 _POSITION = {"records": "batch_position", "batches": "position"}
 
@@ -48,9 +48,9 @@ _POSITION = {"records": "batch_position", "batches": "position"}
 def read_splits(
     splits: Iterable[Split], options: SourceOptions, columns: tuple[SparkColumn, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """What a task does: loads kafkarec, reads each split, logs one line at its end."""
+    """The work of a task: loads kafkarec, reads each split, logs one line at its end."""
     bootstrap.load()
-    with closing(TaskCounters()) as counters:  # not `finally`, which tracebacks would show in place of what went wrong
+    with closing(TaskCounters()) as counters:  # with `finally` tracebacks would show that line in place of the failure
         for split in splits:
             yield from read_split(split, options, columns, counters)
 
@@ -58,10 +58,11 @@ def read_splits(
 def read_split(
     split: Split, options: SourceOptions, columns: tuple[SparkColumn, ...], counters: TaskCounters | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """One split: batches of at most 64 MiB or maxRecordsPerBatch rows, rows in the file's order.
+    """The record batches of one split, of at most 64 MiB and maxRecordsPerBatch rows, in the file's order.
 
-    FAILFAST: KafkaRecordError behind everything in front of the damage. A file that was replaced since it was listed
-    is read where its offsets are now; DataLoss where they are gone, unless failOnDataLoss is false.
+    FAILFAST: yields everything in front of the damage before it raises KafkaRecordError. Where a file was replaced
+    since it was listed, its offsets are read from the files that have them now; DataLoss where they are gone, unless
+    failOnDataLoss is false.
     """
     import kafkarec
 
@@ -78,12 +79,12 @@ def read_split(
                         yield from _cut(rows.batch(piece), options["maxRecordsPerBatch"])
     except kafkarec.KafkaRecordError as error:
         if error.reason == "out_of_memory":
-            raise  # the bytes are good
+            raise  # this is no damage
         if options["mode"] == "FAILFAST":
             counters.add(0, 0, 0, damaged=1)
             error.add_note(_advice(split, error, counters))
             raise
-        lost = _damage_of(split, error)  # what is no segment at all, such as an encrypted object
+        lost = _damage_of(split, error)  # no segment at all, such as an encrypted object
         counters.add_damage(lost)
         yield rows.damage_only([lost])
 
@@ -96,7 +97,7 @@ def _pieces(part: kafkarec.Segment, split: Split, options: SourceOptions, rows: 
         return
     if committed(options) and split.uncommitted is not None:
         wanted |= {"isolation": "read_committed", "last_stable_offset": split.uncommitted.last_stable_offset}
-        wanted["aborted"] = split.uncommitted.aborted  # with their markers: the part is not looked through for those
+        wanted["aborted"] = split.uncommitted.aborted  # with the markers' offsets, so they are not searched again
     yield from part.stream(
         **wanted,
         start_timestamp=split.start_timestamp,
@@ -120,7 +121,7 @@ def _damage_of(split: Split, error: kafkarec.KafkaRecordError) -> kafkarec.Damag
     )  # fmt: skip
 
 
-# What the first bytes of a file say that is no log at all.
+# Reasons of damage at byte 0 of a file that is no log at all.
 _NO_FRAME = ("size_too_small", "size_overflow", "unsupported_magic", "batch_too_small", "length_beyond_end")
 
 
@@ -131,7 +132,7 @@ def _advice(split: Split, error: kafkarec.KafkaRecordError, counters: TaskCounte
 
 
 class _RowBuilder:
-    """Pieces of one split to record batches of one schema. `sources`: the columns to ask kafkarec for."""
+    """Makes record batches of one schema from the pieces of a split. `sources`: the columns to read with kafkarec."""
 
     def __init__(self, split: Split, options: SourceOptions, columns: tuple[SparkColumn, ...]) -> None:
         self.columns = columns
@@ -150,7 +151,7 @@ class _RowBuilder:
         self.sources = sources or [_CHEAPEST[options["view"]]]
 
     def batch(self, piece: Piece) -> pa.RecordBatch:
-        """One piece, its damage in between where it lies."""
+        """The rows of one piece, with those of its damage in between."""
         table = pa.table(piece).combine_chunks()
         count = len(table)
         arrays = [self._array(column, table, piece, count) for column in self.columns]
@@ -162,22 +163,22 @@ class _RowBuilder:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def damage_only(self, damage: Iterable[kafkarec.Damage]) -> pa.RecordBatch:
-        """A row for each damaged range: where it is, and the reason; all else is null."""
+        """A row for each damaged range: position and reason; all other columns are null."""
         if not self.wants_reasons:
             return pa.RecordBatch.from_pylist([], self.schema)
-        told = [
+        values = [
             self.constants
             | {"_file_position": each.position, "position": each.position, self.corrupt: decoding.corrupt_text(each)}
             for each in damage
         ]
-        rows = [{name: each.get(name) for name in self.schema.names} for each in told]
+        rows = [{name: each.get(name) for name in self.schema.names} for each in values]
         return pa.RecordBatch.from_pylist(rows, self.schema)
 
     def _array(self, column: SparkColumn, table: pa.Table, piece: Piece, count: int) -> pa.Array:
         wanted = schema.arrow_type(column.type)
         if column.source == "timestamp_type" and self.position_column == _POSITION["records"]:
             kinds = set(_batches(piece).column("timestamp_type"))
-            if len(kinds) == 1:  # one value for all, as nearly everywhere
+            if len(kinds) == 1:  # nearly always one value for all records
                 kind = kinds.pop()
                 value = schema.NO_TIMESTAMP_TYPE if kind is None else int(kind)
                 return self._repeated(column.name, value, wanted, count)
@@ -206,14 +207,14 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _spread(batches: kafkarec.BatchTable, positions: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Each record's batch has one checksum."""
+    """The checksum of each record's batch."""
     table = pa.table(batches)
     rows = pc.index_in(positions, value_set=_one_array(table.column("position")))
     return _one_array(table.column("crc")).cast(wanted).take(rows)
 
 
 def _cut(batch: pa.RecordBatch, most_rows: int) -> Iterator[pa.RecordBatch]:
-    """Halves, until each is small enough; a record that is larger by itself goes alone."""
+    """Halves a batch until each part is small enough; a single record that is larger stays whole."""
     rows = batch.num_rows
     if rows > most_rows:
         for start, stop in pairwise([*range(0, rows, most_rows), rows]):
@@ -226,7 +227,7 @@ def _cut(batch: pa.RecordBatch, most_rows: int) -> Iterator[pa.RecordBatch]:
 
 
 class TaskCounters:
-    """What a task has read, for its one line in the executor's log. what: the line's first word."""
+    """Counts what a task has read, for its line in the executor's log. what: the first word of the line."""
 
     def __init__(self, what: str = "read") -> None:
         self.what = what
@@ -253,9 +254,9 @@ class TaskCounters:
     def add_damage(self, damage: kafkarec.Damage) -> None:
         self.damaged += 1
         self.bytes += damage.length
-        if self.damaged <= 100:  # a wholly damaged disk must not fill the log's
-            told = {"path": damage.file} | {name: getattr(damage, name) for name in decoding.REASON_FIELDS}
-            logger.warning("damaged: %s", json.dumps(told))
+        if self.damaged <= 100:  # a wholly damaged disk must not fill the log
+            fields = {"path": damage.file} | {name: getattr(damage, name) for name in decoding.REASON_FIELDS}
+            logger.warning("damaged: %s", json.dumps(fields))
 
     def close(self) -> None:
         self.log()
@@ -270,7 +271,7 @@ class TaskCounters:
 
 
 def log_to_stderr() -> None:
-    """An executor's Python has no logging set up: its standard error is the executor's log."""
+    """Logs to standard error, which is the executor's log, unless logging is configured: in workers it is not."""
     if not logger.hasHandlers():
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

@@ -66,8 +66,8 @@ def open_part(options: SourceOptions, split: Split) -> kafkarec.Segment:
     try:
         _check_unchanged(found, split)
         if end > size:
-            told = f"{shown(split.path)} has {size} bytes, and had {end} when the query was planned: it was truncated"
-            _data_loss(options, split, told)
+            problem = f"{shown(split.path)} has {size} bytes, and had {end} when the query was planned: it was truncated"
+            _data_loss(options, split, problem)
     except BaseException:
         found.close()
         raise
@@ -96,19 +96,19 @@ def _current_splits(options: SourceOptions, split: Split, error: OSError) -> lis
     start, end = max(split.first_offset, split.start_offset or split.first_offset), min(ends, default=None)
     if end is not None and end <= start:
         return []
-    told = f"{error}; offsets {start} to {'the end' if end is None else end - 1} were planned"
+    planned = f"{error}; offsets {start} to {'the end' if end is None else end - 1} were planned"
     partition = _current_partition(options, split)
     if partition is None:
-        return _data_loss(options, split, f"{told}, and no segment is left")
+        return _data_loss(options, split, f"{planned}, and no segment is left")
     first, last = (partition.segments[at].base_offset or 0 for at in (0, -1))
     if first > start:
-        _data_loss(options, split, f"{told}, and the log begins at offset {first} now")
+        _data_loss(options, split, f"{planned}, and the log begins at offset {first} now")
     elif last <= start or last < (end or 0):  # the log cleaner never rewrites the active segment
         active = partition.segments[-1]
         if active.path == split.path and (active.size or 0) >= (split.end or 0):
             return [split._replace(file=None)]  # it has grown, and this file system has no stable inodes
-        _data_loss(options, split, f"{told}, and the log was truncated or rewritten since")
-    logger.info("%s, and are read from the segments that have them now", told)
+        _data_loss(options, split, f"{planned}, and the log was truncated or rewritten since")
+    logger.info("%s, and are read from the segments that have them now", planned)
     return list(_splits(partition, split, start, end))
 
 

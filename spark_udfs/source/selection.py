@@ -1,12 +1,12 @@
-"""Which partitions, and which offsets of each: the options of Spark's Kafka source, on names and indexes.
+"""Which partitions, and which offsets of each, by the options of Spark's Kafka source.
 
-| end | first of these that is given |
+| bound | first of these that is set |
 |---|---|
 | start | startingTimestamp, startingOffsetsByTimestamp, startingOffsets (earliest) |
 | end, exclusive | endingTimestamp, endingOffsetsByTimestamp, endingOffsets (latest) |
 
-A time means an offset, as for the Kafka source: that of the first record at or after it. JSON names every partition
-that is read; -2 is earliest, -1 is latest.
+A time stands for the offset of the first record at or after it, as in the Kafka source. JSON names every partition that
+is read; -2 is earliest, -1 is latest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EARLIEST, LATEST = -2, -1
 def chosen(
     options: SourceOptions, partitions: dict[TopicPartition, PartitionPaths]
 ) -> dict[TopicPartition, PartitionPaths]:
-    """The partitions that subscribe, subscribePattern or assign name; ValueError for one that is not there."""
+    """The partitions that subscribe, subscribePattern or assign name; ValueError for one that does not exist."""
     if options["subscribe"] is not None:
         _check_names(options["subscribe"], {topic for topic, _ in partitions}, "subscribe")
         return {key: each for key, each in partitions.items() if key[0] in options["subscribe"]}
@@ -47,8 +47,8 @@ def chosen(
 def ranges(
     options: SourceOptions, partitions: dict[TopicPartition, PartitionPaths]
 ) -> dict[TopicPartition, OffsetRange]:
-    """The offsets to read of each of these partitions. ValueError for offsets that are not there, unless failOnDataLoss
-    is false: then what is there of them is read."""
+    """The offsets to read of each partition. ValueError for offsets that do not exist, unless failOnDataLoss is false:
+    then those that exist are read."""
     begins, ends = starts(options, partitions), _end_of_each(options, partitions)
     if ("offset", LATEST) in begins.values():
         raise ValueError("startingOffsets=latest is for streams: a batch would read nothing (-1 in JSON is latest)")
@@ -62,7 +62,7 @@ def ranges(
     return found
 
 
-# An end of a range as the options tell it: an offset (-2, -1: earliest, latest), or a time.
+# A bound as the options give it: an offset (-2, -1: earliest, latest), or a time.
 _RequestedOffset = tuple[str, int]
 
 
@@ -98,16 +98,16 @@ def _offsets(given: Any, partitions: Iterable[TopicPartition], option: str) -> d
 def _by_partition(
     given: dict[str, dict[str, int]], partitions: Iterable[TopicPartition], option: str, kind: str
 ) -> dict[TopicPartition, _RequestedOffset]:
-    told = {(topic, int(number)): (kind, at) for topic, each in given.items() for number, at in each.items()}
+    requested = {(topic, int(number)): (kind, at) for topic, each in given.items() for number, at in each.items()}
     keys = list(partitions)
-    _check_names(told, keys, option)
-    missing = [f"{topic}-{number}" for topic, number in keys if (topic, number) not in told]
+    _check_names(requested, keys, option)
+    missing = [f"{topic}-{number}" for topic, number in keys if (topic, number) not in requested]
     if missing:
         raise ValueError(
             f"{option} must name every partition that is read; {_some(missing)} missing. -2 is earliest, -1 latest; "
             f"assign or subscribe choose partitions"
         )
-    return told
+    return requested
 
 
 def _check_names(named: Iterable[Any], there: Iterable[Any], option: str) -> None:
@@ -115,9 +115,9 @@ def _check_names(named: Iterable[Any], there: Iterable[Any], option: str) -> Non
         return each if isinstance(each, str) else f"{each[0]}-{each[1]}"
 
     known = set(there)
-    strange = [shown(each) for each in named if each not in known]
-    if strange:
-        raise ValueError(f"{option} names {_some(strange)}, not there; there are: {_some(sorted(map(shown, known)))}")
+    unknown = [shown(each) for each in named if each not in known]
+    if unknown:
+        raise ValueError(f"{option} names {_some(unknown)}, not there; there are: {_some(sorted(map(shown, known)))}")
 
 
 def _some(names: list[str]) -> str:
@@ -125,7 +125,7 @@ def _some(names: list[str]) -> str:
 
 
 class _LogEnds:
-    """Where a partition's log begins and ends, looked up when somebody asks."""
+    """Start and end of a partition's log, looked up when needed."""
 
     def __init__(self, partition: PartitionPaths, options: SourceOptions) -> None:
         self._log: kafkarec.Log | None = None
@@ -138,7 +138,8 @@ class _LogEnds:
         return self._log
 
     def offset(self, asked: _RequestedOffset, key: TopicPartition, otherwise: str) -> int | None:
-        """The offset that is asked for; None: no bound. otherwise: what to do where no record is that late."""
+        """The requested offset; None: no bound. otherwise: "error", "latest" or "no bound" where no record is that
+        late."""
         kind, value = asked
         if kind == "offset":
             return None if value in (EARLIEST, LATEST) else value
@@ -154,7 +155,7 @@ class _LogEnds:
 def _checked(
     offset: int | None, option: str, key: TopicPartition, ends: _LogEnds, options: SourceOptions
 ) -> int | None:
-    """The offset itself where the log has it; what Kafka's source calls data loss otherwise."""
+    """The offset itself. ValueError where the log does not have it, which Kafka's source calls data loss."""
     if offset is None or option not in options.given:
         return offset
     first, last = ends.log.start_offset, ends.log.next_offset
@@ -163,6 +164,6 @@ def _checked(
     if options["failOnDataLoss"]:
         raise ValueError(
             f"{option} asks for offset {offset} of {key[0]}-{key[1]}, which has {first} to {last} (exclusive): the "
-            f"others were deleted, or never there. failOnDataLoss=false reads what there is"
+            f"others were deleted, or never existed. failOnDataLoss=false reads what there is"
         )
-    return offset  # of what there is nothing outside of the range that was asked for
+    return offset  # reads the offsets in the requested range that exist

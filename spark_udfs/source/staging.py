@@ -121,7 +121,7 @@ class StagingWriter:
                 raise ValueError(f"partition {partition} of topic {topic}: 0 or more")
             found = self._partitions[key] = _OpenPartition(given)
         if found.given != given:
-            raise ValueError(f"{topic}-{partition}: some records have an offset and some have none: all, or none")
+            raise ValueError(f"{topic}-{partition}: either all records have an offset or none has")
         found.rows.append(table)
         found.waiting += table.nbytes
         self._waiting += table.nbytes

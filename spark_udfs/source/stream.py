@@ -1,12 +1,12 @@
 """The reader of `spark.readStream.format("kafkarec")`: follows partition folders while somebody writes to them.
 
-    new query        initialOffset                                        from the options; before the first batch
-    each trigger     latestOffset -> (offsets go into the checkpoint) -> partitions -> read, one task each
+    new query        initialOffset, from the options, before the first batch
+    each trigger     latestOffset -> (Spark writes the offsets to the checkpoint) -> partitions -> read, in the tasks
     restart          partitions for the batch that was not committed, then as above
 
-A new partition begins at its log's start. One that is gone, and offsets that are not there any more, are data loss:
-failOnDataLoss fails the query, or else reading goes on where the log begins or ends now. Nothing depends on `commit`
-or `stop`, which Spark does not always call.
+A new partition begins at its log's start. A partition that is gone, or offsets that do not exist any more, are data
+loss: failOnDataLoss fails the query, otherwise reading goes on at the log's current start or end. Nothing depends on
+`commit` or `stop`, which Spark does not always call.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .paths import PartitionPaths, TopicPartition
 from .planning import Split
 from .tails import Tail
 
-# A broker deletes and renames between our listing and our opening; then the folder is listed again.
+# A broker may delete or rename a file after it was listed; then the folder is listed again.
 _TRIES = 5
 _T = TypeVar("_T")
 
@@ -49,7 +49,7 @@ def reader(given: Mapping[str, str], wanted: Any) -> StreamReader:
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One lives on the driver as long as the query; others are made for each plan, and travel to the tasks."""
+    """One instance lives on the driver as long as the query; others are made for each plan and pickled to the tasks."""
 
     def __init__(self, chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...]) -> None:
         self.options = chosen
@@ -62,14 +62,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._round_number = 0
 
     def __reduce__(self) -> Any:
-        """What the driver has seen of the logs stays there."""
+        """Pickles options and columns; what the driver knows of the logs is not needed in tasks."""
         return worker_path.reduce_with_package(StreamReader, self.options, self.columns)
 
     # ---- offsets
 
     def initialOffset(self) -> OffsetsJson:
-        """What the options say. Where that is the log's end it may be another one when Spark asks again after a crash;
-        so the first batch leaves such partitions as they are, and with it the checkpoint has their offsets."""
+        """The offsets that the options ask for. Where that is the log's end, it may be another one when Spark asks
+        again after a crash; so the first batch reads nothing of such partitions, and the checkpoint then has their
+        offsets."""
         bootstrap.load()
         there = selection.chosen(self.options, self._listed())
         starts = selection.starts(self.options, there)
@@ -80,7 +81,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json({key: offset for key, (offset, _) in found.items()})
 
     def _start(self, key: TopicPartition, tail: Tail, kind: str, asked: int) -> tuple[int, bool]:
-        """The offset, and whether it is the log's end as of now."""
+        """The first offset of a partition, and whether it is the current end of the log."""
         if kind == "time":
             found = paths.log_of(tail.paths, self.options).offset_for_timestamp(asked)
             if found is not None:
@@ -98,7 +99,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._available(key, tail, asked, "startingOffsets asks for"), False
 
     def latestOffset(self, start: dict, limit: ReadLimit) -> OffsetsJson:  # type: ignore[type-arg]
-        """How far the next batch goes. `start` itself, in its own words, where there is nothing new."""
+        """The end of the next micro-batch; the very object `start` where there is nothing new."""
         reading.log_to_stderr()
         bootstrap.load()
         before = parse(start)
@@ -120,7 +121,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._target_ends is not None:
                 end = min(end, max(begin, self._target_ends.get(key, begin)))
             if known is None and end <= begin:
-                continue  # to know of it would be news, and start a batch with nothing in it
+                continue  # with its offsets Spark would start an empty batch
             starts[key], ends[key], self._latest[key] = begin, end, latest
         for key in ends.keys() & (self._held_back or {}).keys():
             ends[key] = max(starts[key], min(ends[key], (self._held_back or {})[key]))
@@ -132,7 +133,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def reportLatestOffset(self) -> OffsetsJson | None:
-        """The logs' ends, of the last look: with the batch's end, how far the query is behind."""
+        """The ends of the logs at the last trigger, from which Spark (and `lag`) computes the query's lag."""
         return None if self._latest is None else to_json(self._latest)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -150,7 +151,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ---- batches
 
     def partitions(self, start: dict, end: dict) -> list[InputPartition]:  # type: ignore[type-arg]
-        """Exactly the bytes between the two: what a task sees does not depend on what is written meanwhile."""
+        """Tasks with exactly the bytes between two offsets, so that what is written meanwhile makes no difference."""
         reading.log_to_stderr()
         bootstrap.load()
         before, after = parse(start), parse(end)
@@ -181,7 +182,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return reading.read_splits(partition.value or (), self.options, self.columns)
 
     def _cut(self, splits: list[Split], tails: Mapping[TopicPartition, Tail]) -> list[Split]:
-        """Large ones in pieces, as for a batch."""
+        """Cuts large splits, as for a batch."""
         bases = {each.path: each.base_offset for tail in tails.values() for each in tail.paths.segments}
         total = sum((split.end or 0) - split.begin for split in splits)
         most = max(1, min(self.options["maxPartitionBytes"], -(-total // self.options["minPartitions"])))
@@ -193,7 +194,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 found += planning.cut(self.options, split, bases[split.path], most)
         return found
 
-    # ---- what is there
+    # ---- listings and tails
 
     def _listed(self) -> dict[TopicPartition, PartitionPaths]:
         if self._listing is None:
@@ -201,7 +202,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._listing.current()
 
     def _subscribed(self, there: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, PartitionPaths]:
-        """As selection.chosen, but a topic may come and go while the query runs."""
+        """As selection.chosen, but without an error for missing topics: they may appear and disappear while a query
+        runs."""
         topics, pattern, assigned = (self.options[name] for name in ("subscribe", "subscribePattern", "assign"))
         if topics is not None:
             return {key: each for key, each in there.items() if key[0] in topics}
@@ -218,8 +220,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         asked: Mapping[TopicPartition, int] | None = None,
         committed: bool = True,
     ) -> dict[TopicPartition, Tail]:
-        """before: offsets of a checkpoint; no transaction that began in front of them is undecided. asked: those that
-        options ask for tell nothing of that; `initialOffset` looks before all others."""
+        """Updates the Tail of each partition.
+
+        before: offsets of a checkpoint; every transaction that began before them has ended
+        asked: offsets from the options, for which that is not known
+        """
         committed = committed and planning.committed(self.options)
         found = {}
         for key in there:
@@ -238,7 +243,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _available(self, key: TopicPartition, tail: Tail, offset: int, why: str) -> int:
-        """The offset itself, or where the log begins or ends now instead."""
+        """The offset itself; where the log does not have it, data loss, and then the log's current start or end."""
         if offset < tail.start:
             self._lost(f"{_name(key)}: {why} {offset}, and the log begins at offset {tail.start}: it was cut there")
             return tail.start
@@ -246,14 +251,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lost(f"{_name(key)}: {why} {offset}, and the log ends at offset {tail.end}: it was cut there")
             return tail.end
         if tail.was_rewritten(offset):
-            self._lost(f"{_name(key)}: {why} {offset}, and the log was cut in front of it and written anew since")
+            self._lost(f"{_name(key)}: {why} {offset}, and the log was cut in front of it and rewritten since")
         return offset
 
     def _report_missing(self, before: Offsets, there: Iterable[TopicPartition]) -> None:
         gone = sorted(set(before) - set(there))
         if gone:
-            told = ", ".join(f"{_name(key)} (next offset {before[key]})" for key in gone)
-            self._lost(f"{told}: there are no segments any more")
+            names = ", ".join(f"{_name(key)} (next offset {before[key]})" for key in gone)
+            self._lost(f"{names}: there are no segments any more")
 
     def _lost(self, what: str) -> None:
         if self.options["failOnDataLoss"]:
@@ -262,7 +267,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _retry_listing(ask: Callable[[], _T]) -> _T:
-    """Listed anew where a file goes in between."""
+    """The result of `ask`, which is repeated where a file disappears meanwhile."""
     for _ in range(_TRIES - 1):
         with suppress(FileNotFoundError):
             return ask()

@@ -1,8 +1,8 @@
 """`df.writeStream.format("kafkarec")`: each micro-batch as a job of its own, published once
 
-The job is named by query and batch, which every task knows from Spark: a batch that is run again after a restart finds
-that it is published already (_streams.json below the path), and changes nothing. Spark makes a writer of its own for
-each commit, so what a commit has to know comes with the messages.
+The job's id is made of query and batch, which Spark gives to every task: a batch that runs again after a restart finds
+that it is already published (_streams.json below the path), and changes nothing. Spark unpickles a new writer for each
+commit, so the tasks' messages carry everything that a commit needs.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .worker_path import PicklesWithPackage
 from .writing import StagedMessage, log_commit, planned, staged_of, write
 
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
-# What Spark's own options of a stream are; they arrive here too.
-_SPARKS = ("checkpointlocation", "queryname")
+# Spark's own options of a stream, which it passes on.
+_SPARK_OPTIONS = ("checkpointlocation", "queryname")
 
 
 def writer(given: Mapping[str, str], schema: Any, overwrite: bool) -> DataSourceStreamArrowWriter:
-    """For spark.writeStream. overwrite: complete mode, which replaces the partitions with each batch."""
-    chosen = options.parse({name: text for name, text in given.items() if name.lower() not in _SPARKS}, "write")
+    """The writer of `df.writeStream`. overwrite: complete mode, which replaces the partitions with each batch."""
+    chosen = options.parse({name: text for name, text in given.items() if name.lower() not in _SPARK_OPTIONS}, "write")
     path, plan = planned(chosen, schema)
     return StreamWriter(path, plan, overwrite, chosen["storageOptions"])
 
@@ -45,7 +45,7 @@ class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
         query = context.getLocalProperty(_QUERY) if context else None
         batch = context.getLocalProperty(_BATCH) if context else None
         if query is None or batch is None:
-            raise RuntimeError(f"Spark has not told its task {_QUERY} and {_BATCH}")
+            raise RuntimeError(f"Spark has not set the properties {_QUERY} and {_BATCH} of its task")
         name = f"{query}-{batch}"
         job = WriteJob(self.path, name, self.overwrite, self.plan.settings, query, int(batch), self.storage)
         return write(job, self.plan, iterator)
@@ -59,7 +59,7 @@ class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
             log_commit(job, rows, started)
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
-        """Where no task has told anything the query's next commit, or a sweep, removes what is staged."""
+        """Undoes the batch's job. Without any message the query's next commit, or a sweep, removes what is staged."""
         job = _job_of(messages)
         if job is not None:
             destination.publisher(job.path).abort(job)

@@ -118,10 +118,10 @@ class Tail:
                 return None
             if path not in found:
                 try:
-                    told = os.stat(path)
+                    status = os.stat(path)
                 except OSError:
                     return None
-                found[path] = (told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns)
+                found[path] = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         return found
 
     def keep(self, *offsets: int) -> None:
@@ -235,16 +235,16 @@ class Tail:
         known = [each for each in places if each.head]
         is_plain = segment.size is not None and "://" not in segment.path
         if is_plain and not known:
-            told = os.stat(segment.path)
-            return told.st_size, PlannedFile(told.st_ino, told.st_size, segment.followed)
+            status = os.stat(segment.path)
+            return status.st_size, PlannedFile(status.st_ino, status.st_size, segment.followed)
         with self._opened(segment.path) as opened:
             if not all(_is_unchanged(opened, each) for each in known):
                 raise FileNotFoundError(f"{segment.path} was rewritten since it was listed")
             descriptor = opened.source.descriptor
             if not is_plain or descriptor is None:
                 return opened.size, None
-            told = os.fstat(descriptor)
-            return told.st_size, PlannedFile(told.st_ino, told.st_size, segment.followed)
+            status = os.fstat(descriptor)
+            return status.st_size, PlannedFile(status.st_ino, status.st_size, segment.followed)
 
     def splits(self, start: int, end: int) -> list[Split]:
         """One split per segment: exactly the bytes between two offsets. A split has offset bounds only where an

@@ -1,8 +1,8 @@
 """`df.write.format("kafkarec").mode("append" or "overwrite").save(path)`: rows to partition folders
 
-    driver   writer(): options and columns are checked, a job is named
-    tasks    write(): batches of rows, divided by topic and partition, into a Stage; a Written goes back
-    driver   commit(): publishes what the messages name; abort(): undoes it; see places
+    driver   writer(): checks options and columns, names the job
+    tasks    write(): stages the rows by topic and partition; returns a StagedMessage
+    driver   commit(): publishes what the messages name; abort(): undoes it; see destination
 
 Columns are those of Spark's Kafka sink, and an offset: value; key, headers, timestamp, topic, partition, offset.
 """
@@ -40,19 +40,19 @@ _COLUMNS = {
     "partition": ("int", "bigint", "smallint", "tinyint"),
     "offset": ("bigint", "int"),
 }
-# What spark.read gives beside them, and what is made anew here.
-_LEFT_OUT = ("timestampType", CORRUPT)
+# Columns that spark.read has and that are not written: they are made anew from the records.
+_NOT_WRITTEN = ("timestampType", CORRUPT)
 
 
 class StagedMessage(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The message of a task to the driver."""
 
     def __init__(self, job: WriteJob, staged: tuple[StagedPartition, ...]) -> None:
         self.job, self.staged = job, staged
 
 
 def writer(given: Mapping[str, str], schema: Any, overwrite: bool) -> DataSourceArrowWriter:
-    """For spark.write. ValueError for options, columns and paths that cannot be written."""
+    """The writer of `df.write`. ValueError for options, columns and paths that cannot be written."""
     chosen = options.parse(given, "write")
     path, plan = planned(chosen, schema)
     job = WriteJob(path, str(uuid4()), overwrite, plan.settings, storage=chosen["storageOptions"])
@@ -61,7 +61,7 @@ def writer(given: Mapping[str, str], schema: Any, overwrite: bool) -> DataSource
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Made on the driver, run by each task, and run again on the driver for commit and abort."""
+    """Made on the driver; pickled to each task for `write`, and to a process of the driver for commit and abort."""
 
     def __init__(self, job: WriteJob, plan: WritePlan) -> None:
         self.job, self.plan = job, plan
@@ -106,22 +106,22 @@ def planned(chosen: options.SourceOptions, schema: Any) -> tuple[str, WritePlan]
     bootstrap.load()
     import kafkarec
 
-    # a wrong level is told here, and not by every task
+    # so that a wrong level is an error here, and not in every task
     kafkarec.encode([(0, 0, None, b"", [])], compression=settings.compression, level=settings.level)
     return path, WritePlan(settings, names, topic, chosen["numPartitions"], existing)
 
 
 def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
-    """The names that are written. ValueError names the column and what it may be."""
+    """The names of the columns that are written. ValueError names a wrong column and its allowed types."""
     if "value" not in types:
         raise ValueError(f"no column 'value'; there are: {', '.join(types)}")
     for name, kind in types.items():
-        if name in _LEFT_OUT or name.startswith("_"):
+        if name in _NOT_WRITTEN or name.startswith("_"):
             continue
         if name not in _COLUMNS:
             near = difflib.get_close_matches(name, _COLUMNS, 1)
-            told = f"did you mean {near[0]}?" if near else f"there are: {', '.join(_COLUMNS)}; drop it"
-            raise ValueError(f"kafkarec writes no column {name!r}; {told}")
+            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(_COLUMNS)}; drop it"
+            raise ValueError(f"kafkarec writes no column {name!r}; {hint}")
         if kind not in _COLUMNS[name]:
             raise ValueError(f"column {name!r} is {kind}; it must be {' or '.join(_COLUMNS[name])}")
     return tuple(name for name in types if name in _COLUMNS or name == CORRUPT)
@@ -131,7 +131,7 @@ def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def write(job: WriteJob, plan: WritePlan, batches: Iterator[Any]) -> StagedMessage:
-    """Stages a task's rows. What is staged of a task that fails is removed."""
+    """Stages a task's rows; removes what is staged where the task fails."""
     context = TaskContext.get()
     task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     started = time.monotonic()

@@ -114,7 +114,7 @@ def test_a_replacement_that_was_broken_off(
     steps = living_log.steps(broker.log()[1:2], third)
     for _ in range(3):
         next(steps)
-    with pytest.raises(DataLoss, match=f"orders-0 has {name}.swap and no {name}: whoever replaced that segment"):
+    with pytest.raises(DataLoss, match=f"orders-0 has {name}.swap and no {name}: the replacement of that segment"):
         read(broker.root)
     got = living_log.offsets(read(broker.root, failOnDataLoss="false"))
     first, behind = int(name[:20]), int(broker.log()[1].stem)

@@ -173,7 +173,7 @@ def test_a_segment_under_its_old_size_and_another_content_is_noticed(
     made = [kafkarec.encode(rows[at : at + 10]) for at in range(int(path.stem), len(rows), 10)]
     path.write_bytes(b"".join(made))
     assert os.path.getsize(path) == size
-    with pytest.raises(DataLoss, match="the log was cut in front of it and written anew"):
+    with pytest.raises(DataLoss, match="the log was cut in front of it and rewritten"):
         query.trigger()
 
 
