@@ -1,9 +1,8 @@
 """What runs in the workers: Arrow arrays of bytes in, Arrow arrays of array<struct> out.
 
-kafkarec hands over its column buffers and pyarrow puts Spark's names and nullability around them: record
-data is not copied, unless a damaged range needs a row of its own in PERMISSIVE mode. Computed per record
-are only `timestampType` (int8 to Spark's int) and, where a value has headers at all, the null for "no
-headers".
+Arrays are made of kafkarec's column buffers with Spark's names and nullability: record data is not copied, except where
+a damaged range needs a row of its own in PERMISSIVE mode. Only `timestampType` is converted per record (int8 to Spark's
+int), and `headers` where a value has any (no headers become null).
 """
 
 from __future__ import annotations
@@ -22,10 +21,8 @@ from .schema import SparkColumn
 if TYPE_CHECKING:
     import kafkarec
 
-# `_corrupt_record` has these, in this order, behind `path` where there is a file.
+# The fields of `_corrupt_record`, in this order; `path` comes first where there is a file.
 REASON_FIELDS = ("position", "length", "lost_from", "lost_to", "next_position", "reason", "detail")
-# What Spark hands over: one array, or a tuple of arrays where the function was called with two arguments.
-Batches = Iterator[pa.Array]
 
 
 def kafka_decode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
@@ -69,7 +66,7 @@ class Explode:
 
 
 def _cut(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
-    """One large value gives one large batch: cut between records, so that Spark works while the rest is sent."""
+    """Cuts a large batch (of one large value) between records, so that Spark works on a part while the rest is sent."""
     pieces = max(1, batch.nbytes // most)
     rows = max(1, -(-batch.num_rows // pieces))
     for start in range(0, max(batch.num_rows, 1), rows):
@@ -118,7 +115,7 @@ def _pieces(
     chosen: options.FunctionOptions,
     columns: tuple[SparkColumn, ...],
 ) -> Iterator[pa.ListArray]:
-    """Every piece of `each(values)`, reassembled; in PERMISSIVE mode no value can make it raise."""
+    """The pieces of `each(values)` as Spark's arrays; in PERMISSIVE mode no value can make it raise."""
     import kafkarec
 
     if not len(values):
@@ -143,22 +140,22 @@ def _pieces(
 
 
 def _lost_value(error: kafkarec.KafkaRecordError, size: int, columns: tuple[SparkColumn, ...]) -> pa.ListArray:
-    """One value of which nothing could be kept: a list of one element, the reason."""
-    told = dict.fromkeys(REASON_FIELDS) | {"position": 0, "length": size, "next_position": size}
-    told |= {"reason": error.reason, "detail": str(error)}
-    return pa.array([[{schema.CORRUPT: json.dumps(told)}]], schema.arrow_result(columns))
+    """The result for a value that could not be decoded at all: a list of one element, the reason."""
+    reason = dict.fromkeys(REASON_FIELDS) | {"position": 0, "length": size, "next_position": size}
+    reason |= {"reason": error.reason, "detail": str(error)}
+    return pa.array([[{schema.CORRUPT: json.dumps(reason)}]], schema.arrow_result(columns))
 
 
 def _explain(error: kafkarec.KafkaRecordError, values: pa.Array) -> None:
-    """Notes go below the message: its first line keeps byte and offset."""
+    """Adds notes, which come below the message: its first line stays the one with byte and offset."""
     row = error.value_index
     if row is not None and row < len(values):
         error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {_size(values, row)} bytes")
-    error.add_note("mode PERMISSIVE keeps everything else, with a row that tells the reason")
+    error.add_note("mode PERMISSIVE keeps everything else, with the reason in a row of its own")
 
 
 def _size(values: pa.Array, row: int) -> int:
-    """Of one value, without touching it: a pyarrow scalar would copy the bytes, and memory may have run out."""
+    """The size of one value in bytes, without a copy as a pyarrow scalar: memory may have run out."""
     return int(pc.binary_length(values.slice(row, 1))[0].as_py() or 0)
 
 
@@ -203,7 +200,7 @@ def reassemble(piece: kafkarec.RecordLists, columns: tuple[SparkColumn, ...]) ->
 
 
 class _DamageRows:
-    """Where the rows of damaged ranges go: `rows` are indices for take, null for such a row."""
+    """Inserts rows for damaged ranges: `rows` are indices for `take`, null for such a row."""
 
     def __init__(self, count: int, damage: Iterable[tuple[int, int, kafkarec.Damage]]) -> None:
         places = [row for _, row, _ in damage]
@@ -214,7 +211,7 @@ class _DamageRows:
 
 
 def inserted(array: pa.Array, places: list[int], more: pa.Array) -> pa.Array:
-    """`array` with `more[i]` put in front of its element `places[i]`; places ascend."""
+    """`array` with `more[i]` inserted in front of its element `places[i]`; places ascend."""
     parts = []
     done = 0
     for index, place in enumerate(places):
@@ -228,15 +225,15 @@ def _range(count: int) -> pa.Array:
 
 
 def corrupt_text(damage: kafkarec.Damage) -> str:
-    """`_corrupt_record`: why a range of bytes gave no records, as JSON."""
-    told = {"path": damage.file} if damage.file else {}
+    """The JSON of `_corrupt_record`: which bytes gave no records, and why."""
+    reason = {"path": damage.file} if damage.file else {}
     for name in REASON_FIELDS:
-        told[name] = getattr(damage, name)
-    return json.dumps(told)
+        reason[name] = getattr(damage, name)
+    return json.dumps(reason)
 
 
 def _shifted(offsets: pa.Array, damaged: Iterable[int]) -> pa.Buffer:
-    """List offsets with room for the damage rows: each value begins later by the damage before it."""
+    """List offsets after the insertion of damage rows: each value begins later by the number of rows before it."""
     extra = [0] * len(offsets)
     for value in damaged:
         extra[value + 1] += 1
@@ -262,7 +259,7 @@ def _bitmap(flags: pa.BooleanArray) -> pa.Buffer:
 
 
 def convert(child: pa.Array, column: SparkColumn, wanted: pa.DataType) -> pa.Array:
-    """Spark's type around kafkarec's buffers; the table says where more than a name differs."""
+    """kafkarec's array as Spark's type; CONVERSIONS has the columns for which a cast is not enough."""
     convert = CONVERSIONS.get(column.name)
     if convert is not None:
         return convert(child, wanted)

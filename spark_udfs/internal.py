@@ -31,7 +31,7 @@ COLUMNS = (
 _HEAD = (SparkColumn(None, "version", "int"), SparkColumn(None, "is_tombstone", "boolean"))
 _TAIL = SparkColumn(None, "problem", "string")
 
-# Kafka's words for types, in Spark's and in Arrow's. Spark has no unsigned int; a uuid is the text that Kafka prints.
+# Kafka's types as Spark's and Arrow's. Spark has no unsigned int; a uuid is the text that Kafka prints.
 _TYPES = {
     "bool": ("boolean", pa.bool_()),
     "int8": ("tinyint", pa.int8()),
@@ -82,7 +82,7 @@ def _text(tree: dict[str, Any] | None) -> str | None:
 
 
 def _types(column: internal_topics.Column) -> tuple[str, pa.DataType]:
-    """Spark's type in SQL, and Arrow's, of a `kafkarec.internal_topics.Column`; they must be each other's image."""
+    """Spark's SQL type and the equal Arrow type of a `kafkarec.internal_topics.Column`."""
     sql, arrow = _TYPES.get(column.type, ("", None))
     if column.fields:
         inner = [(each.name, *_types(each)) for each in column.fields]
@@ -94,7 +94,7 @@ def _types(column: internal_topics.Column) -> tuple[str, pa.DataType]:
 
 
 def typed_columns(topic: str, type_: str) -> tuple[SparkColumn, ...]:
-    """The columns of one record type with Spark's types; ValueError for a topic or type that there is not."""
+    """The columns of one record type with Spark's types; ValueError for an unknown topic or type."""
     bootstrap.load()
     from kafkarec import internal_topics
 

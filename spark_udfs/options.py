@@ -1,6 +1,6 @@
-"""The options of the verbs: one table, checked on the driver, carried to the workers as one short literal.
+"""The options of kafka_decode and kafka_scan: checked on the driver, passed to the workers as one short literal.
 
-A SQL call gives the mode only (`kafka_decode(v, 'PERMISSIVE')`; Spark refuses named arguments for Arrow
+A SQL call has the mode only (`kafka_decode(v, 'PERMISSIVE')`; Spark refuses named arguments for Arrow
 functions). The Column functions put every option into the same second argument, as JSON.
 """
 
@@ -16,7 +16,7 @@ MODES = ("FAILFAST", "PERMISSIVE")
 
 @dataclass(frozen=True)
 class FunctionOptions:
-    """What the workers need to know.
+    """The options with their defaults.
 
     mode: FAILFAST raises at the first damage, PERMISSIVE keeps everything else and a row with the reason
     check_crcs: verify the checksum of every batch
@@ -37,14 +37,14 @@ class FunctionOptions:
 
 
 def make(**given: Any) -> FunctionOptions:
-    """Options from keyword arguments; a wrong name, type or value is an error that names what there is."""
+    """Options from keyword arguments. ValueError or TypeError for a wrong name, type or value, with the valid ones."""
     known: dict[str, type] = {field.name: type(field.default) for field in fields(FunctionOptions)}
     for name, value in given.items():
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean {near[0]}?" if near else f"; there are: {', '.join(known)}"
             raise ValueError(f"kafka_decode has no option {name!r}{hint}")
-        if type(value) is not known[name]:  # exactly: True is no number of bytes
+        if type(value) is not known[name]:  # exactly this type: True is no number of bytes
             raise TypeError(f"option {name} must be {known[name].__name__}, not {type(value).__name__}")
         if isinstance(value, int) and not isinstance(value, bool) and value <= 0:
             raise ValueError(f"option {name} must be above 0, not {value}")

@@ -1,4 +1,4 @@
-"""The one table of columns: kafkarec's name, Spark's name, Spark's type; everything else is derived from it.
+"""The tables of columns: kafkarec's name, Spark's name, Spark's type. All schemas are derived from them.
 
 Names and types are those of Spark's Kafka source (`timestampType` and so on; org.apache.spark.sql.kafka010,
 KafkaRecordToRowConverter), all of them nullable. Spark compares Arrow schemas exactly, so the Arrow types
@@ -28,8 +28,8 @@ class SparkColumn:
     type: str  # Spark SQL type
 
 
-# What a column of raw bytes can tell. Topic and partition are known to a reader of files only; they stand
-# here so that a UDF's rows and a file's rows have one schema.
+# The columns of a record. Raw bytes have no topic and partition, a file has; they are here so that the rows of a UDF
+# and those of a file have the same schema.
 RECORD_COLUMNS = (
     SparkColumn(None, "topic", "string"),
     SparkColumn(None, "partition", "int"),

@@ -3,9 +3,9 @@
     SELECT t.source, r.offset, r.key FROM t, LATERAL kafka_explode(t.value) AS r
     SELECT ... FROM t, LATERAL kafka_explode(t.value, mode => 'PERMISSIVE', control => true) AS r
 
-Spark has no LATERAL join with an Arrow table function, so each record becomes a tuple here, is pickled, and becomes a
-row in the JVM. `inline_outer(kafka_decode(value))` gives the same rows ten times as fast: docs/spark.md has both
-figures. Arguments are checked in `analyze`, before anything runs.
+Spark has no LATERAL join with an Arrow table function, so each record becomes a tuple here, which is pickled and
+becomes a row in the JVM. `inline_outer(kafka_decode(value))` gives the same rows ten times as fast: docs/spark.md has
+both figures. Arguments are checked in `analyze`, before anything runs.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class KafkaExplode:
 
 
 def rows(value: bytes, chosen: options.FunctionOptions) -> Iterator[tuple[Any, ...]]:
-    """A tuple per record in the order of kafka_decode's columns, damaged ranges where they lie."""
+    """A tuple per record in the order of kafka_decode's columns, and one for each damaged range between them."""
     import kafkarec
 
     try:
@@ -104,7 +104,7 @@ def _records(piece: kafkarec.RecordLists) -> Iterator[tuple[Any, ...]]:
     for name in (column.source for column in schema.RECORD_COLUMNS):
         known = repeat(None) if name is None else piece.records.column(name)
         filled.append(map(converted[name], known) if name in converted else known)
-    return zip(*filled, strict=False)  # the columns that are not known here never end
+    return zip(*filled, strict=False)  # columns without a source repeat None for ever
 
 
 def _with_damage(
@@ -129,5 +129,5 @@ def _time(microseconds: int | None) -> datetime | None:
 
 
 def table_function() -> Any:
-    """What `spark.udtf.register` takes. The class stays importable by its name, so it travels by reference."""
+    """The argument of `spark.udtf.register`. The class stays importable by its name, so it is pickled by reference."""
     return udtf(cast(Any, KafkaExplode))

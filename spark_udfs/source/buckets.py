@@ -93,14 +93,14 @@ class Bucket:
 
     def is_there(self, name: str) -> bool:
         with self._errors_of(name):
-            return bool(self._fs.get_file_info(self._path(name)).type == self._types.PlannedFile)
+            return bool(self._fs.get_file_info(self._path(name)).type == self._types.File)
 
     def names(self, folder: str = "", below: bool = True) -> list[ListedObject]:
         """The objects of a folder, sorted by name; below: with those of the folders in it."""
         return sorted(
             ListedObject(name, one.size or 0, one.mtime.timestamp() if one.mtime else 0.0)
             for name, one in self._listed(folder, below)
-            if one.type == self._types.PlannedFile
+            if one.type == self._types.File
         )
 
     def folders(self, folder: str = "") -> list[str]:

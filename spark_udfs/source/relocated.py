@@ -66,8 +66,8 @@ def open_part(options: SourceOptions, split: Split) -> kafkarec.Segment:
     try:
         _check_unchanged(found, split)
         if end > size:
-            problem = f"{shown(split.path)} has {size} bytes, and had {end} when the query was planned: it was truncated"
-            _data_loss(options, split, problem)
+            reason = f"{shown(split.path)} has {size} bytes, and had {end} when the query was planned: it was truncated"
+            _data_loss(options, split, reason)
     except BaseException:
         found.close()
         raise

@@ -203,7 +203,7 @@ def test_who_writes_at_the_same_time_is_not_overwritten(tmp_path: Path, monkeypa
                 writer.write([(0, NOW, None, b"y", [])])
 
     monkeypatch.setattr(folders, "write_file", late)
-    with pytest.raises(BlockingIOError, match="somebody else"):
+    with pytest.raises(BlockingIOError, match="another writer"):
         publishing.commit(made, staged)
     publishing.abort(made)
     assert content(tmp_path) == {"t-0": numbered("a", "x", "y")}
