@@ -174,9 +174,8 @@ class CheckTask:
 
 def check_split(split: Split, chosen: options.SourceOptions) -> dict[str, Any]:
     """Reads one split completely and counts what is good and what is damaged. A file that cannot be read is damage too.
-    A
-    file that a broker has removed or replaced meanwhile is none: the new file is then read once, from its first
-    byte."""
+    A file that a broker has removed or replaced meanwhile is none: the new file is then read once, from its first byte.
+    """
     import kafkarec
 
     counts: dict[str, Any] = {"topic": split.topic, "partition": split.partition, "file": split.path}

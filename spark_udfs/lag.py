@@ -34,17 +34,17 @@ class Lag:
     @property
     def metrics(self) -> dict[str, str]:
         """The metrics that Spark's Kafka source has in a progress, as text, under the same names."""
-        lag = list(self.partitions.values()) or [0]
-        average = sum(lag) / len(lag)
-        named = {"min": min(lag), "max": max(lag), "avg": average}
+        lags = list(self.partitions.values()) or [0]
+        average = sum(lags) / len(lags)
+        named = {"min": min(lags), "max": max(lags), "avg": average}
         return {f"{name}OffsetsBehindLatest": str(value) for name, value in named.items()}
 
     def __str__(self) -> str:
         worst = sorted(self.partitions.items(), key=lambda each: -each[1])[:3]
-        progress = ", ".join(f"{name} {lag}" for name, lag in worst if lag)
+        largest = ", ".join(f"{name} {offsets}" for name, offsets in worst if offsets)
         count = len(self.partitions)
         where = "1 partition" if count == 1 else f"{count} partitions"
-        return f"{self.total} offsets behind in {where}" + (f" ({progress})" if progress else "")
+        return f"{self.total} offsets behind in {where}" + (f" ({largest})" if largest else "")
 
 
 def lag(of: Any) -> Lag | None:

@@ -51,11 +51,13 @@ class BucketLock:
             self.renew()
 
     def renew(self) -> None:
+        """Puts the lock object, with the store's current time."""
         begun = time.time()
         self._bucket.put(self._name, b"")
         self._renewed = begun
 
     def release(self) -> None:
+        """Deletes the lock object."""
         self._bucket.delete(self._name)
 
 

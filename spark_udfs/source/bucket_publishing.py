@@ -7,11 +7,11 @@
     5  clean up   the journal is deleted, then everything below <job>
 
 An existing object is never overwritten: appended records become segments after the last one. Old segments are deleted
-from the last one on, new ones copied from the first one on. Indexes and other small
-files are copied before their .log and deleted after it, so a reader always finds whole segments from the start of the
-log, either old or new ones, with matching indexes. A crash before step 2 has changed nothing that a reader sees. After
-it, the same commit continues where it stopped, while `abort`, `sweep` and the next job's commit undo it: new objects
-are deleted, old ones copied back. Every step may be repeated.
+from the last one on, new ones copied from the first one on. Indexes and other small files are copied before their .log
+and deleted after it, so a reader always finds whole segments from the start of the log, either old or new ones, with
+matching indexes. A crash before step 2 has changed nothing that a reader sees. After it, the same commit continues
+where it stopped, while `abort`, `sweep` and the next job's commit undo it: new objects are deleted, old ones copied
+back. Every step may be repeated.
 """
 
 from __future__ import annotations
@@ -163,8 +163,8 @@ def _prepared(
     bucket: Bucket, lock: BucketLock, job: WriteJob, name: str, parts: list[StagedPartition],
     staged_objects: dict[str, list[ListedObject]], ids: dict[str, bytes], scratch: str,
 ) -> dict[str, Any]:  # fmt: skip
-    """The journal's row of one partition: which objects it will have. Segments that were staged
-    with their final offsets and leader epoch are copied within the store; the driver rewrites the others."""
+    """The journal's row of one partition: which objects it will have. Segments that were staged with their
+    final offsets and leader epoch are copied within the store; the driver rewrites the others."""
     lock.heartbeat()
     before = bucket.names(name, below=False)
     log = None if job.overwrite else segments.log_of(bucket, job, name, before)

@@ -90,8 +90,7 @@ def _key_of(log: kafkarec.Log, segment: kafkarec.Segment) -> TopicPartition:
 
 def existing(options: SourceOptions) -> list[str]:
     """The existing paths, globs expanded, each once; AnalysisException in Spark's words for a missing one. kafkarec
-    must
-    be importable: bootstrap.load()."""
+    must be importable: bootstrap.load()."""
     given = [*([options["path"]] if options["path"] else []), *options["paths"]]
     if not given:
         raise ValueError('kafkarec needs a path: .load("/kafka/data/orders-0")')

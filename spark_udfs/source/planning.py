@@ -2,7 +2,7 @@
 
     segment of 1 GiB, .index     cut at entries of the index, each checked against the log around it
     no .index, on a disk         cut by a walk over the headers (Segment.splits)
-    no .index, behind a URL      one piece, unless splitScan=true
+    no .index, at a URL          one piece, unless splitScan=true
 
 A cut needs good batches on both sides of it, with rising offsets: then no damage extends from one piece into the next,
 and the pieces together give exactly the records and the damage of the file.
@@ -121,8 +121,7 @@ def plan(
 
 def file_of(segment: SegmentPath) -> PlannedFile | None:
     """The identity of a segment's file; None: it is remote. FileNotFoundError where it is gone or another file since it
-    was
-    listed: then list again."""
+    was listed: then list again."""
     if segment.size is None or "://" in segment.path:
         return None
     found = os.stat(segment.path)
@@ -251,11 +250,11 @@ def _indexed_cuts(opened: kafkarec.Segment, segment: SegmentPath, most: int) -> 
     except kafkarec.KafkaRecordError:
         return None
     cuts = [_CutPoint(0, None)]
-    for before, entry, behind in zip(entries, entries[1:], entries[2:], strict=False):
+    for before, entry, following in zip(entries, entries[1:], entries[2:], strict=False):
         if entry.position - cuts[-1].position < most:
             continue
         front = _batches(opened, before.position, entry.position)
-        back = _batches(opened, entry.position, behind.position)
+        back = _batches(opened, entry.position, following.position)
         if not front or not back or back[0]["last_offset"] != entry.offset or front[-1]["next_offset"] > entry.offset:
             return None
         cuts.append(_CutPoint(entry.position, front[-1]["next_offset"], proven=True))

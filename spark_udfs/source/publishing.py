@@ -62,8 +62,7 @@ class WriteJob(NamedTuple):
 
 
 def begin(job: WriteJob) -> None:
-    """Makes the folder without which tasks write nothing, so that a task that outlives an abort leaves nothing
-    behind."""
+    """Makes the folder without which tasks write nothing, so a task that outlives an abort leaves nothing behind."""
     make(job.folder)
 
 
@@ -164,14 +163,14 @@ def _prepared(job: WriteJob, name: str, parts: list[StagedPartition]) -> dict[st
     replaces = os.path.isdir(target)
     appends = replaces and not job.overwrite and folders.logs(target) != []
     base = target if appends else os.path.join(job.folder, parts[0].folder)
-    behind = parts if appends else parts[1:]
+    appended = parts if appends else parts[1:]
     with folders.writer_locked(base):
         before = folders.end_of(target) if replaces else None
-        limit = folders.clone(base, made, max((part.largest for part in behind), default=0))
+        limit = folders.clone(base, made, max((part.largest for part in appended), default=0))
     _keep_topic_id(job, parts[0], made)
     first, end = parts[0].first_offset, parts[0].next_offset
-    if behind:
-        added = _append(job, name, made, behind, limit)
+    if appended:
+        added = _append(job, name, made, appended, limit)
         first, end = (added.start if appends else first), added.stop
     summary = {"records": sum(part.records for part in parts), "first_offset": first, "next_offset": end}
     return {"name": name, "replaces": replaces, "before": before, "inode": folders.inode(made), "summary": summary}

@@ -230,9 +230,9 @@ class Tail:
             if start < end:
                 yield segment, start, end, file
 
-    def _current_size(self, segment: SegmentPath, places: list[LogPosition]) -> tuple[int, PlannedFile | None]:
+    def _current_size(self, segment: SegmentPath, positions: list[LogPosition]) -> tuple[int, PlannedFile | None]:
         """Size and identity of a segment's file; FileNotFoundError where a position in it is not valid any more."""
-        known = [each for each in places if each.head]
+        known = [each for each in positions if each.head]
         is_plain = segment.size is not None and "://" not in segment.path
         if is_plain and not known:
             status = os.stat(segment.path)
