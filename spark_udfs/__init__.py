@@ -22,7 +22,7 @@
 | udtf | `LATERAL kafka_explode(value)`: a table function |
 | internal | what runs in the workers for the records of internal topics |
 | arguments | the arguments of a SQL function, as Spark passes them |
-| options | the options of kafka_decode, checked on the driver |
+| function_options | the options of kafka_decode and kafka_scan, checked on the driver |
 | source/ | `spark.read`, `df.write`, `readStream` and `writeStream` with `format("kafkarec")` |
 | write_log | `write_log(df, path)`: records with offsets of their own to partition folders |
 | damage | `damage_report(spark, path)`: which bytes of which files are damaged |

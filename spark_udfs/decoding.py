@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from . import arguments, bootstrap, options, schema
+from . import arguments, bootstrap, function_options, schema
 from .schema import SparkColumn
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Explode:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bootstrap.load()
-        chosen = options.from_literal(self.literal)
+        chosen = function_options.from_literal(self.literal)
         for batch in batches:
             *kept, values = batch.columns
             names = [*batch.schema.names[:-1], *(column.name for column in schema.RECORD_COLUMNS)]
@@ -88,7 +88,7 @@ def _outer_rows(lists: pa.ListArray) -> tuple[pa.Array | None, pa.Array]:
 
 def decode_values(
     values: pa.Array,
-    chosen: options.FunctionOptions,
+    chosen: function_options.FunctionOptions,
     columns: tuple[SparkColumn, ...] = schema.RECORD_COLUMNS,
 ) -> Iterator[pa.ListArray]:
     """`values` (binary or large_binary) to array<struct>, cut at value borders before max_output_bytes."""
@@ -112,7 +112,7 @@ def decode_values(
 def _pieces(
     each: Callable[[pa.Array], Iterable[kafkarec.RecordLists]],
     values: pa.Array,
-    chosen: options.FunctionOptions,
+    chosen: function_options.FunctionOptions,
     columns: tuple[SparkColumn, ...],
 ) -> Iterator[pa.ListArray]:
     """The pieces of `each(values)` as Spark's arrays; in PERMISSIVE mode no value can make it raise."""
@@ -159,9 +159,11 @@ def _size(values: pa.Array, row: int) -> int:
     return int(pc.binary_length(values.slice(row, 1))[0].as_py() or 0)
 
 
-def _arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, options.FunctionOptions]]:
+def _arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, function_options.FunctionOptions]]:
     """(values, options) per input batch."""
-    mode = arguments.LiteralArgument(f"the mode of {name}", options.FunctionOptions(), options.from_literal)
+    mode = arguments.LiteralArgument(
+        f"the mode of {name}", function_options.FunctionOptions(), function_options.from_literal
+    )
     for batch in batches:
         values, *rest = arguments.given(batch, f"{name}(value[, mode])", 1, 2)
         yield arguments.binary(values, name), mode.of(*rest or [None])

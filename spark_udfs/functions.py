@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StructType
 
-from . import decoding, encoding, internal, options, schema
+from . import decoding, encoding, function_options, internal, schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,8 +76,8 @@ def kafka_decode(
     mode: str = "FAILFAST",
     *,
     check_crcs: bool = True,
-    max_decompressed_bytes: int = options.FunctionOptions.max_decompressed_bytes,
-    max_output_bytes: int = options.FunctionOptions.max_output_bytes,
+    max_decompressed_bytes: int = function_options.FunctionOptions.max_decompressed_bytes,
+    max_output_bytes: int = function_options.FunctionOptions.max_output_bytes,
     control: bool = False,
 ) -> Column:
     """The records of a binary column of raw batches: array<struct<...>>, names as in Spark's Kafka source.
@@ -92,7 +92,7 @@ def kafka_decode(
     >>> df.select("file", kafka_decode("value")[0]["offset"].alias("first")).orderBy("file").collect()
     [Row(file='00000000000000000000.log', first=0), Row(file='00000000000000000030.log', first=31)]
     """
-    chosen = options.make(
+    chosen = function_options.make(
         mode=mode,
         check_crcs=check_crcs,
         max_decompressed_bytes=max_decompressed_bytes,
@@ -109,7 +109,7 @@ def kafka_scan(col: Column | str, mode: str = "FAILFAST") -> Column:
     >>> batches.groupBy("compression").count().orderBy("compression").collect()[:2]
     [Row(compression='gzip', count=24), Row(compression='lz4', count=49)]
     """
-    return _call("kafka_scan", col, options.make(mode=mode))
+    return _call("kafka_scan", col, function_options.make(mode=mode))
 
 
 def kafka_encode(
@@ -157,12 +157,12 @@ def kafka_encode(
     return function(column) if literal is None else function(column, F.lit(literal))  # type: ignore[no-any-return]
 
 
-def _call(name: str, col: Column | str, chosen: options.FunctionOptions) -> Column:
+def _call(name: str, col: Column | str, chosen: function_options.FunctionOptions) -> Column:
     column = F.col(col) if isinstance(col, str) else col
     function = sql_function(name)
-    if chosen == options.FunctionOptions():
+    if chosen == function_options.FunctionOptions():
         return function(column)  # type: ignore[no-any-return]
-    return function(column, F.lit(options.to_literal(chosen)))  # type: ignore[no-any-return]
+    return function(column, F.lit(function_options.to_literal(chosen)))  # type: ignore[no-any-return]
 
 
 def kafka_explode(
@@ -173,8 +173,8 @@ def kafka_explode(
     keep: Sequence[Column | str] = (),
     outer: bool = False,
     check_crcs: bool = True,
-    max_decompressed_bytes: int = options.FunctionOptions.max_decompressed_bytes,
-    max_output_bytes: int = options.FunctionOptions.max_output_bytes,
+    max_decompressed_bytes: int = function_options.FunctionOptions.max_decompressed_bytes,
+    max_output_bytes: int = function_options.FunctionOptions.max_output_bytes,
     control: bool = False,
 ) -> DataFrame:
     """One row per record of a binary column: the columns of `keep`, then those of `kafka_decode`'s struct.
@@ -187,7 +187,7 @@ def kafka_explode(
     >>> rows.groupBy("file").count().collect()
     [Row(file='00000000000000000030.log', count=237)]
     """
-    chosen = options.make(
+    chosen = function_options.make(
         mode=mode,
         check_crcs=check_crcs,
         max_decompressed_bytes=max_decompressed_bytes,
@@ -204,7 +204,7 @@ def kafka_explode(
             f"keep has columns that a record has too: {', '.join(twice)}; "
             f'rename them, as in keep=[F.col("{twice[0]}").alias("source_{twice[0]}")]'
         )
-    body = decoding.Explode(options.to_literal(chosen), outer)
+    body = decoding.Explode(function_options.to_literal(chosen), outer)
     return df.select(*keep, value).mapInArrow(body, StructType([*kept, *records]))
 
 

@@ -19,7 +19,7 @@ from pyspark.sql.functions import udtf
 from pyspark.sql.types import BinaryType, NullType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 
-from . import bootstrap, decoding, options, schema
+from . import bootstrap, decoding, function_options, schema
 from .source import columns
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class KafkaExplode:
     """The handler: Spark makes one per task and calls `eval` for each row."""
 
     def __init__(self) -> None:
-        self._chosen: dict[tuple[Any, ...], options.FunctionOptions] = {}
+        self._chosen: dict[tuple[Any, ...], function_options.FunctionOptions] = {}
 
     @staticmethod
     def analyze(value: AnalyzeArgument, mode: AnalyzeArgument | None = None, **given: AnalyzeArgument) -> AnalyzeResult:
@@ -49,28 +49,28 @@ class KafkaExplode:
                 raise ValueError(f"kafka_explode has no argument {name!r}; there are: value, {', '.join(_CONSTANTS)}")
             if not argument.isConstantExpression:
                 raise ValueError(f"the argument {name} of kafka_explode must be a literal")
-        options.make(**{name: argument.value for name, argument in constants.items()})
+        function_options.make(**{name: argument.value for name, argument in constants.items()})
         return AnalyzeResult(columns.struct(schema.RECORD_COLUMNS))
 
     def eval(
         self,
         value: bytes | None,
-        mode: str = options.FunctionOptions.mode,
-        check_crcs: bool = options.FunctionOptions.check_crcs,
-        max_decompressed_bytes: int = options.FunctionOptions.max_decompressed_bytes,
-        control: bool = options.FunctionOptions.control,
+        mode: str = function_options.FunctionOptions.mode,
+        check_crcs: bool = function_options.FunctionOptions.check_crcs,
+        max_decompressed_bytes: int = function_options.FunctionOptions.max_decompressed_bytes,
+        control: bool = function_options.FunctionOptions.control,
     ) -> Iterator[tuple[Any, ...]]:
         """The records of one value; none for NULL."""
         if value is None:
             return iter(())
         key = (mode, check_crcs, max_decompressed_bytes, control)
         if key not in self._chosen:
-            self._chosen[key] = options.make(**dict(zip(_CONSTANTS, key, strict=True)))
+            self._chosen[key] = function_options.make(**dict(zip(_CONSTANTS, key, strict=True)))
         bootstrap.load()
         return rows(bytes(value), self._chosen[key])
 
 
-def rows(value: bytes, chosen: options.FunctionOptions) -> Iterator[tuple[Any, ...]]:
+def rows(value: bytes, chosen: function_options.FunctionOptions) -> Iterator[tuple[Any, ...]]:
     """A tuple per record in the order of kafka_decode's columns, and one for each damaged range between them."""
     import kafkarec
 

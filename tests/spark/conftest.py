@@ -48,8 +48,8 @@ def fat() -> Path:
     built = ROOT / "wheelhouse" / f"spark_udfs-{wheelhouse.version()}-py3-none-any.whl"
     sources = [
         path
-        for room in ("kafkarec", "spark_udfs", "pyspark_kafkarec")
-        for path in (ROOT / room).rglob("*.p*")
+        for package in ("kafkarec", "spark_udfs", "pyspark_kafkarec")
+        for path in (ROOT / package).rglob("*.p*")
         if "__pycache__" not in path.parts
     ]
     if not built.exists() or built.stat().st_mtime < max(path.stat().st_mtime for path in sources):

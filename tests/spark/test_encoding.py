@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import kafkarec
-from spark_udfs import decoding, encoding, options
+from spark_udfs import decoding, encoding, function_options
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # Their wrapper gives each record the same offset; no batch can be written like that.
@@ -18,7 +18,7 @@ READABLE = [case for case in golden.vectors() if case.name not in NOT_RISING]
 
 
 def decoded(values: list[bytes | None], mode: str = "FAILFAST") -> pa.ListArray:
-    chosen = options.make(mode=mode)
+    chosen = function_options.make(mode=mode)
     return pa.concat_arrays(decoding.decode_values(pa.array(values, pa.binary()), chosen))
 
 
