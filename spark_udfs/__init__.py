@@ -24,9 +24,9 @@
 | arguments | the arguments of a SQL function, as Spark passes them |
 | function_options | the options of kafka_decode and kafka_scan, checked on the driver |
 | source/ | `spark.read`, `df.write`, `readStream` and `writeStream` with `format("kafkarec")` |
-| write_log | `write_log(df, path)`: records with offsets of their own to partition folders |
+| write_functions | `write_log(df, path)`: records with offsets of their own to partition folders |
 | damage | `damage_report(spark, path)`: which bytes of which files are damaged |
-| lag | `lag(query)`: how far a stream is behind |
+| stream_lag | `lag(query)`: how far a stream is behind |
 | diagnosis | `doctor(spark)`: what each executor has |
 | bootstrap/ | compiled wheels on executors, standard library only |
 
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
     from .damage import DamageReport
     from .diagnosis import Diagnosis
-    from .lag import Lag
     from .registration import Registered
+    from .stream_lag import Lag
 
 __all__ = [
     "Activation", "BootstrapError", "activate", "damage_report", "doctor", "lag", "register", "sweep", "write_log",
@@ -79,7 +79,7 @@ def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> No
 
     ValueError for a missing column. An offset that occurs twice in a partition fails the job, and nothing is published.
     """
-    from .write_log import write_log as run
+    from .write_functions import write_log as run
 
     run(df, path, mode=mode, **options)
 
@@ -99,7 +99,7 @@ def sweep(
         one of this machine; FileNotFoundError where there is no such folder
     storage_options: for a URL, as the option storageOptions of the job; None: from the environment
     """
-    from .write_log import sweep as run
+    from .write_functions import sweep as run
 
     return run(path, older_than_hours, spark, storage_options)
 
@@ -130,6 +130,6 @@ def lag(of: Any) -> Lag | None:
     `.partitions` is {"clicks-0": 70, ...}; `.total`; `.metrics` has the names of Spark's Kafka source, whose queries
     are understood too.
     """
-    from .lag import lag as run
+    from .stream_lag import lag as run
 
     return run(of)
