@@ -115,9 +115,9 @@ def damage_report(spark: Any, path: str | Iterable[str], **given: Any) -> Damage
 def plan(chosen: options.SourceOptions) -> list[tuple[Split, ...]]:
     """The splits of each task; must run on a machine that has the files."""
     bootstrap.load()
-    there = selecting.chosen(chosen, Listing(chosen).current())
-    everything: dict[TopicPartition, selecting.OffsetRange] = dict.fromkeys(there, (None, None))
-    return planning.tasks(chosen, planning.plan(chosen, there, everything))
+    listed = selecting.chosen(chosen, Listing(chosen).current())
+    everything: dict[TopicPartition, selecting.OffsetRange] = dict.fromkeys(listed, (None, None))
+    return planning.tasks(chosen, planning.plan(chosen, listed, everything))
 
 
 def _planned_there(spark: Any, chosen: options.SourceOptions) -> list[tuple[Split, ...]]:

@@ -56,7 +56,7 @@ def own_key() -> str | None:
 
 
 def remove(path: str) -> None:
-    """Takes the name away first, so that nobody ever finds half a copy."""
+    """Renames the copy before it is deleted, so that no process ever finds half a copy."""
     with cache.locked(f"{path}.lock"):
         gone = f"{path}.tmp-{os.getpid()}"
         os.rename(path, gone)

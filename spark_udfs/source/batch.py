@@ -39,20 +39,20 @@ class BatchReader(DataSourceReader):
         self.options = chosen
         self.columns = wanted
 
-    def chosen(self, there: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, PartitionPaths]:
-        return selection.chosen(self.options, there)
+    def chosen(self, listed: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, PartitionPaths]:
+        return selection.chosen(self.options, listed)
 
-    def ranges(self, there: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, OffsetRange]:
-        return selection.ranges(self.options, there)
+    def ranges(self, listed: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, OffsetRange]:
+        return selection.ranges(self.options, listed)
 
     def splits(self) -> list[Split]:
         """The splits; planned again where a file disappears meanwhile: a broker may rename it at any time."""
         bootstrap.load()
         listing = Listing(self.options)
         for tries in range(_TRIES):
-            there = self.chosen(listing.current())
+            listed = self.chosen(listing.current())
             try:
-                return planning.plan(self.options, there, self.ranges(there))
+                return planning.plan(self.options, listed, self.ranges(listed))
             except FileNotFoundError:
                 if tries == _TRIES - 1:
                     raise

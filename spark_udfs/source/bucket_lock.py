@@ -1,6 +1,6 @@
 """One job at a time publishes below a URL: a lock made of objects, since an object store has none
 
-    _temporary/_commits/<job>.lock      a lock object: there from before the job lists the others until it has published
+    _temporary/_commits/<job>.lock      the lock object, from before the job lists others until it is done
 
 A job puts its lock object and then lists all lock objects. If there is no other, it holds the lock: of two jobs that
 put theirs at the same time at least one sees the other's, because a listing shows every object that was put before it.

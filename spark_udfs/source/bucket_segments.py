@@ -42,10 +42,10 @@ class ExistingLog(NamedTuple):
         return self.epoch == 0
 
 
-def log_of(bucket: Bucket, job: WriteJob, name: str, there: Sequence[ListedObject]) -> ExistingLog | None:
+def log_of(bucket: Bucket, job: WriteJob, name: str, listed: Sequence[ListedObject]) -> ExistingLog | None:
     """The log of a partition's folder, of which these objects are listed; None: it has no segments."""
-    logs = [one for one in there if _SEGMENT.fullmatch(one.name) and one.name.endswith(".log")]
-    compressed = [one.name for one in there if one.name.endswith((".log.gz", ".log.zst"))]
+    logs = [one for one in listed if _SEGMENT.fullmatch(one.name) and one.name.endswith(".log")]
+    compressed = [one.name for one in listed if one.name.endswith((".log.gz", ".log.zst"))]
     if compressed:
         raise ValueError(f"{bucket.url}/{name}/{compressed[0]}: a log with compressed segment files is not appended to")
     if not logs:

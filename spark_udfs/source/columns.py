@@ -93,14 +93,14 @@ def corrupt_column(options: SourceOptions) -> SparkColumn:
 
 
 def _known(name: str, options: SourceOptions) -> SparkColumn:
-    there = {column.name: column for column in (BATCHES if options["view"] == "batches" else RECORDS + METADATA)}
-    there[options["columnNameOfCorruptRecord"]] = corrupt_column(options)
-    if name not in there:
-        near = difflib.get_close_matches(name, there, 1)
+    valid = {column.name: column for column in (BATCHES if options["view"] == "batches" else RECORDS + METADATA)}
+    valid[options["columnNameOfCorruptRecord"]] = corrupt_column(options)
+    if name not in valid:
+        near = difflib.get_close_matches(name, valid, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        listed = ", ".join(f"{column.name} {column.type}" for column in there.values())
+        listed = ", ".join(f"{column.name} {column.type}" for column in valid.values())
         raise ValueError(f"kafkarec has no column {name!r}{hint}; there are: {listed}")
-    return there[name]
+    return valid[name]
 
 
 def _without_repeats(names: Any) -> Any:

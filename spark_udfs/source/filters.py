@@ -82,21 +82,21 @@ class PruningReader(BatchReader):
         elif column == "timestamp":
             self.micros = self.micros.both(bounds)
 
-    def chosen(self, there: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, PartitionPaths]:
+    def chosen(self, listed: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, PartitionPaths]:
         least, most = self.numbers
         return {
             key: each
-            for key, each in super().chosen(there).items()
+            for key, each in super().chosen(listed).items()
             if (self.topics is None or each.topic in self.topics)
             and (least is None or (each.partition is not None and each.partition >= least))
             and (most is None or (each.partition is not None and each.partition <= most))
         }
 
     def ranges(
-        self, there: dict[TopicPartition, PartitionPaths]
+        self, listed: dict[TopicPartition, PartitionPaths]
     ) -> dict[TopicPartition, tuple[int | None, int | None]]:
         found = {}
-        for key, (start, end) in super().ranges(there).items():
+        for key, (start, end) in super().ranges(listed).items():
             asked = Bounds(start, None if end is None else end - 1).both(self.offsets)
             found[key] = (_int64(asked.least), _int64(None if asked.most is None else asked.most + 1))
         return found

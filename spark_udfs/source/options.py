@@ -249,7 +249,7 @@ TABLE = (
         "startingOffsetsByTimestampStrategy", one_of(("error", "latest")), "error", "read stream",
         "where no record is that late",
     ),
-    Option("failOnDataLoss", flag, True, "read stream", "fail where asked offsets are not there (any more)"),
+    Option("failOnDataLoss", flag, True, "read stream", "fail where requested offsets do not exist (any more)"),
     Option("isolationLevel", one_of(ISOLATION_LEVELS), ISOLATION_LEVELS[0], "read stream", "as a consumer's"),
     Option("kafka.isolation.level", one_of(ISOLATION_LEVELS), ISOLATION_LEVELS[0], "read stream", "the same"),
     # which columns
@@ -275,7 +275,7 @@ TABLE = (
     Option("minOffsetsPerTrigger", refused("there is no lower limit here"), None, "stream", "an error"),
     # what is written
     Option("topic", text, None, "write", "of all records, instead of the column"),
-    Option("numPartitions", count, None, "write", "for the partitioner; default: the topic's that are there, or 1"),
+    Option("numPartitions", count, None, "write", "for the partitioner; default: as many as the topic has, or 1"),
     Option("compression", one_of(CODECS), CODECS[0], "write", "none, gzip, snappy, lz4, zstd"),
     Option("level", whole, None, "write", "of the codec; default: Kafka's"),
     Option("batchSize", size, 16384, "write", "bytes of a batch before it is compressed, as batch.size"),

@@ -94,13 +94,13 @@ def existing(options: SourceOptions) -> list[str]:
     given = [*([options["path"]] if options["path"] else []), *options["paths"]]
     if not given:
         raise ValueError('kafkarec needs a path: .load("/kafka/data/orders-0")')
-    there: dict[str, None] = {}
+    unique: dict[str, None] = {}
     for path in given:
         matches = list(_matches(path, options))
         if not matches:
             raise not_found(path)
-        there.update(dict.fromkeys(matches))
-    return list(there)
+        unique.update(dict.fromkeys(matches))
+    return list(unique)
 
 
 def shown(path: str) -> str:

@@ -144,7 +144,7 @@ def _check(job: WriteJob, name: str, parts: list[StagedPartition]) -> None:
     for part in parts:
         if not os.path.isdir(os.path.join(job.folder, part.folder)):
             raise FileNotFoundError(
-                f"{os.path.join(job.folder, part.folder)} is not there: {job.path} must be a folder that the driver "
+                f"{os.path.join(job.folder, part.folder)} does not exist: {job.path} must be a folder that the driver "
                 f"and all executors share"
             )
     demand_one_task(name, parts)

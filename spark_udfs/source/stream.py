@@ -72,11 +72,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         again after a crash; so the first batch reads nothing of such partitions, and the checkpoint then has their
         offsets."""
         bootstrap.load()
-        there = selection.chosen(self.options, self._listed())
-        starts = selection.starts(self.options, there)
+        listed = selection.chosen(self.options, self._listed())
+        starts = selection.starts(self.options, listed)
         asked = {key: at for key, (kind, at) in starts.items() if kind == "offset" and at != selection.EARLIEST}
-        tails = self._updated_tails(there, {}, asked)
-        found = {key: self._start(key, tails[key], *starts[key]) for key in there}
+        tails = self._updated_tails(listed, {}, asked)
+        found = {key: self._start(key, tails[key], *starts[key]) for key in listed}
         self._held_back = {key: offset for key, (offset, held) in found.items() if held}
         return to_json({key: offset for key, (offset, _) in found.items()})
 
@@ -109,9 +109,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if found == before else to_json(found)
 
     def _latest_from(self, before: Offsets, limit: ReadLimit) -> Offsets:
-        there = self._subscribed(self._listed())
-        self._report_missing(before, there)
-        tails = self._updated_tails(there, before)
+        listed = self._subscribed(self._listed())
+        self._report_missing(before, listed)
+        tails = self._updated_tails(listed, before)
         starts, ends = {}, {}
         self._latest = {}
         for key, tail in tails.items():
@@ -159,9 +159,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [planning.Task(each) for each in planning.tasks(self.options, splits)]
 
     def _splits(self, before: Offsets, after: Offsets) -> list[Split]:
-        there = self._subscribed(self._listed())
-        self._report_missing(after, there)
-        tails = self._updated_tails(there, before)
+        listed = self._subscribed(self._listed())
+        self._report_missing(after, listed)
+        tails = self._updated_tails(listed, before)
         splits: list[Split] = []
         for key, stop in after.items():
             if key not in tails:
@@ -201,21 +201,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._listing = Listing(self.options)
         return self._listing.current()
 
-    def _subscribed(self, there: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, PartitionPaths]:
+    def _subscribed(self, listed: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, PartitionPaths]:
         """As selection.chosen, but without an error for missing topics: they may appear and disappear while a query
         runs."""
         topics, pattern, assigned = (self.options[name] for name in ("subscribe", "subscribePattern", "assign"))
         if topics is not None:
-            return {key: each for key, each in there.items() if key[0] in topics}
+            return {key: each for key, each in listed.items() if key[0] in topics}
         if pattern is not None:
-            return {key: each for key, each in there.items() if re.fullmatch(pattern, key[0])}
+            return {key: each for key, each in listed.items() if re.fullmatch(pattern, key[0])}
         if assigned is not None:
-            return {key: each for key, each in there.items() if key[1] in assigned.get(key[0], ())}
-        return there
+            return {key: each for key, each in listed.items() if key[1] in assigned.get(key[0], ())}
+        return listed
 
     def _updated_tails(
         self,
-        there: dict[TopicPartition, PartitionPaths],
+        listed: dict[TopicPartition, PartitionPaths],
         before: Offsets,
         asked: Mapping[TopicPartition, int] | None = None,
         committed: bool = True,
@@ -227,17 +227,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         committed = committed and planning.committed(self.options)
         found = {}
-        for key in there:
+        for key in listed:
             tail = self._tails.setdefault(key, Tail(self.options))
             for tries in range(_TRIES):
                 try:
-                    tail.update(there[key], before.get(key), committed, (asked or {}).get(key))
+                    tail.update(listed[key], before.get(key), committed, (asked or {}).get(key))
                     break
                 except FileNotFoundError:
                     if tries == _TRIES - 1:
                         raise
                     again = self._listed()
-                    there = {**there, key: again.get(key, there[key])}
+                    listed = {**listed, key: again.get(key, listed[key])}
             found[key] = tail
         self._tails = dict(found)
         return found
@@ -254,8 +254,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lost(f"{_name(key)}: {why} {offset}, and the log was cut in front of it and rewritten since")
         return offset
 
-    def _report_missing(self, before: Offsets, there: Iterable[TopicPartition]) -> None:
-        gone = sorted(set(before) - set(there))
+    def _report_missing(self, before: Offsets, listed: Iterable[TopicPartition]) -> None:
+        gone = sorted(set(before) - set(listed))
         if gone:
             names = ", ".join(f"{_name(key)} (next offset {before[key]})" for key in gone)
             self._lost(f"{names}: there are no segments any more")

@@ -112,7 +112,7 @@ def objects(url: str) -> dict[str, bytes]:
 
 
 def an_hour_later(url: str) -> None:
-    """All that lies there is old: the drivers of the flags that are up are dead."""
+    """Makes all files an hour old: the drivers that hold locks are dead."""
     for path in Path(url.removeprefix("file://")).rglob("*"):
         before = path.stat().st_mtime - 3600
         os.utime(path, (before, before))
