@@ -81,8 +81,8 @@ def _text(tree: dict[str, Any] | None) -> str | None:
     return None if tree is None else json.dumps(tree["data"], ensure_ascii=False, separators=(",", ":"))
 
 
-def _types(column: internal_topics.Column) -> tuple[str, pa.DataType]:
-    """Spark's SQL type and the equal Arrow type of a `kafkarec.internal_topics.Column`."""
+def _types(column: internal_topics.MessageColumn) -> tuple[str, pa.DataType]:
+    """Spark's SQL type and the equal Arrow type of a `kafkarec.internal_topics.MessageColumn`."""
     sql, arrow = _TYPES.get(column.type, ("", None))
     if column.fields:
         inner = [(each.name, *_types(each)) for each in column.fields]

@@ -14,7 +14,7 @@ from functools import cache
 from kafkarec import _writer
 from kafkarec.codecs import BY_NAME, CODECS, checked_level, lz4, zstd
 
-# for _press.pyx, which is given this module: payloads that the installed C functions do not compress
+# for _writer.pyx, which is given this module: payloads that the installed C functions do not compress
 from kafkarec.codecs import MissingCodec as MissingCodec
 from kafkarec.codecs import compress as compress
 from kafkarec.codecs.native_decompress import SAMPLE, address_of, module_file, try_finder

@@ -42,7 +42,7 @@ class SegmentPath(NamedTuple):
 
     size: bytes when it was listed; None: unknown, as the file is compressed
     base_offset: by its name; None: the name has none
-    followed: a later segment of the same partition exists
+    later_segment: a later segment of the same partition exists
     """
 
     path: str
@@ -172,7 +172,7 @@ def _remote_matches(url: str, storage: dict[str, Any]) -> Iterator[str]:
         yield from found
 
 
-def _listing(url: str, storage: dict[str, Any]) -> Iterable[remote.Entry]:
+def _listing(url: str, storage: dict[str, Any]) -> Iterable[remote.RemoteEntry]:
     from kafkarec.storage import remote
 
     try:

@@ -53,7 +53,7 @@ class Split(NamedTuple):
     """Bytes [begin, end) of one segment, and which of their records are read.
 
     end                            None: to the file's end
-    followed                       more bytes or segments of the same log follow, so a cut batch at its end is damage
+    later_segment                       more bytes or segments of the same log follow, so a cut batch at its end is damage
     start_offset, end_offset       bounds of the records, the end exclusive; None: no bound
     start_timestamp, end_timestamp the same in ms
     uncommitted                    for read_committed; None: read_uncommitted
@@ -112,7 +112,7 @@ def plan(
                 end = stop.position if segment.size is not None else None
                 later_segment = segment.later_segment or end != segment.size
                 splits.append(
-                    Split(segment.path, partition.topic, partition.partition, begin.position, end, followed,
+                    Split(segment.path, partition.topic, partition.partition, begin.position, end, later_segment,
                           *ranges[key], uncommitted=_of_segment(uncommitted, segment, partition),
                           first_offset=begin.offset, until_offset=stop.offset, file=file)
                 )  # fmt: skip
@@ -127,12 +127,12 @@ def file_of(segment: SegmentPath) -> PlannedFile | None:
     found = os.stat(segment.path)
     if found.st_size < segment.size or (segment.later_segment and found.st_size != segment.size):
         raise FileNotFoundError(f"{segment.path} had {segment.size} bytes when it was listed, and has {found.st_size}")
-    return PlannedFile(found.st_ino, found.st_size, segment.followed)
+    return PlannedFile(found.st_ino, found.st_size, segment.later_segment)
 
 
 def cut(options: SourceOptions, split: Split, base_offset: int | None, most: int) -> Iterator[Split]:
     """Cuts one split into splits of about `most` bytes."""
-    segment = SegmentPath(split.path, split.end, base_offset, split.followed)
+    segment = SegmentPath(split.path, split.end, base_offset, split.later_segment)
     for begin, stop in _pieces(options, segment, split.until_offset, most, (None, None)):
         if stop.position > split.begin:
             yield split._replace(

@@ -166,7 +166,7 @@ class Tail:
             with self._opened(segment.path) as opened:
                 begin = known[1].position if known else 0
                 end = opened.size
-                if known and not segment.followed and not _batch_length(opened.raw(begin, _HEAD_BYTES)):
+                if known and not segment.later_segment and not _batch_length(opened.raw(begin, _HEAD_BYTES)):
                     end = min(end, begin + _ZEROS_SEARCHED)
                 rows = list(_batch_rows(_open_range(opened, segment, begin, end))) if begin < end else []
                 for row in reversed(rows):
@@ -236,7 +236,7 @@ class Tail:
         is_plain = segment.size is not None and "://" not in segment.path
         if is_plain and not known:
             status = os.stat(segment.path)
-            return status.st_size, PlannedFile(status.st_ino, status.st_size, segment.followed)
+            return status.st_size, PlannedFile(status.st_ino, status.st_size, segment.later_segment)
         with self._opened(segment.path) as opened:
             if not all(_is_unchanged(opened, each) for each in known):
                 raise FileNotFoundError(f"{segment.path} was rewritten since it was listed")
@@ -244,7 +244,7 @@ class Tail:
             if not is_plain or descriptor is None:
                 return opened.size, None
             status = os.fstat(descriptor)
-            return status.st_size, PlannedFile(status.st_ino, status.st_size, segment.followed)
+            return status.st_size, PlannedFile(status.st_ino, status.st_size, segment.later_segment)
 
     def splits(self, start: int, end: int) -> list[Split]:
         """One split per segment: exactly the bytes between two offsets. A split has offset bounds only where an
