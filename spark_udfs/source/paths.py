@@ -100,7 +100,7 @@ def shown(path: str) -> str:
         return path
     from kafkarec.storage import remote_errors
 
-    return remote_errors.shown(path)
+    return remote_errors.display_url(path)
 
 
 def not_found(path: str, why: str = "") -> AnalysisException:
@@ -137,7 +137,7 @@ def _remote_matches(remote: Any, url: str, storage: dict[str, Any]) -> Iterator[
     """A URL's glob, one listing per folder that its front part matches. Without one the URL as it is."""
     if not _WILD.search(url) or (url.startswith("http") and "?" in url):
         try:
-            remote.look(url, storage)
+            remote.stat(url, storage)
         except FileNotFoundError as error:
             raise not_found(url, f" {error}.") from None
         yield url

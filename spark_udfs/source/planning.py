@@ -208,7 +208,7 @@ def _cuts(kafkarec: Any, options: Options, opened: Any, segment: SegmentPath, mo
     found = _indexed_cuts(kafkarec, opened, segment, most)
     if found is not None:
         return found
-    if opened.tally is not None and not options["splitScan"]:
+    if opened.fetch_counter is not None and not options["splitScan"]:
         return []
     # The file may have grown since it was listed.
     borders = [begin for begin, _ in opened.between(0, segment.size).splits(most) if begin]
