@@ -36,7 +36,7 @@ cdef enum:
     LARGE = 1 << 14
     ODD_BUDGET = 2               # of which so many are for odd candidates: they must not use up the others' share
     MOST_WITNESSES = 4           # lone candidates in a row that are compared before the first of them is believed
-    MOST_LOOKED_AHEAD = 1 << 22  # bytes in which they are looked for; no value of records reaches further
+    MAX_SEARCH_BYTES = 1 << 22  # bytes in which they are looked for; no value of records reaches further
     REMEMBERED = 256             # candidates whose checksum need not be computed again by the next search
     MOST_HOPS = 1024             # batches of a run that are followed by their frames
     MOST_CLAIMS = 64             # damaged batches in a row that are followed by their claims
@@ -147,7 +147,7 @@ cdef inline bint leads_on(Input* source, Candidate* run) noexcept nogil:
     """The run goes on, batch after batch by their frames, to the end of the input or further than any value reaches."""
     cdef BatchRow row
     cdef Fault fault
-    cdef int64_t stop = run.end + MOST_LOOKED_AHEAD
+    cdef int64_t stop = run.end + MAX_SEARCH_BYTES
     cdef int status, _hop
     for _hop in range(MOST_HOPS):
         if run.end == source.length or run.end > stop:
@@ -305,7 +305,7 @@ cdef inline int64_t search_on(Input* source, int64_t position, Search* search) n
         if readable > 0:
             position = readable
             continue
-        if lone.start >= 0 and position - lone.start > MOST_LOOKED_AHEAD:
+        if lone.start >= 0 and position - lone.start > MAX_SEARCH_BYTES:
             break
         verdict = acceptable(source, position, search, &run)
         if verdict == NO:

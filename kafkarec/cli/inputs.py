@@ -30,7 +30,7 @@ def find(paths: Sequence[str], topic: str | None, partition: int | None) -> list
         if not isinstance(opened, Segment):
             found += _logs(path, opened)
             continue
-        folder = names.place(os.path.abspath(path)).log if names.segment(opened.name) else path
+        folder = names.segment_owner(os.path.abspath(path)).log if names.segment(opened.name) else path
         if folder not in by_folder:
             found.append(by_folder.setdefault(folder, []))
         by_folder[folder].append(opened)
@@ -43,8 +43,8 @@ def segments(logs: Iterable[Log]) -> list[Segment]:
 
 def fetched(segments: Iterable[Segment]) -> int | None:
     """Bytes that came over the wire for them; None: nothing is remote."""
-    tallies = {id(tally): tally for segment in segments if (tally := segment.tally) is not None}
-    return sum(tally.fetched for tally in tallies.values()) if tallies else None
+    counters = {id(counter): counter for segment in segments if (counter := segment.fetch_counter) is not None}
+    return sum(counter.fetched for counter in counters.values()) if counters else None
 
 
 def _log(segments: list[Segment]) -> Log:

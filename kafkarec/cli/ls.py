@@ -145,4 +145,4 @@ def _look(wanted: tuple[Log, Sequence[Segment], bool], full: bool) -> ListedRow:
 
 def _is_packed(segment: Segment) -> bool:
     """Its size in the folder is known only from looking at it."""
-    return segment.name.endswith(tuple(names.WRAPPERS))
+    return segment.name.endswith(tuple(names.PACKED_SUFFIXES))

@@ -114,7 +114,7 @@ def _values(row: ListedRow) -> dict[str, Any]:
 
 def _listed_size(row: ListedRow) -> int:
     """By the folder's listing; packed segments, whose listed size is not kept, have all been looked at."""
-    packed = tuple(names.WRAPPERS)
+    packed = tuple(names.PACKED_SUFFIXES)
     listed = sum(segment.size for segment in row.segments if not segment.name.endswith(packed))
     return listed + sum(one.size for one in row.seen if any(note.startswith("packed") for note in one.notes))
 

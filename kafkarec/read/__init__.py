@@ -1,1 +1,1 @@
-"""Bytes to columns: options, one pass over an input, what read_committed leaves out, lists of batches."""
+"""Decodes batches to columns: options, one pass over an input, read_committed, columns of raw batches."""

@@ -1,4 +1,4 @@
-"""A caller's wishes, checked once: what decode, stream, batches and decode_each have in common."""
+"""The options of decode, stream, batches and decode_each, checked and converted to a DecodeRequest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_COLUMNS = Layout(record_schema((), "ms"))
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """What the engine is told; see `_c/decode.pxd`."""
+    """The options of the compiled Decoder; see `_c/decode.pxd`."""
 
     payloads: int = ALL_PAYLOADS
     check_crc: int = ALL_CHECKS
@@ -38,13 +38,13 @@ class EngineOptions:
 
 
 class DecodeRequest(NamedTuple):
-    """A caller's wishes, checked once: layout, engine options, and what concerns the whole input."""
+    """Checked options: layout of the columns, options of the Decoder, and those of the whole input."""
 
     layout: Layout
     options: EngineOptions
     skip: bool
     named: dict[str, Any]
-    """file, topic, partition: what the input is called; later_segment: a later segment exists"""
+    """file, topic, partition: for errors and columns; later_segment: whether a later segment of the log exists"""
 
     def decoder(self, options: EngineOptions | None = None, layout: Layout | None = None) -> Decoder:
         return Decoder(layout or self.layout, options or self.options, codecs, skip=self.skip, **self.named)
@@ -61,9 +61,9 @@ def _layout(columns: tuple[str, ...] | None, timestamp_unit: str, binary_header_
     return Layout(record_schema(columns, timestamp_unit), binary_header_keys)
 
 
-def demand_known(wishes: dict[str, Any]) -> None:
-    """TypeError, as Python's own, for an option that nobody has."""
-    unknown = sorted(wishes.keys() - _OPTIONS)
+def check_option_names(options: dict[str, Any]) -> None:
+    """TypeError for an unknown option."""
+    unknown = sorted(options.keys() - _OPTIONS)
     if unknown:
         raise TypeError(f"no such option: {', '.join(unknown)}; there are {', '.join(sorted(_OPTIONS))}")
 
@@ -83,7 +83,7 @@ def request(
     _partition: int | None = None,
     _later_segment: bool = False,
 ) -> DecodeRequest:
-    """Checks decode's options; ValueError says what there is."""
+    """Checks decode's options; a ValueError lists the allowed values."""
     if check_crcs not in (True, False, "all"):
         raise ValueError(f"check_crcs {check_crcs!r}: True, False, or 'all' (inner messages of magic 0 and 1 too)")
     if not isinstance(max_decompressed_bytes, int) or max_decompressed_bytes < 0:

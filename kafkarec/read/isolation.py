@@ -1,4 +1,4 @@
-"""What read_committed hides: aborted transactions, and everything from the first open one on (KIP-98)"""
+"""read_committed: excludes aborted transactions and everything from the first open transaction on (KIP-98)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ Span = tuple[int, int, int]
 
 
 class Excluded(NamedTuple):
-    """aborted: (producer id, first offset, marker's offset); stable_offset: where reading stops, None: nowhere."""
+    """aborted: (producer id, first offset, marker's offset); stable_offset: where reading stops, None: at the end;
+    last_stable_offset: as returned to the caller."""
 
     aborted: tuple[Span, ...]
     stable_offset: int | None
@@ -65,7 +66,7 @@ def _aborted(found: Match) -> tuple[Span, ...]:
 
 
 def _abort_markers(found: Match) -> dict[int, list[int]]:
-    """Producer id -> offsets of its ABORT markers, also of those whose transaction began before the input."""
+    """Producer id -> offsets of its ABORT markers, including those of transactions that began before the input."""
     markers: dict[int, list[int]] = {}
     for rows in (found.ended, found.without_data):
         for code, producer, marker in zip(
@@ -83,13 +84,12 @@ def excluded(
     *,
     skip: bool | None = None,
 ) -> Excluded:
-    """What a read_committed reader must not see; `aborted` and `last_stable_offset` replace what the markers say.
+    """What a read_committed consumer does not get; `aborted` and `last_stable_offset` override the markers.
 
-    inputs: the segments of one log in order (see Input.of), a buffer being a log of one; where `aborted` tells the
-        markers too, and `last_stable_offset` the rest, nothing of them is read
-    skip: the reader goes on behind damage, so what is damaged must not count here. None: as the request of the first
-        input has it
-    InvalidRecordError for a marker that cannot be read, unless `skip`: such a marker then ends nothing.
+    inputs: the segments of one log in order, or a buffer (see MarkerInput.of); not read if `last_stable_offset` is
+        given and `aborted` has the markers' offsets
+    skip: the caller skips damage, so damaged batches must not count here. None: as in the request of the first input
+    InvalidRecordError for an unreadable marker; with `skip` such a marker ends no transaction.
     """
     known = None if aborted is None else tuple(aborted)
     if known is not None and last_stable_offset is not None:

@@ -1,8 +1,8 @@
-"""From an input to columns: of every batch what matching needs, of every control batch what its first record says
+"""Reads the columns that matching markers to transactions needs: batch headers, and first records of control batches.
 
-    input -> Decoder: headers of all batches, payloads of control batches -> Step: columns of some 64 Ki batches
+    MarkerInput -> Decoder: headers of all batches, payloads of control batches -> MarkerColumns of up to 64 Ki batches
 
-A step has one code a batch. Rows of code NOTHING matter to nobody and become no Python objects but the columns' ints.
+Each batch has a code. Rows with the code NOTHING are skipped when rows are iterated.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from kafkarec.tables.table import cells
 
 from .decode_options import ALL_CHECKS, CHUNK_BYTES, CONTROL_PAYLOADS, NO_PAYLOADS, PAYLOAD_CHECKS, EngineOptions
 
-# What a batch is; data has odd codes. STAMPED data: the base timestamp is not its first record's, because it is stamped
-# by the broker (KIP-32) or holds a delete horizon (KIP-534).
+# Codes of batches; data has odd ones. STAMPED data: the base timestamp is not that of the first record, because of log
+# append time (KIP-32) or because it holds the delete horizon (KIP-534).
 NOTHING, DATA, ABORT, STAMPED, COMMIT, UNREADABLE = 0, 1, 2, 3, 4, 6
 
 _TRANSACTIONAL, _CONTROL, _LOG_APPEND, _HORIZON = 0x10, 0x20, 0x08, 0x40
@@ -40,7 +40,7 @@ def _data_code(attributes: int) -> int:
 _DATA_CODES = bytes(map(_data_code, range(256)))
 _MARKER_CODES = {control.ControlRecordType.ABORT.value: ABORT, control.ControlRecordType.COMMIT.value: COMMIT}
 
-# Of a marker's row, `record_count` holds the coordinator epoch of its value instead.
+# In a marker's row `record_count` holds the coordinator epoch of the marker's value.
 COLUMNS = (
     "producer_id", "base_offset", "last_offset", "size_in_bytes", "record_count", "base_timestamp", "max_timestamp",
     "producer_epoch", "position",
@@ -55,14 +55,14 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class MarkerInput:
-    """One buffer, or one segment of a log and what lies beside it.
+    """One buffer, or one segment of a log with its .txnindex and .snapshot.
 
-    opened       a context manager that gives what `Decoder.feed` takes
-    name         the file's name, which turns on the rules for files; None: a buffer
-    index        gives the entries of its .txnindex, or raises as its reader does; None: there is none
-    snapshot     gives those of its producer .snapshot: what was open in front of it
-    later_segment     a later segment exists: a cut tail is damage then
-    again        whether it can be opened more than once
+    opened       returns a context manager with the Source for `Decoder.feed`
+    name         the file's name, which enables the rules for files; None: a buffer
+    index        returns the entries of the .txnindex, None: there is none; raises if it cannot be read
+    snapshot     the same for the producer .snapshot at the segment's start
+    later_segment   a later segment exists, so a cut batch at the end is damage
+    reopenable   whether it can be opened more than once
     """
 
     opened: Callable[[], AbstractContextManager[Source]]
@@ -70,17 +70,18 @@ class MarkerInput:
     index: Callable[[], Sequence[AbortedTransaction] | None] = lambda: None
     snapshot: Callable[[], Sequence[SnapshotEntry] | None] = lambda: None
     later_segment: bool = False
-    again: bool = True
+    reopenable: bool = True
 
     @classmethod
     def of(cls, data: Any) -> MarkerInput:
-        """From a Segment, from a request and the Source it is for, from a buffer, or from what is an Input already."""
+        """From a Segment, a pair of DecodeRequest and Source, a Source, a buffer or a MarkerInput."""
         if isinstance(data, MarkerInput):
             return data
         if isinstance(data, tuple):
             asked, source = data
             named = asked.named
-            return cls(lambda: nullcontext(source), named["file"], later_segment=named["later_segment"], again=False)
+            later = named["later_segment"]
+            return cls(lambda: nullcontext(source), named["file"], later_segment=later, reopenable=False)
         if hasattr(data, "marker_input"):
             found: MarkerInput = data.marker_input()
             return found
@@ -95,9 +96,9 @@ class MarkerInput:
 class MarkerColumns:
     """Columns of some batches, in the log's order.
 
-    codes         what each batch is
-    columns       lists of ints in the order of COLUMNS; -1 where a value is absent
-    unreadable    (row, what is wrong) for each control batch whose first record has no readable key
+    codes         one code per batch
+    columns       lists of ints in the order of COLUMNS; -1: absent
+    unreadable    (row, error text) for each control batch whose first record has no readable key
     """
 
     codes: bytearray
@@ -108,22 +109,22 @@ class MarkerColumns:
         return self.columns[COLUMNS.index(name)]
 
     def rows(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, ...]]:
-        """(code, *columns) of the batches that matter among rows [start, stop)."""
+        """(code, *columns) of the rows [start, stop) whose code is not NOTHING."""
         if start == 0 and stop is None:
             return compress(zip(self.codes, *self.columns, strict=True), self.codes)
         codes = self.codes[start:stop]
         return compress(zip(codes, *(column[start:stop] for column in self.columns), strict=True), codes)
 
 
-class _Memo(dict[_T, int]):
-    """What a function says of a value, asked once: keys and values of markers repeat."""
+class _Cache(dict[_T, int]):
+    """Caches the results of a function: keys and values of markers repeat."""
 
-    def __init__(self, ask: Callable[[_T], int]) -> None:
+    def __init__(self, compute: Callable[[_T], int]) -> None:
         super().__init__()
-        self._ask = ask
+        self._compute = compute
 
     def __missing__(self, value: _T) -> int:
-        self[value] = answer = self._ask(value)
+        self[value] = answer = self._compute(value)
         return answer
 
 
@@ -135,7 +136,7 @@ def _marker_code(key: bytes | None) -> int:
 
 
 def _coordinator_epoch(value: bytes | None) -> int:
-    """-1 where the value has none; Kafka's EndTransactionMarker reads it in any version from 0 on."""
+    """The coordinator epoch in a marker's value, any version from 0 on (Kafka: EndTransactionMarker); -1: none."""
     if value is None or len(value) < 6 or value[0] >= 0x80:
         return -1
     return int.from_bytes(value[2:6], "big", signed=True)
@@ -149,7 +150,7 @@ class _Marker(NamedTuple):
 
 
 def _markers(chunk: Chunk | None) -> Iterator[_Marker]:
-    """What the first record of each control batch says: it alone decides. A batch without records says nothing."""
+    """The first record of each control batch, the only one that counts. Leaves out control batches without records."""
     if chunk is None:
         return
     runs = chunk.runs().cast("q").tolist()
@@ -159,13 +160,13 @@ def _markers(chunk: Chunk | None) -> Iterator[_Marker]:
     else:
         firsts = list(accumulate(counts[:-1], initial=0))
         keys, values = ([cells(chunk, column, "z", at, at + 1)[0] for at in firsts] for column in (0, 1))
-    codes, epochs = _Memo(_marker_code), _Memo(_coordinator_epoch)
+    codes, epochs = _Cache(_marker_code), _Cache(_coordinator_epoch)
     for row, key, value in zip(rows, keys, values, strict=True):
         code = codes[key]
-        yield _Marker(row, code, epochs[value], _complaint(key) if code == UNREADABLE else "")
+        yield _Marker(row, code, epochs[value], _error_text(key) if code == UNREADABLE else "")
 
 
-def _complaint(key: bytes | None) -> str:
+def _error_text(key: bytes | None) -> str:
     try:
         control.type_id(key)
     except InvalidRecordError as error:
@@ -200,9 +201,9 @@ def _ints(table: Chunk, column: int, start: int, stop: int) -> list[int]:
 
 
 def read(one: MarkerInput, *, check_all: bool, damage: list[Damage]) -> Iterator[MarkerColumns]:
-    """The batches of an input; what is damaged is left out and goes to `damage`.
+    """The batches of an input. Leaves out damaged batches and appends them to `damage`.
 
-    check_all: the checksum of every batch counts, not only those of control batches
+    check_all: check the checksums of all batches and not only of control batches
     """
     options = EngineOptions(
         payloads=CONTROL_PAYLOADS,
@@ -223,7 +224,7 @@ def read(one: MarkerInput, *, check_all: bool, damage: list[Damage]) -> Iterator
 
 
 def passes_checksum(one: MarkerInput, position: int, size: int) -> bool:
-    """Whether the batch there passes its checksum."""
+    """Whether the batch at `position` has a correct checksum."""
     decoder = one.decoder(_NOTHING, EngineOptions(payloads=NO_PAYLOADS, check_crc=True), skip=False)
     with one.opened() as source:
         decoder.feed(source, position, position + size)

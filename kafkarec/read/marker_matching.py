@@ -1,11 +1,11 @@
-"""Markers and what they end: one pass over the batches of a log, of one segment or many (KIP-98, KIP-890)
+"""Matches markers to transactions in one pass over the batches of a log, of one segment or many (KIP-98, KIP-890).
 
     data of 7 (epoch 3)   data of 9   data of 7 ...   ABORT or COMMIT of 7 (epoch 4)
-    ^ first offset                                    ^ marker's offset: ends what producer id 7 has open
+    ^ first offset                                    ^ marker's offset: ends the open transaction of producer id 7
 
-Matched by producer id alone: with transaction.version 2 a marker carries the epoch after that of its data (KIP-890).
-An empty control batch is left of a transaction that the cleaner took out, and ends nothing (Kafka: ProducerAppendInfo).
-What ends nothing begins before the input, or had no data here.
+Matched by producer id alone: with transaction.version 2 a marker has the epoch after that of its data (KIP-890). The
+log cleaner leaves empty control batches; they end no transaction (Kafka: ProducerAppendInfo). A marker without an open
+transaction belongs to one that began before the input or has no data in it.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from kafkarec.format.side_files import AbortedTransaction
 
 from .marker_columns import ABORT, COMMIT, STAMPED, UNREADABLE, MarkerColumns, MarkerInput, passes_checksum, read
 
-# word -> what it means: notes beside the transactions, where the log or its index contradicts itself
+# reason -> meaning: contradictions in a log or between it and its index
 NOTES = {
-    "txnindex_unreadable": "the .txnindex cannot be read: the markers alone speak",
-    "txnindex_differs": "the .txnindex says something else than the markers: the markers are the truth",
-    "txnindex_ahead": "the .txnindex names an ABORT marker outside of its segment's offsets: not believed",
+    "txnindex_unreadable": "the .txnindex cannot be read: only the markers count",
+    "txnindex_differs": "the .txnindex differs from the markers: the markers count",
+    "txnindex_ahead": "the .txnindex has an ABORT marker outside of its segment's offsets: it is ignored",
     "marker_missing": "a marker was here and is not in the input any more",
-    "marker_unreadable": "a marker that cannot be read ends nothing",
-    "begun_before": "a transaction was open in front of the log, has no data in it, and nothing here ends it",
-    "snapshot_unreadable": "the producer snapshot cannot be read: what was open in front of the log is not known",
+    "marker_unreadable": "a marker that cannot be read ends no transaction",
+    "begun_before": "a transaction that began before the log has no data and no marker in it",
+    "snapshot_unreadable": "the producer snapshot cannot be read: transactions from before the log are unknown",
 }
 
 
 class Note(NamedTuple):
-    """A contradiction that was met. `reason`: a word of NOTES; `file`: None for a buffer; `offset`: where."""
+    """A contradiction in a log. `reason`: a key of NOTES; `file`: None for a buffer; `offset`: where."""
 
     reason: str
     file: str | None
@@ -44,9 +44,9 @@ class Note(NamedTuple):
     detail: str
 
 
-# A transaction that is open, while it grows: a list of these.
+# Indexes into the list that stands for an open transaction.
 EPOCH, FIRST, LAST, FIRST_TIME, LAST_TIME, BATCHES, RECORDS, BYTES, SEGMENT, POSITION, SIZE = range(11)
-# A transaction that has ended, as so many int64 in a row of one array; -1: absent.
+# An ended transaction: WIDTH consecutive int64 of one array; -1: absent.
 ROW = (
     "producer_id", "code", "marker_offset", "marker_timestamp", "coordinator_epoch", "last_segment",
     "producer_epoch", "first_offset", "last_offset", "first_timestamp", "last_timestamp", "batches", "records", "bytes",
@@ -61,14 +61,14 @@ def _without_data(epoch: int, first: int, segment: int) -> list[int]:
 
 @dataclass
 class Match:
-    """What a log's markers say.
+    """The transactions of a log, matched with its markers.
 
     ended               rows of WIDTH int64, in the order of the markers
     open                producer id -> the open transaction
     without_data        rows as in `ended` for markers of transactions without data in the input
     coordinator_epochs  producer id -> that of its last marker
     first_offset, next_offset   of the input; None: there is no batch
-    max_timestamp       of all batches, -1: none has one
+    max_timestamp       of all batches in ms, -1: none has one
     """
 
     raises: bool = False
@@ -86,7 +86,7 @@ class Match:
     def __post_init__(self) -> None:
         self._segment = -1
         self._index: dict[tuple[int, int], AbortedTransaction] | None = None
-        self._behind: list[AbortedTransaction] = []  # entries of the last segment, behind its last batch
+        self._after_last_batch: list[AbortedTransaction] = []  # index entries of the last segment
 
     @property
     def _file(self) -> str | None:
@@ -98,19 +98,18 @@ class Match:
     # ---- one input
 
     def read(self, one: MarkerInput, check_all: bool) -> None:
-        """The next segment of the log."""
+        """Reads the next segment of the log."""
         self.inputs.append(one)
         self._segment += 1
         self._index = self._read_index(one)
         for step in read(one, check_all=check_all, damage=self.damage):
             self._step(step)
-        self._behind += (self._index or {}).values()
+        self._after_last_batch += (self._index or {}).values()
 
     def finish(self) -> None:
-        """There is no more segment: what its index says of offsets behind the log's last batch was never written, or is
-        lost with all that followed."""
-        for entry in self._behind:
-            self._ahead(entry, "behind the log's last batch")
+        """Ends the log. Markers that the last index has after the last batch were never written, or were lost."""
+        for entry in self._after_last_batch:
+            self._note_ahead(entry, "behind the log's last batch")
 
     def _read_index(self, one: MarkerInput) -> dict[tuple[int, int], AbortedTransaction] | None:
         try:
@@ -128,11 +127,11 @@ class Match:
         first_offset = last_offsets[0] if base < 0 else base
         if self.first_offset is None:
             self.first_offset = first_offset
-        if self._behind:
-            self._settle(first_offset)
+        if self._after_last_batch:
+            self._end_lost_transactions(first_offset)
         self.next_offset = last_offsets[-1] + 1
         self.max_timestamp = max(self.max_timestamp, max(step.column("max_timestamp")))
-        lost = self._lost(step) if self._index else []
+        lost = self._entries_without_marker(step) if self._index else []
         start = 0
         for entry in lost:
             stop = bisect_right(last_offsets, entry.last_offset, start)
@@ -142,7 +141,7 @@ class Match:
         self._match(step, start, None)
 
     def _match(self, step: MarkerColumns, start: int, stop: int | None) -> None:
-        """The hot loop: half a microsecond a batch."""
+        """Matches the rows [start, stop). The inner loop: 0.5 us per batch."""
         opened, coordinator, ended, segment = self.open, self.coordinator_epochs, self.ended, self._segment
         compared = self._index is not None
         for code, producer, base, last, size, count, base_time, time, epoch, position in step.rows(start, stop):
@@ -175,10 +174,10 @@ class Match:
                 else:
                     ended.extend((*row, *txn[:POSITION]))
 
-    # ---- what is rare
+    # ---- rare cases
 
     def _epoch_changed(self, producer: int, txn: list[int], epoch: int, offset: int) -> None:
-        """No producer changes its epoch inside of a transaction: the coordinator ends the open one first."""
+        """Notes a missing marker: the coordinator ends a transaction before the producer's epoch changes."""
         self.note(
             "marker_missing", offset, producer,
             f"producer {producer} goes from epoch {txn[EPOCH]} to {epoch} at offset {offset}, and no marker ends its "
@@ -200,16 +199,16 @@ class Match:
     def _compare(
         self, code: int, producer: int, offset: int, epoch: int, txn: list[int] | None
     ) -> list[int] | None:
-        """The marker against its entry in .txnindex; that may know where the transaction began before the input."""
+        """Compares a marker with its .txnindex entry, which may have a first offset before the input."""
         assert self._index is not None and self.first_offset is not None
         entry = self._index.pop((producer, offset), None)
         if code == COMMIT:
             if entry is not None:
-                self._differs(offset, producer, "an ABORT", "a COMMIT")
+                self._note_difference(offset, producer, "an ABORT", "a COMMIT")
             return txn
         if entry is None:
             if txn is not None:
-                self._differs(offset, producer, "nothing", "an ABORT")
+                self._note_difference(offset, producer, "nothing", "an ABORT")
             return txn
         if txn is None:
             return _without_data(epoch, entry.first_offset, self._segment)
@@ -218,15 +217,15 @@ class Match:
                 txn[FIRST] = entry.first_offset
             else:
                 first = f"first offset {entry.first_offset}", f"first offset {txn[FIRST]}"
-                self._differs(offset, producer, *first)
+                self._note_difference(offset, producer, *first)
         return txn
 
-    def _differs(self, offset: int, producer: int, index: str, log: str) -> None:
+    def _note_difference(self, offset: int, producer: int, index: str, log: str) -> None:
         detail = f"for producer {producer} at offset {offset} the .txnindex has {index}, the log {log}"
         self.note("txnindex_differs", offset, producer, detail)
 
-    def _lost(self, step: MarkerColumns) -> list[AbortedTransaction]:
-        """Entries whose marker ought to lie among these batches and does not, in order."""
+    def _entries_without_marker(self, step: MarkerColumns) -> list[AbortedTransaction]:
+        """The .txnindex entries whose marker should be among these batches and is not, in order."""
         assert self._index is not None and self.first_offset is not None
         end = step.column("last_offset")[-1]
         due = {key for key in self._index if key[1] <= end}
@@ -235,25 +234,26 @@ class Match:
         due.difference_update((row[1], row[3]) for row in step.rows() if row[0] in (ABORT, COMMIT))
         return sorted((self._index.pop(key) for key in due), key=lambda entry: entry.last_offset)
 
-    def _settle(self, next_segment: int) -> None:
-        """A later segment goes on: what lay between is lost, and the index of the segment before remembers it."""
-        for entry in sorted(self._behind, key=lambda entry: entry.last_offset):
+    def _end_lost_transactions(self, next_segment: int) -> None:
+        """Ends transactions whose markers were lost between the previous segment and this one, by the previous
+        segment's .txnindex."""
+        for entry in sorted(self._after_last_batch, key=lambda entry: entry.last_offset):
             if entry.last_offset < next_segment:
                 self._end_by_index(entry)
             else:
-                self._ahead(entry, "where the next segment lies")
-        self._behind = []
+                self._note_ahead(entry, "where the next segment lies")
+        self._after_last_batch = []
 
-    def _ahead(self, entry: AbortedTransaction, where: str) -> None:
+    def _note_ahead(self, entry: AbortedTransaction, where: str) -> None:
         detail = f"an ABORT of producer {entry.producer_id} at offset {entry.last_offset}, {where}"
         self.note("txnindex_ahead", entry.last_offset, entry.producer_id, detail)
 
     def _end_by_index(self, entry: AbortedTransaction) -> None:
-        """A marker was lost (damage, a hole in a copy), and the index remembers that it said ABORT."""
+        """Ends a transaction by its .txnindex entry: the ABORT marker was lost (damage, a missing segment)."""
         assert self.first_offset is not None
         producer, first, last = entry.producer_id, entry.first_offset, entry.last_offset
         if last < self.first_offset:
-            self._ahead(entry, "in front of the log's first batch")
+            self._note_ahead(entry, "in front of the log's first batch")
             return
         lost = f"only the .txnindex has the ABORT of producer {producer} at offset {last}"
         self.note("marker_missing", last, producer, lost)
@@ -261,13 +261,13 @@ class Match:
         txn[FIRST] = min(first, txn[FIRST])
         self.ended.extend((producer, ABORT, last, -1, -1, self._segment, *txn[:POSITION]))
 
-    # ---- after the last
+    # ---- after the last input
 
-    def believable(self) -> bool:
-        """Whether the first batch of each open transaction passes its checksum.
+    def open_transactions_pass_crc(self) -> bool:
+        """Whether the first batch of each open transaction has a correct checksum.
 
-        Damage in a header can open a transaction that never was, and nothing ever ends it; so before readers are kept
-        from the rest of the log, that one batch is checked.
+        A damaged header can look like the start of a transaction that never ends, which would exclude the rest of the
+        log; so these batches are checked.
         """
         return all(
             passes_checksum(self.inputs[txn[SEGMENT]], txn[POSITION], txn[SIZE]) for txn in self.open.values()
@@ -275,16 +275,16 @@ class Match:
 
 
 def match(inputs: Iterable[Any], *, raises: bool = False, check_all: bool = False) -> Match:
-    """Reads the inputs, one log in order, once; twice when a damaged header seems to open a transaction.
+    """Matches the segments of one log, in order. Reads them twice if a damaged header seems to begin a transaction.
 
-    raises: InvalidRecordError for a control batch whose first record cannot be read; otherwise it ends nothing
-    check_all: check the checksum of every batch in the first place
+    raises: InvalidRecordError for a control batch with an unreadable first record; otherwise it ends no transaction
+    check_all: check the checksums of all batches in the first pass
     """
     found = Match(raises)
     for one in map(MarkerInput.of, inputs):
-        found.read(one, check_all or not one.again)
+        found.read(one, check_all or not one.reopenable)
     found.finish()
-    if check_all or not all(one.again for one in found.inputs) or found.believable():
+    if check_all or not all(one.reopenable for one in found.inputs) or found.open_transactions_pass_crc():
         return found
     thorough = Match(raises)
     for one in found.inputs:

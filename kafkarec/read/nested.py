@@ -1,4 +1,4 @@
-"""A column whose values are raw batches: one list of records, or of batch rows, per value."""
+"""decode_each, scan_each: a column whose values are raw batches becomes a list of records, or of batches, per value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BATCH_ROW_BYTES = 128
 
 
 class _Values(NamedTuple):
-    """A binary column: value i is data[offsets[first + i]:offsets[first + i + 1]] where its validity bit says so."""
+    """An Arrow binary array: value i is data[offsets[first + i]:offsets[first + i + 1]], or null by validity."""
 
     validity: memoryview | None
     offsets: memoryview
@@ -34,7 +34,7 @@ class _Values(NamedTuple):
 
 
 def _getter(values: Any) -> tuple[int, Any]:
-    """(how many, value by index) of an Arrow binary array or a sequence of buffers and None."""
+    """(length, function from index to value) of an Arrow binary array or a sequence of buffers and None."""
     if hasattr(values, "__arrow_c_array__"):
         validity, offsets, data, first, count, bits = arrow_values(*values.__arrow_c_array__())
         if count == 0:
@@ -52,7 +52,7 @@ class RecordLists:
     .records    RecordColumns (decode_each) or BatchTable (scan_each): one flat run of all rows
     .offsets    memoryview of int32, stop - start + 1 entries
     .validity   bytes, a bit per value: a null value is a null list
-    .damage     tuple of (value index, row, Damage): the damaged range lies before that row of `.records`
+    .damage     tuple of (value index, row, Damage): the damaged range is before that row of `.records`
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class RecordLists:
         return self.stop - self.start
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        """A list<struct<columns>> array over the same buffers, a list per value; may be asked for many times."""
+        """A list<struct<columns>> array over the same buffers, one list per value; may be called many times."""
         schema, array = self.records.list_capsules(self.offsets, self.validity, self.nulls)
         return schema, array
 
@@ -95,7 +95,7 @@ def _each(
     values: Any, decoder: Decoder, most: int, filled: Callable[[Decoder], tuple[int, int]],
     make: Callable[[Decoder], Table], of_batches: bool = False,
 ) -> Iterator[RecordLists]:  # fmt: skip
-    """Feeds value after value; `filled` tells (rows, bytes) so far, `make` takes them as a table."""
+    """Decodes value after value. filled: (rows, bytes) decoded so far; make: takes these rows out as a table."""
     count, get = _getter(values)
     start, offsets = 0, [0]
     nulls: list[int] = []
@@ -136,7 +136,7 @@ def decode_each(
 
     values: an Arrow binary array (`__arrow_c_array__`), or a sequence of buffers and None
     max_decompressed_bytes: cap per value, all its compressed payloads together
-    max_output_bytes: a piece ends behind the value that reaches it, so 32-bit offsets hold
+    max_output_bytes: a piece ends after the value that reaches it, so that 32-bit offsets suffice
 
     A null value is a null list, an empty one an empty list. Under errors="raise" the exception has `value_index`.
     Yields at least one RecordLists.

@@ -1,6 +1,6 @@
-"""One pass over one input: its bytes in, chunks of columns, batch tables and damage out.
+"""One pass over one input: decodes bytes to chunks of columns, batch tables and damage.
 
-decode, stream and scan of buffers and of files are all made of these three.
+Used by decode, stream and scan, of buffers and of files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .decode_options import CHUNK_BYTES, NO_CHECKS, NO_COLUMNS, NO_PAYLOADS, Dec
 
 
 class PassResult(NamedTuple):
-    """A stretch of input: its chunks, batch tables and damage; how many bytes were left behind it."""
+    """The result for consecutive bytes of an input: chunks, batch tables, damage; remaining: bytes of a cut tail."""
 
     chunks: list[Any]
     tables: list[Rows]
@@ -27,7 +27,7 @@ class PassResult(NamedTuple):
 
 
 def joined(parts: list[PassResult]) -> PassResult:
-    """Parts one behind the other, as one. Only the last one of an input has bytes left."""
+    """Consecutive parts as one. `remaining` is summed: only the last part of an input has any."""
     whole = PassResult([], [], [], sum(part.remaining for part in parts))
     for part in parts:
         whole.chunks.extend(part.chunks)
@@ -45,7 +45,7 @@ def as_columns(asked: DecodeRequest, part: PassResult, stable: int | None = None
 
 
 def _pieces(decoder: Decoder) -> Iterator[PassResult]:
-    """What the fed decoder reads, a chunk a part. A fault is raised behind everything in front of it."""
+    """Yields a part per chunk. Yields the good batches before an error first, then raises it."""
     while True:
         try:
             more = decoder.run()
@@ -64,14 +64,14 @@ def _taken(decoder: Decoder, more: bool, remaining: int) -> PassResult:
 
 
 def read_pieces(asked: DecodeRequest, source: Source, start: int = 0, stop: int | None = None) -> Iterator[PassResult]:
-    """Bytes [start, stop) of the input, a chunk a part: flat memory."""
+    """Decodes bytes [start, stop) of the input, a part per chunk: constant memory."""
     decoder = asked.decoder()
     decoder.feed(source, start, stop)
     return _pieces(decoder)
 
 
 def read_part(asked: DecodeRequest, source: Source, start: int = 0, stop: int | None = None, threads: int = 1) -> PassResult:
-    """The same as one part; with `threads` in stretches of about a chunk, side by side."""
+    """read_pieces joined to one part; with `threads` above 1, pieces of about a chunk are decoded in parallel."""
     if threads > 1 and (source.size if stop is None else stop) - start > CHUNK_BYTES:
         part = _read_parallel(asked, source, start, stop, threads)
         if part is not None:
@@ -80,7 +80,7 @@ def read_part(asked: DecodeRequest, source: Source, start: int = 0, stop: int | 
 
 
 def _read_parallel(asked: DecodeRequest, source: Source, start: int, stop: int | None, threads: int) -> PassResult | None:
-    """None when a stretch is damaged: that needs what came before it."""
+    """read_part in several threads; None if there is damage, as resynchronisation needs the bytes before it."""
     borders = [start]
     try:
         for table in scan_pieces(asked._replace(skip=False), source, start, stop):

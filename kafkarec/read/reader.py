@@ -1,4 +1,4 @@
-"""decode, stream, scan, batches of bytes in memory: one engine, several ways to take its columns."""
+"""decode, stream, scan and batches for bytes in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkarec._core import Source
 from kafkarec.format.enums import Isolation
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
 
-from .decode_options import DecodeRequest, demand_known, request
+from .decode_options import DecodeRequest, check_option_names, request
 from .isolation import excluded
 from .passes import as_columns, read_part, read_pieces, scan_pieces
 
@@ -18,7 +18,7 @@ from .passes import as_columns, read_part, read_pieces, scan_pieces
 def _isolated(
     asked: DecodeRequest, source: Source, isolation: Isolation | str, aborted: Any, last_stable_offset: int | None
 ) -> tuple[DecodeRequest, int | None]:
-    """The request with what read_committed hides, and the last stable offset."""
+    """The request with what read_committed excludes, and the last stable offset."""
     if Isolation.of(isolation) is Isolation.READ_UNCOMMITTED:
         return asked, None
     found = excluded([(asked, source)], aborted, last_stable_offset)
@@ -47,8 +47,8 @@ def decode(
 ) -> RecordColumns:
     """Decodes record batches of any magic into Arrow columns. Follows MemoryRecords.batches and streamingIterator.
 
-    data: any buffer of one or many batches, magics mixed; a cut batch at its end is the end: see `.remaining`. A memory
-        map whose file is truncated meanwhile ends the process with SIGBUS: `open` the path instead
+    data: any buffer of one or many batches, of any mix of magics; a cut batch at its end is not an error: see
+        `.remaining`. If a memory map's file is truncated meanwhile, the process ends with SIGBUS: use `open` instead
     columns: names in the wanted order; default offset, timestamp, timestamp_type, key, value, headers
     isolation: read_uncommitted, or read_committed as a consumer sees it; `aborted` [(producer id, first offset)] and
         `last_stable_offset` replace what the markers in the data say
@@ -58,7 +58,7 @@ def decode(
     max_decompressed_bytes: cap per compressed payload, LimitExceededError above it
     timestamp_unit: ms, us, ns, or int64 (raw milliseconds); a value that does not fit is null and counted
     header_keys: utf8 as Java decodes it (malformed: U+FFFD), or binary
-    threads: chunks of about 1 MB are decoded side by side
+    threads: how many decode in parallel, in chunks of about 1 MB
     """
     if not isinstance(threads, int) or threads < 1:
         raise ValueError(f"threads {threads!r}: 1 or more")
@@ -90,9 +90,9 @@ def stream(
     _topic: str | None = None,
     _partition: int | None = None,
 ) -> Iterator[RecordColumns]:
-    """As decode, a piece of about 1 MB of payload at a time, each with its own batches and damage: flat memory.
+    """As decode, in pieces of about 1 MB of payload, each with its own batches and damage: constant memory.
 
-    `.remaining` is 0 but on the last piece. Under errors="raise" everything before the damage comes first.
+    `.remaining` is 0 except on the last piece. With errors="raise" it yields everything before the damage, then raises.
     """
     source = Source(data)
     asked = request(
@@ -107,23 +107,23 @@ def stream(
 def scan(data: Any, *, errors: str = "raise", _file: object = None) -> BatchTable:
     """One row per batch from the headers alone: no CRC, nothing is decompressed. Reads 61 bytes a batch.
 
-    Refuses what cannot be framed, and a batch too small for its header. errors="skip" goes on behind such damage.
+    Raises for broken framing, and for a batch too small for its header; errors="skip" continues after such damage.
     """
     [table] = scan_pieces(request(errors=errors, _file=_file), Source(data), whole=True)
     return table
 
 
-def batches(data: Any, *, errors: str = "raise", _file: object = None, **wishes: Any) -> Iterator[RecordBatch]:
-    """The batches one by one. Frames that cannot be read raise at next(), the rest when a batch is iterated.
+def batches(data: Any, *, errors: str = "raise", _file: object = None, **options: Any) -> Iterator[RecordBatch]:
+    """The batches one by one. Framing errors are raised by next(), all others when a batch is iterated.
 
-    Takes decode's options for the records; control records are included unless control=False is said.
+    Takes decode's options for the records; control records are included unless control=False.
     """
-    demand_known(wishes)
-    asked = request(**{"control": True, **wishes}, errors=errors, _file=_file)
+    check_option_names(options)
+    asked = request(**{"control": True, **options}, errors=errors, _file=_file)
     return _batches(data, asked)
 
 
-class _Stretch(NamedTuple):
+class _BufferBytes(NamedTuple):
     """A batch's bytes within a buffer."""
 
     asked: DecodeRequest
@@ -150,4 +150,4 @@ def _batches(data: Any, asked: DecodeRequest) -> Iterator[RecordBatch]:
     for table in scan_pieces(asked, source, whole=True):
         for fields in table:
             start = fields["position"]
-            yield RecordBatch(fields, _Stretch(one, source, view, start, start + fields["size_in_bytes"]))
+            yield RecordBatch(fields, _BufferBytes(one, source, view, start, start + fields["size_in_bytes"]))

@@ -1,1 +1,1 @@
-"""What a log means: producers, transactions, leader epochs, and the side files that a broker derives from it."""
+"""State derived from a log: producers, transactions, leader epochs, and the side files that a broker writes from it."""

@@ -1,25 +1,25 @@
-"""Rebuilds a log's small files from its batches, byte for byte as LogSegment.recover() of Kafka 4.3 writes them
+"""Rebuilds a segment's indexes from its batches, byte for byte as LogSegment.recover() of Kafka 4.3 writes them.
 
-What recovery does with a segment, batch after batch, from frame and header alone:
+What recovery does for each batch of a segment, from its frame and header alone:
 
-* largest timestamp: a batch whose max timestamp is above all before makes (max timestamp, last offset of that batch)
+* largest timestamp: if the batch's max timestamp is above all earlier ones, (max timestamp, last offset of this batch)
 * .index: when more than `interval` bytes lie between the start of the last batch with an entry (at first: byte 0) and
   the start of this one: (last offset of this batch, its position)
-* .timeindex: with each of those the largest timestamp so far, this batch included, if it is not the last entry; one
-  more at the end of the segment, so that retention knows its age
-* .txnindex: for each ABORT marker that ends a transaction with data in this partition
-* leader epochs: the first base offset of each new epoch, magic 2 alone
+* .timeindex: with each .index entry the largest timestamp so far, this batch included, unless it is the last entry
+  already; one more at the end of the segment, from which retention takes the segment's age
+* .txnindex: an entry for each ABORT marker that ends a transaction with data in this partition
+* leader epochs: the first base offset of each new epoch; magic 2 only
 
-The files of a broker that closed or rolled the segment are the same with three exceptions, all harmless:
-it counts the interval anew after a start or a truncation; brokers before 4.1 (KAFKA-806) made one entry per append and
-not per batch, with the last offset of the whole append (so a follower's index has fewer entries, KAFKA-7487); and
-aborts that come in one append are given a last stable offset with all of the append's transactions begun. An active
-segment's .timeindex has no last entry yet, and both indexes end in zeros.
+The files of a broker that closed or rolled the segment are the same with three harmless exceptions: the broker restarts
+counting the interval after a start or a truncation; brokers before 4.1 (KAFKA-806) wrote one entry per append and not
+per batch, with the last offset of the whole append (so a follower's index has fewer entries, KAFKA-7487); and the last
+stable offsets of aborts in one append count all transactions of that append as begun. An active segment's .timeindex
+has no last entry yet, and both indexes end in zeros.
 
-A producer snapshot holds what producers.py says: with the epochs of markers that the log cleaner emptied, as in the
-snapshot of the broker that wrote them (recovery forgets those); expired producers (`producer.id.expiration.ms`) are
-missing in a broker's own. Whole epochs without records, and where epochs began in compacted logs, only the old
-leader-epoch-checkpoint tells: recovery begins with it, and so do we.
+Producer snapshots come from producers.py. They include the epochs of markers that the log cleaner emptied, as in the
+snapshot of the broker that wrote them (recovery loses these). A broker's own snapshots lack expired producers
+(`producer.id.expiration.ms`). Epochs without records, and starts of epochs in compacted logs, are only in the old
+leader-epoch-checkpoint; recovery starts from it, and so does this module.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _PRODUCER = (
 class SegmentIndexes(NamedTuple):
     """The bytes of a segment's .index, .timeindex and .txnindex (empty where a broker has no such file).
 
-    problems   sentences about batches that no entry can describe; Kafka's recovery fails on them
+    problems   sentences about batches that do not fit an index entry; Kafka's recovery fails on them
     """
 
     offset_index: bytes
@@ -61,17 +61,17 @@ class SegmentIndexes(NamedTuple):
 
     @property
     def files(self) -> dict[str, bytes]:
-        """{suffix: bytes} of the files that a broker would have: .txnindex only with something in it."""
+        """{suffix: bytes} of the files that a broker would have: .txnindex only if it has entries."""
         found = {offset_index.SUFFIX: self.offset_index, time_index.SUFFIX: self.time_index}
         return found | ({txn_index.SUFFIX: self.txn_index} if self.txn_index else {})
 
 
 class SegmentRebuild:
-    """Takes the batches of one segment in their order, and makes its indexes.
+    """Builds the indexes of one segment from its batches, added in order.
 
     base_offset   the segment's, from its name
-    states        producers as of the segment's begin (transactions may have begun there); moved on by `add`
-    epochs        leader epochs so far; moved on by `add`
+    states        producers at the segment's start, open transactions included; updated by `add`
+    epochs        leader epochs so far; updated by `add`
     interval      index.interval.bytes
     """
 
@@ -95,7 +95,7 @@ class SegmentRebuild:
         self._problems: dict[str, str] = {}
 
     def add(self, columns: Mapping[str, list[Any]], markers: Mapping[int, Marker | None]) -> None:
-        """The next batches: a list per column of a BatchTable, and the marker of each control batch by its position."""
+        """Adds the next batches. columns: lists of BatchTable columns; markers: position of a control batch -> it."""
         for position, _, magic, base, last, timestamp, epoch in zip(*(columns[n] for n in _HEADERS), strict=True):
             if not 0 <= last - self._base <= _INT32_MAX or position > _INT32_MAX:
                 self._problem("far", f"offset {last} at byte {position} does not fit an index of base {self._base}")
@@ -122,7 +122,7 @@ class SegmentRebuild:
             self._written = self._largest
 
     def _next_time(self) -> bytes:
-        """The largest timestamp's entry, where it is not there yet."""
+        """The entry of the largest timestamp; empty if it is the last entry already."""
         if self._largest[0] <= self._written[0]:
             return b""
         if self._timeindex and self._largest[1] < self._written[1]:
@@ -135,12 +135,11 @@ class SegmentRebuild:
 
     @property
     def entries(self) -> tuple[int, int]:
-        """How many there are in the .index and the .timeindex so far."""
+        """The number of entries in the .index and in the .timeindex so far."""
         return len(self._index) // offset_index.ENTRY_SIZE, len(self._timeindex) // time_index.ENTRY_SIZE
 
     def finish(self) -> SegmentIndexes:
-        """The indexes, with the entry of the largest timestamp that recovery puts at the end. More batches may follow:
-        that entry is then as if it had not been."""
+        """The indexes, with recovery's last time entry, which is not kept if more batches are added afterwards."""
         made = (bytes(self._index), bytes(self._timeindex) + self._next_time(), bytes(self._txnindex))
         return SegmentIndexes(*made, tuple(self._problems.values()))
 
@@ -148,8 +147,8 @@ class SegmentRebuild:
 def follow(
     states: ProducerStates, columns: Mapping[str, list[Any]], markers: Mapping[int, Marker | None]
 ) -> Iterator[EndedTransaction]:
-    """Moves `states` on over batches, given as columns; gives each transaction where its marker ends it. To be used up:
-    the states are behind the batches when the last one is asked for."""
+    """Appends batches, given as columns, to `states`; yields each transaction that a marker ends. The iterator must be
+    exhausted: only then are all batches appended."""
     for pid, epoch, sequence, base, last, timestamp, transactional, control, position in zip(
         *(columns[name] for name in _PRODUCER), strict=True
     ):

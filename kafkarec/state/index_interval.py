@@ -1,7 +1,7 @@
-"""With which index.interval.bytes an .index was made: nothing in the file tells, but its gaps do
+"""Infers the index.interval.bytes of an .index from the distances between its entries.
 
-A batch with an entry lies more than the interval behind the one before that has one, a batch without an entry does not.
-So each batch bounds the interval from one side.
+A batch with an entry begins more than the interval after the previous batch with an entry; a batch without one does
+not. So each batch gives an upper or a lower bound.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ANY = 2**31 - 1
 
 
 class IntervalRange(NamedTuple):
-    """The intervals from low to high, both included, explain an index; none do when low is above high."""
+    """The intervals from low to high, inclusive, that are consistent with an index; none if low is above high."""
 
     low: int = 0
     high: int = _ANY
@@ -27,7 +27,7 @@ class IntervalRange(NamedTuple):
 
     @property
     def guess(self) -> int | None:
-        """The likeliest: the default, else a power of two, else a round number, else the lowest; None: none fits."""
+        """The most likely one: the default, else a power of two, else a round number, else the lowest; None: no fit."""
         if self.low > self.high:
             return None
         power = 1 << self.high.bit_length() - 1 if self.high else 0
@@ -39,7 +39,7 @@ NOTHING_FITS = IntervalRange(1, 0)
 
 
 class IntervalFit:
-    """Feed it the positions of all batches in order, then ask for `.fit`."""
+    """Computes the IntervalRange `fit` of an index from the positions of all batches, added in order."""
 
     def __init__(self, index: OffsetIndex) -> None:
         self._entries = iter(index)
@@ -47,7 +47,7 @@ class IntervalFit:
         self._last = 0
         self._fit = IntervalRange()
 
-    def see(self, positions: Iterable[int]) -> None:
+    def add(self, positions: Iterable[int]) -> None:
         low, high = self._fit
         for position in positions:
             distance = position - self._last

@@ -1,9 +1,8 @@
-"""Leader epochs of a log, and where a follower would truncate: KIP-101, KIP-279.
+"""Leader epochs of a log, and the offset to which a follower would truncate: KIP-101, KIP-279.
 
-A leader stamps its epoch into every batch (magic 2). Two logs that hold the same offset with the same epoch got it
-from the same leader, so they agree up to there; where epochs part, one of the two has to give way. A follower finds the
-place by asking "where does my latest epoch end with you?" and truncating to the answer, again and again until both
-know the epoch that is talked about.
+A leader writes its epoch into every batch (magic 2). Two logs with the same epoch at the same offset got it from the
+same leader, so they are equal up to there; from the first different epoch on, the follower must truncate. It asks the
+leader for the end offset of its own latest epoch and truncates to the answer, repeatedly, until both have that epoch.
 
 (Kafka: LeaderEpochFileCache.endOffsetFor, AbstractFetcherThread.getOffsetTruncationState.)
 """
@@ -23,8 +22,8 @@ class EpochHistory(NamedTuple):
 
     entries   (epoch, start offset), both rising
     end       the log end offset: one more than the last offset
-    origin    "leader-epoch-checkpoint", "batches", or "none" where nothing tells an epoch
-    note      what is odd about them, "" where nothing is
+    origin    where they come from: "leader-epoch-checkpoint", "batches", or "none" without epochs
+    note      a sentence about a contradiction or an unreadable checkpoint; "": none
     """
 
     entries: tuple[EpochEntry, ...]
@@ -34,7 +33,7 @@ class EpochHistory(NamedTuple):
 
 
 class EpochStep(NamedTuple):
-    """One question of the follower: its epoch, the leader's answer, and to where the follower truncates."""
+    """One OffsetsForLeaderEpoch request: the follower's epoch, the leader's answer, the offset truncated to."""
 
     asked_epoch: int
     answered_epoch: int
@@ -43,17 +42,17 @@ class EpochStep(NamedTuple):
 
 
 class Truncation(NamedTuple):
-    """What a follower would do. offset: its log end afterwards; steps: how it found out (empty: no epochs known)."""
+    """A follower's truncation. offset: its log end offset afterwards; steps: the requests (empty: no epochs known)."""
 
     offset: int
     steps: tuple[EpochStep, ...]
 
 
 def of_log(log: Any, seen: Iterable[tuple[int, int]], end: int) -> EpochHistory:
-    """The epochs of a Log: its leader-epoch-checkpoint, compared with those `seen` in its batches.
+    """The epochs of a Log: from its leader-epoch-checkpoint, if it is readable and its batches do not contradict it,
+    else from its batches. Only the checkpoint has epochs without batches, and those whose batches were deleted.
 
-    seen: (epoch, base offset) of batches, in log order. The checkpoint counts where it can be read and the batches do
-    not contradict it: it knows epochs whose batches are gone, and epochs that wrote nothing.
+    seen: (epoch, base offset) of batches, in log order; end: the log end offset.
     """
     found = from_batches(seen)
     try:
@@ -78,32 +77,32 @@ def from_batches(seen: Iterable[tuple[int, int]]) -> tuple[EpochEntry, ...]:
 
 
 def contradiction(stored: Sequence[EpochEntry], found: Sequence[EpochEntry]) -> str:
-    """A sentence about a batch whose epoch is another one than the checkpoint says for its offset; "" for none."""
+    """A sentence about the first batch whose epoch differs from the checkpoint's for its offset; "": none."""
     for entry in found:
-        told = leader_epochs.epoch_at(stored, entry.start_offset)
-        if told != entry.epoch:
+        expected = leader_epochs.epoch_at(stored, entry.start_offset)
+        if expected != entry.epoch:
             return (
-                f"leader-epoch-checkpoint is not followed: it says epoch {'none' if told is None else told} for offset "
-                f"{entry.start_offset}, where a batch has epoch {entry.epoch}"
+                f"leader-epoch-checkpoint is not followed: it says epoch {'none' if expected is None else expected} "
+                f"for offset {entry.start_offset}, where a batch has epoch {entry.epoch}"
             )
     return ""
 
 
-def end_of(lineage: EpochHistory, epoch: int) -> tuple[int, int] | None:
-    """(epoch, end offset) that a replica answers about `epoch`; None where it knows no epochs.
+def end_of(history: EpochHistory, epoch: int) -> tuple[int, int] | None:
+    """The (epoch, end offset) with which a replica answers a request for `epoch`; None: it has no epochs.
 
-    Below its first epoch it answers with where that begins. Above its latest one it answers with that and its log end:
-    it leads now, under an epoch newer than all, which begins there.
+    For an epoch below its first one: the start of the first one. For one above its latest: the latest and the log end
+    offset, where the replica's own new epoch as a leader begins.
     """
-    if not lineage.entries:
+    if not history.entries:
         return None
-    found = leader_epochs.end_of(lineage.entries, epoch, lineage.end)
-    return (epoch, lineage.entries[0].start_offset) if found is None else found
+    found = leader_epochs.end_of(history.entries, epoch, history.end)
+    return (epoch, history.entries[0].start_offset) if found is None else found
 
 
 def truncation(follower: EpochHistory, leader: EpochHistory) -> Truncation:
-    """Where the follower's log would end after it has met the leader. Without epochs: the lower log end, as before
-    KIP-101, which may keep what the leader never had."""
+    """Where a follower of this leader truncates. Without epochs: at the lower log end offset, as before KIP-101, which
+    may keep records that the leader never had."""
     end, steps = follower.end, []
     while follower.entries:
         latest = follower.entries[-1].epoch

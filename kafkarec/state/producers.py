@@ -1,15 +1,15 @@
-"""What a broker knows of each producer after each batch (Kafka: ProducerStateManager, ProducerAppendInfo)
+"""A broker's producer state after each batch of a partition (Kafka: ProducerStateManager, ProducerAppendInfo).
 
-    data batch of producer 7      its epoch, sequences and place become the newest of five; a transaction may begin
-    end marker of producer 7      the transaction of producer 7 is over; the epoch may rise (KIP-890)
-    a new epoch, of either        what was known of older batches is forgotten
+    data batch of producer 7      becomes the newest of the producer's last five batches; may begin a transaction
+    end marker of producer 7      ends the transaction of producer 7; may raise the epoch (KIP-890)
+    new epoch, of either          drops the kept batches of the old epoch
 
-The state follows a log batch by batch in order of offsets, as LogSegment.recover() does: with the origin REPLICATION,
-so everything in the log is believed. What a broker would have said to a producer (origin CLIENT) is `judge`.
+Batches are appended in order of offsets, as by LogSegment.recover() with the origin REPLICATION: all are accepted.
+`violation` gives the reason for which a broker would have refused a batch from a producer (origin CLIENT).
 
     states = ProducerStates()
     for row in segment.scan():
-        problem = states.judge(row)
+        problem = states.violation(row)
         ended = states.append(row, read_marker(segment.raw(...)) if row["is_control"] else None)
 """
 
@@ -28,20 +28,20 @@ from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.read import reader
 from kafkarec.sidecars.producer_snapshot import in_java_order
 
-KEPT_BATCHES = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: as many as may be in flight, so that a retry is recognised
+KEPT_BATCHES = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: the maximum in flight, so that retries are recognised
 NONE = -1
 _SEQUENCE_MAX, _OFFSET_MAX = 2**31 - 1, 2**63 - 1
 _MARKER_COLUMNS = ("timestamp", "key", "value")
 _ENDS = {control.ControlRecordType.ABORT: True, control.ControlRecordType.COMMIT: False}
 
-# What the broker that took the batch would have refused, in its own order. Such batches are in a log all the same when
-# replication, a restore or a tool put them there, or when producer state was lost.
-VERDICTS = {
+# Reasons for which a broker refuses a batch, in the order of its checks. Such batches are in a log nevertheless if
+# replication, a restore or a tool wrote them, or if producer state was lost.
+VIOLATIONS = {
     "old_epoch": "the producer epoch is below one seen before: a fenced producer wrote on (KIP-98)",
     "duplicate": "the sequences are exactly those of one of the producer's last five batches: written twice",
     "new_epoch_not_from_zero": "the first batch of a new producer epoch does not begin with sequence 0",
-    "sequence_gap": "sequences are missing in front of the batch",
-    "out_of_order": "the sequences lie behind those already written",
+    "sequence_gap": "sequences are missing before the batch",
+    "out_of_order": "the sequences are below those already written",
     "not_transactional": "a plain batch of a producer whose transaction is open: recovery of a broker fails on it",
 }
 
@@ -54,12 +54,12 @@ def first_sequence(last_sequence: int, offset_delta: int) -> int:
 
 
 def follows(last_sequence: int, next_sequence: int) -> bool:
-    """Whether one sequence comes right behind another; 0 comes behind 2^31-1."""
+    """Whether `next_sequence` directly follows; 0 follows 2^31-1."""
     return next_sequence == last_sequence + 1 or (next_sequence == 0 and last_sequence == _SEQUENCE_MAX)
 
 
 class KeptBatch(NamedTuple):
-    """One of a producer's last data batches. timestamp: its max timestamp in ms; -1 is "none"."""
+    """One of a producer's last data batches. timestamp: its max timestamp in ms; -1: none."""
 
     last_sequence: int
     last_offset: int
@@ -82,8 +82,8 @@ class Marker(NamedTuple):
 class EndedTransaction(NamedTuple):
     """A transaction and its marker: last_offset is the marker's.
 
-    last_stable_offset   where a read_committed consumer may read to with this marker written: the first offset of the
-                         oldest transaction of any other producer still open, else the offset behind the marker
+    last_stable_offset   the last stable offset once this marker is written: the first offset of the oldest open
+                         transaction of another producer, else the offset after the marker
     """
 
     producer_id: int
@@ -95,7 +95,7 @@ class EndedTransaction(NamedTuple):
 
 @dataclass(slots=True)
 class Producer:
-    """What is known of one producer; -1 is "none yet". first_offset: where its open transaction begins, None: none."""
+    """The state of one producer; -1: none yet. first_offset: of its open transaction, None: none is open."""
 
     producer_id: int
     producer_epoch: int = NONE
@@ -115,7 +115,7 @@ class Producer:
             self.producer_epoch = epoch
 
     def entry(self) -> SnapshotEntry:
-        """As a snapshot stores it."""
+        """The producer's entry in a .snapshot file."""
         last = self.last or KeptBatch(NONE, NONE, 0, NONE)
         first = NONE if self.first_offset is None else self.first_offset
         return SnapshotEntry(
@@ -125,12 +125,12 @@ class Producer:
 
 
 class ProducerStates:
-    """The producers of one partition up to `end_offset`; `snapshot` (of a .snapshot file) is where they begin.
+    """The producers of one partition at `end_offset`. snapshot: entries of a .snapshot file to start from.
 
-    .producers    {producer id: Producer}, in the order they were first seen
-    .end_offset   the offset behind the last batch that was appended
-    as_recovery   pass over markers that the log cleaner emptied, as recovery does: it forgets their epochs. Otherwise
-                  the epoch and time in such a batch's header count, so the state is that of the broker that wrote it
+    .producers    {producer id: Producer}, in order of first appearance
+    .end_offset   the offset after the last appended batch
+    as_recovery   ignore markers that the log cleaner emptied, as recovery does, which loses their epochs. Otherwise
+                  the epoch and time in such a batch's header count, as in the state of the broker that wrote it
     """
 
     def __init__(
@@ -155,12 +155,12 @@ class ProducerStates:
 
     @property
     def first_undecided_offset(self) -> int | None:
-        """Where the oldest open transaction begins; None when none is open."""
+        """The first offset of the oldest open transaction; None: none is open."""
         return next(iter(self._open), None)
 
     @property
     def open_transactions(self) -> tuple[tuple[int, int], ...]:
-        """(producer id, first offset) of what is open, the oldest first."""
+        """(producer id, first offset) of the open transactions, the oldest first."""
         return tuple((producer_id, first) for first, producer_id in self._open.items())
 
     def snapshot(self) -> tuple[SnapshotEntry, ...]:
@@ -168,8 +168,8 @@ class ProducerStates:
         return tuple(self.producers[producer_id].entry() for producer_id in in_java_order(list(self.producers)))
 
     def append(self, row: Mapping[str, Any], marker: Marker | None = None) -> EndedTransaction | None:
-        """One batch of the log: a row of a BatchTable, and for a control batch its marker (None: it has no record, or
-        is none of a transaction). Gives the transaction that it ends."""
+        """Appends one batch, a row of a BatchTable; returns the transaction that it ends. marker: of a control batch;
+        None: the batch has no record, or its record ends no transaction."""
         ended = None
         producer_id = row["producer_id"]
         if producer_id is not None and producer_id >= 0:
@@ -199,7 +199,7 @@ class ProducerStates:
         max_timestamp: int,
         is_transactional: bool,
     ) -> None:
-        """A data batch; -1 where there is no epoch, sequence or timestamp."""
+        """Appends a data batch; -1: no epoch, sequence or timestamp."""
         producer = self._producer(producer_id)
         producer.enter(epoch)
         producer.batches.append(KeptBatch(last_sequence, last_offset, last_offset - base_offset, max_timestamp))
@@ -214,7 +214,7 @@ class ProducerStates:
     def append_control(
         self, producer_id: int, epoch: int, base_offset: int, max_timestamp: int, marker: Marker | None
     ) -> EndedTransaction | None:
-        """A control batch with a producer; -1: no epoch, no timestamp. Without a marker it ends nothing."""
+        """Appends a control batch with a producer id; -1: no epoch, no timestamp. marker None: ends no transaction."""
         producer = self._producer(producer_id)
         if marker is None:
             if epoch > producer.producer_epoch and not self._as_recovery:
@@ -227,24 +227,24 @@ class ProducerStates:
         producer.last_timestamp = marker.timestamp
         if first is None:  # a transaction without data here: the index does not list it
             return None
-        behind = min(base_offset + 1, _OFFSET_MAX)  # the base offset is not under the checksum
-        stable = next((at for at, other in self._open.items() if other != producer_id), behind)
+        after = min(base_offset + 1, _OFFSET_MAX)  # no checksum covers the base offset, so it may be any int64
+        stable = next((at for at, other in self._open.items() if other != producer_id), after)
         self._open.pop(first, None)
         return EndedTransaction(producer_id, first, base_offset, marker.aborted, stable)
 
-    def judge(self, row: Mapping[str, Any]) -> str | None:
-        """What a broker would have said to the batch before taking it: a word of VERDICTS, None when all is well.
+    def violation(self, row: Mapping[str, Any]) -> str | None:
+        """The reason for which a broker would have refused the batch, a key of VIOLATIONS; None: it would accept it.
 
-        Asked before `append`. Control batches, batches without a producer, and those without sequences (a group
-        coordinator's offset commits) are not judged by sequence, as in Kafka.
+        Call it before `append`. As in Kafka, sequences are not checked for control batches, batches without a producer
+        and those without sequences (a group coordinator's offset commits).
         """
         known = self.producers.get(_number(row["producer_id"]))
         if known is None or row["is_control"]:
             return None
-        verdict = _judge_sequence(known, _number(row["producer_epoch"]), row["base_sequence"], row["last_sequence"])
-        if verdict is None and known.first_offset is not None and not row["is_transactional"]:
+        found = _sequence_violation(known, _number(row["producer_epoch"]), row["base_sequence"], row["last_sequence"])
+        if found is None and known.first_offset is not None and not row["is_transactional"]:
             return "not_transactional"
-        return verdict
+        return found
 
     def _producer(self, producer_id: int) -> Producer:
         found = self.producers.get(producer_id)
@@ -253,8 +253,8 @@ class ProducerStates:
         return found
 
 
-def _judge_sequence(known: Producer, epoch: int, first: int | None, last: int | None) -> str | None:
-    """ProducerAppendInfo.checkProducerEpoch and checkSequence, behind ProducerStateEntry.findDuplicateBatch."""
+def _sequence_violation(known: Producer, epoch: int, first: int | None, last: int | None) -> str | None:
+    """ProducerStateEntry.findDuplicateBatch, ProducerAppendInfo.checkProducerEpoch and checkSequence."""
     if epoch < known.producer_epoch:
         return "old_epoch"
     if first is None or first < 0 or known.producer_epoch == NONE:
@@ -266,7 +266,7 @@ def _judge_sequence(known: Producer, epoch: int, first: int | None, last: int | 
     newest = known.last.last_sequence if known.last else NONE
     if follows(newest, first):
         return None
-    ahead = (first - newest) % 2**31  # the distance along the circle of sequences
+    ahead = (first - newest) % 2**31  # sequences wrap around at 2^31
     return "sequence_gap" if ahead <= 2**30 else "out_of_order"
 
 
@@ -275,8 +275,8 @@ def _number(value: int | None) -> int:
 
 
 def read_marker(raw: bytes) -> Marker | None:
-    """The marker in the bytes of one whole control batch: ABORT or COMMIT of its first record; None for a batch that
-    cleaning emptied, and for control records of a KRaft log. InvalidRecordError when the record cannot be read."""
+    """The marker (ABORT or COMMIT) in the first record of one control batch; None for a batch that the log cleaner
+    emptied and for control records of KRaft. InvalidRecordError if the record cannot be read."""
     found = reader.decode(raw, columns=_MARKER_COLUMNS, control=True, check_crcs=False)
     if not len(found):
         return None
@@ -285,7 +285,7 @@ def read_marker(raw: bytes) -> Marker | None:
 
 
 def read_markers(batches: Sequence[bytes]) -> list[Marker | None]:
-    """The same for many control batches at once, in a tenth of the time; None also for what cannot be read."""
+    """read_marker for many control batches, ten times as fast; None also for records that cannot be read."""
     starts = [0, *accumulate(map(len, batches))]
     found = reader.decode(
         b"".join(batches), columns=("batch_position", *_MARKER_COLUMNS), control=True, check_crcs=False, errors="skip"
@@ -303,7 +303,7 @@ def read_markers(batches: Sequence[bytes]) -> list[Marker | None]:
     return markers
 
 
-# Of many markers nearly all have the same few bytes. What is kept is small whatever a file holds.
+# Most markers have the same few bytes. Only small keys and values are cached, so that crafted files cannot fill memory.
 _SMALL = 32
 _parsed = lru_cache(maxsize=4096)(control.parse)
 

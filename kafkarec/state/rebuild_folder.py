@@ -1,14 +1,14 @@
-"""Rebuilds all small files of a partition folder: the segments' indexes, producer snapshots, leader epochs
+"""Rebuilds all side files of a partition folder: indexes, producer snapshots, leader-epoch-checkpoint.
 
 | file | made from |
 |---|---|
 | NNN.index NNN.timeindex NNN.txnindex | the batches of segment NNN |
-| NNN.snapshot | all batches in front of segment NNN: what a roll leaves |
-| EEE.snapshot | all batches, EEE being the log end offset: what a clean shutdown leaves |
+| NNN.snapshot | all batches before segment NNN, as a broker writes it when it rolls a segment |
+| EEE.snapshot | all batches, EEE being the log end offset, as a broker writes it at a clean shutdown |
 | leader-epoch-checkpoint | the old file, and the batches |
 
-Where the log does not begin at offset 0 the first segment's own .snapshot, if it is there and good, says which
-producers and open transactions came before; as for a broker.
+If the log does not begin at offset 0, producers and open transactions from before it are taken from the first
+segment's .snapshot, if that is readable; as a broker does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .recovery_walk import GoodBatches, ScannableSegment, walk
 
 
 class SidecarSegment(ScannableSegment, Protocol):
-    """What is needed of a storage.Segment."""
+    """The attributes of storage.Segment that are used here."""
 
     @property
     def base_offset(self) -> int | None: ...
@@ -36,7 +36,7 @@ class SidecarSegment(ScannableSegment, Protocol):
 
 
 class LogLike(Protocol):
-    """What is needed of a storage.Log."""
+    """The attributes of storage.Log that are used here."""
 
     @property
     def segments(self) -> Sequence[SidecarSegment]: ...
@@ -44,12 +44,12 @@ class LogLike(Protocol):
 
 
 class Rebuilt(NamedTuple):
-    """What was made from one segment, or (segment None) from the whole log.
+    """The files rebuilt from one segment, or (segment None) from the whole log.
 
     files      {name: bytes}
-    damage     what of the segment is no good batch; the indexes tell of the batches on both sides
-    problems   sentences about batches that no index entry can describe, and about old files that could not be read
-    fit        the intervals that explain the segment's old .index; None: there is none that can be read
+    damage     the segment's damage; the indexes describe the batches before and after it
+    problems   sentences about batches that do not fit an index entry, and about old files that could not be read
+    fit        the index.interval.bytes consistent with the segment's old .index; None: there is no readable one
     """
 
     segment: SidecarSegment | None
@@ -60,12 +60,12 @@ class Rebuilt(NamedTuple):
 
 
 def stem(offset: int) -> str:
-    """An offset as file names have it."""
+    """An offset with 20 digits, as in file names."""
     return f"{offset:020d}"
 
 
 def rebuild_log(log: LogLike, interval: int = DEFAULT_INTERVAL, *, as_recovery: bool = False) -> Iterator[Rebuilt]:
-    """A Rebuilt per segment, in order, then one for the log; nothing is written. Memory: one segment's indexes.
+    """Yields a Rebuilt per segment, in order, then one for the log; writes nothing. Memory: one segment's indexes.
 
     interval      index.interval.bytes
     as_recovery   snapshots as LogSegment.recover() makes them: see producers.ProducerStates
@@ -91,7 +91,7 @@ def rebuild_log(log: LogLike, interval: int = DEFAULT_INTERVAL, *, as_recovery: 
             maker.add(first.columns, first.markers)
             damage += first.damage
             if old is not None:
-                old.see(first.columns["position"])
+                old.add(first.columns["position"])
             first = next(stretches, None)
         made = maker.finish()
         files |= {stem(base) + suffix: data for suffix, data in made.files.items()}
@@ -105,7 +105,7 @@ def rebuild_log(log: LogLike, interval: int = DEFAULT_INTERVAL, *, as_recovery: 
 
 
 def _first_offset(stretch: GoodBatches | None) -> int:
-    """A file whose name says nothing begins where its first batch does."""
+    """The base offset of a file without one in its name: that of its first batch."""
     if stretch is None or not stretch.columns["position"]:
         return 0
     base = stretch.columns["base_offset"][0]
@@ -133,7 +133,7 @@ def _old_index(segment: SidecarSegment, base: int) -> IntervalFit | None:
 
 
 def old_epochs(log: LogLike) -> tuple[list[leader_epochs.EpochEntry], list[str]]:
-    """The entries that recovery begins with: they hold what the batches cannot tell."""
+    """The old file's entries, with which recovery begins: some epochs are not in any batch."""
     entries: list[leader_epochs.EpochEntry] = []
     try:
         data = log.folder_file(leader_epochs.NAME)
@@ -145,7 +145,7 @@ def old_epochs(log: LogLike) -> tuple[list[leader_epochs.EpochEntry], list[str]]
 
 
 def from_start(entries: list[leader_epochs.EpochEntry], log_start: int) -> list[leader_epochs.EpochEntry]:
-    """The first epoch covers the log from its start, also where cleaning removed its first batches."""
+    """The entries, the first one moved to the log's start: the cleaner may have removed that epoch's first batches."""
     if entries and entries[0].start_offset > log_start:
         entries[0] = entries[0]._replace(start_offset=log_start)
     return entries

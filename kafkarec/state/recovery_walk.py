@@ -1,7 +1,7 @@
-"""A segment's batches as a broker's recovery meets them: frame and checksum, no payload but that of control batches
+"""Iterates over a segment's batches as a broker's recovery does: checks framing and CRCs, decodes only control batches.
 
-The columns come in stretches of some thousand batches, as lists, so a segment of any size is walked in flat memory; the
-file is read once more in windows for the checksums (LogSegment.recover calls ensureValid, which looks at nothing else).
+Yields columns of some thousand batches at a time, in constant memory. The file is read a second time, in windows, for
+the checksums; LogSegment.recover calls ensureValid, which checks nothing else.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ COLUMNS = (
 )  # fmt: skip
 _WINDOW = 1 << 20
 _LARGEST_MARKER = 1 << 20
-# Where the bytes under the checksum begin: behind the CRC of magic 2, behind that of magic 0 and 1.
+# Magic -> where in the batch the bytes under the checksum begin, directly after the CRC field.
 CHECKED_FROM = {2: 21, 1: 16, 0: 16}
 
 
 class ScannableSegment(Protocol):
-    """What is needed of a storage.Segment."""
+    """The attributes of storage.Segment that are used here."""
 
     @property
     def path(self) -> str: ...
@@ -37,8 +37,8 @@ class ScannableSegment(Protocol):
 
 
 class GoodBatches(NamedTuple):
-    """Good batches one behind the other, a list per name of COLUMNS; markers: position of a control batch -> its marker
-    (None: it has none); damage: what lies in front of, between and behind them."""
+    """Consecutive good batches, a list per name of COLUMNS; markers: position of a control batch -> its marker (None:
+    it has none); damage: before, between and after them; remaining: bytes of the tail."""
 
     columns: dict[str, list[Any]]
     markers: dict[int, Marker | None]
@@ -47,7 +47,7 @@ class GoodBatches(NamedTuple):
 
 
 class _Window:
-    """Reads a file in pieces of at most _WINDOW bytes, for callers that go forward."""
+    """Reads a file in windows of at most _WINDOW bytes, for ascending positions."""
 
     def __init__(self, segment: ScannableSegment) -> None:
         self._segment = segment
@@ -55,7 +55,7 @@ class _Window:
         self._bytes = memoryview(b"")
 
     def _read(self, position: int, length: int) -> bytes:
-        """A window; where a sector in it is bad, no more than what is needed now."""
+        """Reads a window; if that fails, as with a bad sector in it, only the bytes that are needed now."""
         try:
             return self._segment.raw(position, _WINDOW)
         except OSError:
@@ -63,7 +63,7 @@ class _Window:
             return self._segment.raw(position, min(length, _WINDOW))
 
     def pieces(self, position: int, length: int) -> Iterator[memoryview]:
-        """The bytes [position, position + length), in one or several pieces; fewer when the file shrank."""
+        """The bytes [position, position + length), in one or several pieces; fewer if the file shrank."""
         while length > 0:
             at = position - self._start
             if not 0 <= at < len(self._bytes):
@@ -78,7 +78,7 @@ class _Window:
 
 
 def walk(segment: ScannableSegment, check_crcs: bool = True) -> Iterator[GoodBatches]:
-    """The good batches of a segment. A batch with a wrong checksum, or whose bytes cannot be read, is damage."""
+    """Yields the good batches of a segment. Batches with a wrong checksum or unreadable bytes are damage."""
     window = _Window(segment)
     for table in segment.scan_pieces(errors="skip"):
         columns = {name: table.column(name) for name in COLUMNS}
@@ -97,7 +97,7 @@ def walk(segment: ScannableSegment, check_crcs: bool = True) -> Iterator[GoodBat
 
 
 def _crc_damage(segment: ScannableSegment, window: _Window, row: dict[str, Any]) -> Damage | None:
-    """None when the batch's bytes agree with its checksum."""
+    """The damage of a batch with a wrong checksum or unreadable bytes; None: its checksum is right."""
     skipped = CHECKED_FROM[row["magic"]]
     checksum = crc32c if row["magic"] == 2 else binascii.crc32
     computed, left = 0, row["size_in_bytes"] - skipped
@@ -126,10 +126,10 @@ def _crc_damage(segment: ScannableSegment, window: _Window, row: dict[str, Any])
 
 
 def _markers(segment: ScannableSegment, window: _Window, columns: dict[str, list[Any]]) -> dict[int, Marker | None]:
-    """The markers of the control batches with a producer. One that cannot be read counts as none: what becomes of its
-    transaction is not known, and `verify` says so."""
+    """The markers of the control batches with a producer id. An unreadable one is None: whether its transaction ended
+    is unknown, and `verify` reports it."""
     found: dict[int, Marker | None] = {}
-    places: list[int] = []
+    positions: list[int] = []
     batches: list[bytes] = []
     gathered = 0
     rows = zip(
@@ -142,9 +142,9 @@ def _markers(segment: ScannableSegment, window: _Window, columns: dict[str, list
             batches.append(b"".join(window.pieces(position, size)))
         except OSError:
             continue
-        places.append(position)
+        positions.append(position)
         gathered += size
         if gathered > _LARGEST_MARKER:
-            found |= zip(places, read_markers(batches), strict=True)
-            places, batches, gathered = [], [], 0
-    return found | dict(zip(places, read_markers(batches), strict=True))
+            found |= zip(positions, read_markers(batches), strict=True)
+            positions, batches, gathered = [], [], 0
+    return found | dict(zip(positions, read_markers(batches), strict=True))

@@ -1,10 +1,16 @@
-"""Files and folders as they lie on a disk or in a bucket: segments, partitions, data folders.
+"""Files and folders on a disk or in an object store: segments, partition folders, data folders.
 
-    names      what names tell              sources    bytes by pread, map, file object
-    folders    what lies where              ranges     which records, and where to begin
-    segment    one file                     partition  Log: a folder of segments
-    datadir    LogDir: a folder of logs     opening    kafkarec.open
-    readable   the verbs they share         outputs    where an output may go
+    opening           kafkarec.open
+    segment           Segment (one file), Readable (methods of Segment, Log and LogDir)
+    log, log_dir      Log: a partition folder; LogDir: a broker's data folder
+    names             parses names of files and folders
+    folders           lists folders, local and remote
+    sources           bytes of a file: pread, memory map, Python file object; gz_segment: of a .gz or .zst
+    remote*, tiered   URLs and object stores; objects of tiered storage (KIP-405)
+    ranges            ranges of offsets and timestamps, index lookups
+    raw_batches       bytes of whole batches, unchanged
+    segment_summary   first and last offsets, codecs of a segment (kafkarec ls)
+    output_rules      refuses outputs that would overwrite inputs
 """
 
 from .log import LeftOut, Log

@@ -1,4 +1,4 @@
-"""Folders, on a disk or in a bucket: names and sizes, whole small files, sources for large ones."""
+"""Folders on a disk or in an object store: lists them, reads small files whole, opens large ones as sources."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from . import remote
-from .names import WRAPPERS
+from .names import PACKED_SUFFIXES
 from .sources import ByteSource, LocalFile
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ class FolderEntry(NamedTuple):
 
 
 class Folder(Protocol):
-    """path: as messages call it; entries: by name; read: a whole file, None where there is none."""
+    """path: as error messages show it; entries: sorted by name; read: a whole file, None if it does not exist."""
 
     path: str
 
@@ -39,7 +39,7 @@ class LocalFolder:
         self.path = path
 
     def entries(self) -> list[FolderEntry]:
-        """What lies here; a name that cannot be looked at (a dying disk) counts as an empty file."""
+        """The folder's entries; one whose stat fails (a failing disk) counts as an empty file."""
         found = []
         with os.scandir(self.path) as listing:
             for entry in listing:
@@ -67,13 +67,13 @@ class LocalFolder:
 
 
 class RemoteFolder:
-    """A prefix in a bucket, or a folder of any filesystem behind a URL. `fetched` sums up what came over the wire."""
+    """A prefix in a bucket, or a folder of any filesystem that has URLs. fetch_counter: counts the bytes fetched."""
 
-    def __init__(self, url: str, options: dict[str, Any], tally: FetchCounter | None = None) -> None:
+    def __init__(self, url: str, options: dict[str, Any], fetch_counter: FetchCounter | None = None) -> None:
         self.path = url.rstrip("/")
         self._options = options
-        self.tally = tally or FetchCounter()
-        self._sizes: dict[str, int] | None = None  # of files, as listed: spares a request for each
+        self.fetch_counter = fetch_counter or FetchCounter()
+        self._sizes: dict[str, int] | None = None  # of files, from the listing: saves a request for each
 
     def entries(self) -> list[FolderEntry]:
         listed = [FolderEntry(*entry) for entry in remote.listing(self.path + "/", self._options)]
@@ -84,33 +84,33 @@ class RemoteFolder:
         return f"{self.path}/{name}"
 
     def below(self, name: str) -> RemoteFolder:
-        return RemoteFolder(self.join(name), self._options, self.tally)
+        return RemoteFolder(self.join(name), self._options, self.fetch_counter)
 
     def read(self, name: str) -> bytes | None:
         if self._sizes is not None and name not in self._sizes:
             return None
         data = remote.read_whole(self.join(name), self._options)
-        self.tally.whole += len(data or b"")
+        self.fetch_counter.whole += len(data or b"")
         return data
 
     def open(self, name: str) -> ByteSource:
         if self._sizes is not None and name not in self._sizes:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.join(name))
         source = remote.open_source(self.join(name), self._options, size=(self._sizes or {}).get(name))
-        self.tally.sources.append(source)
+        self.fetch_counter.sources.append(source)
         return unpacked(source, name, self.read)
 
 
-def side_by_side(folder: Folder, look: Callable[[Folder], T], places: Sequence[Folder]) -> list[T]:
-    """`look` at each place, in order; many at once where each waits for a network."""
-    if not isinstance(folder, RemoteFolder) or len(places) < 2:
-        return [look(place) for place in places]
+def map_folders(parent: Folder, function: Callable[[Folder], T], folders: Sequence[Folder]) -> list[T]:
+    """The results of `function` for subfolders of `parent`, in order; remote ones in up to 16 threads."""
+    if not isinstance(parent, RemoteFolder) or len(folders) < 2:
+        return [function(folder) for folder in folders]
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        return list(pool.map(look, places))
+        return list(pool.map(function, folders))
 
 
 class FetchCounter:
-    """Bytes that came over the wire, for all folders below one URL."""
+    """Counts the bytes fetched over the network, for all folders below one URL."""
 
     def __init__(self) -> None:
         self.whole = 0
@@ -122,12 +122,15 @@ class FetchCounter:
 
 
 def unpacked(source: ByteSource, name: str, read: Callable[[str], bytes | None]) -> ByteSource:
-    """The source itself, or what is inside of a .gz or .zst; an encoded object of tiered storage is refused."""
+    """The source itself, or the content of a .gz or .zst file.
+
+    UnsupportedCompressionError for compressed or encrypted objects of tiered storage.
+    """
     from . import gz_segment, tiered
 
     try:
-        if name.endswith(tuple(WRAPPERS)):
-            return gz_segment.unwrap(source, name)
+        if name.endswith(tuple(PACKED_SUFFIXES)):
+            return gz_segment.unpacked(source, name)
         tiered.refuse_encoded(source, name, read)
     except BaseException:
         source.close()

@@ -1,11 +1,11 @@
-"""Segments inside of a .gz or .zst file, read as if they were not.
+"""Reads segments in .gz and .zst files.
 
-    00000000000000000030.log.gz  ->  unpacked from the front, only as far as is asked for, into an unnamed file
+    00000000000000000030.log.gz  ->  decompressed from the start, as far as needed, into an unnamed temporary file
 
-The copy (in TMPDIR) is what is read, backwards and forwards, in flat memory; it goes when the source is closed. Where
-the packed data is cut off or corrupt, everything in front of that is read, and what is missing is damage: `unreadable`
-from there on. Nobody knows how much it was, unless zstd's frame tells its size: it counts as the 17 bytes that the
-frame of a batch begins with.
+Reads go to that copy (in TMPDIR), in any order and in constant memory; it is removed when the source is closed. If the
+compressed data is cut off or corrupt, everything before that is read, and the rest is damage with reason `unreadable`.
+The size of the rest is unknown unless the zstd frame has its content size; it then counts as 17 bytes, the start of a
+batch's frame.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from kafkarec.errors import LimitExceededError, MissingCodecError
 
 from .sources import ByteSource
 
-# A segment's positions are 32 bit numbers: no broker makes a larger one.
+# Positions in a segment are int32: brokers make no larger segments.
 LARGEST_SEGMENT = (1 << 31) - 1
-# Fewer bytes at an end are a tail to the engine, and no damage.
+# Fewer bytes at the end count as a tail and not as damage.
 _AT_LEAST = 17
-# What `kafkarec.damage.why_unreadable` makes of them is told to people. No disk answers with these two.
+# `kafkarec.damage.why_unreadable` has messages for these two; disks do not return them.
 CUT_OFF, CORRUPT = errno.EPROTO, errno.EILSEQ
 
 
-def unwrap(source: ByteSource, name: str, limit: int = LARGEST_SEGMENT) -> ByteSource:
-    """The content of a packed file as a source; `source` itself where it is not packed, whatever its name says."""
+def unpacked(source: ByteSource, name: str, limit: int = LARGEST_SEGMENT) -> ByteSource:
+    """A source of the decompressed content; `source` itself if it is not compressed, whatever its name is."""
     codec = gz_stream.recognise(source.read_at(0, 4)) if source.size else None
     return source if codec is None else cast(ByteSource, Unpacked(source, codec, limit))
 
 
 class Unpacked:
-    """The content of a gzip or zstd file. `fetched` counts packed bytes."""
+    """The content of a gzip or zstd file. `fetched` counts compressed bytes."""
 
     window_bytes = 1 << 20
     skip_bytes = 8 << 10
 
     def __init__(self, packed: ByteSource, codec: str, limit: int = LARGEST_SEGMENT) -> None:
         self.name, self.codec = packed.name, codec
-        self.trouble: CodecError | OSError | None = None
+        self.failure: CodecError | OSError | None = None
         self._packed, self._limit = packed, limit
         self._lock = threading.RLock()
         self._at = self._done = 0
@@ -54,23 +54,23 @@ class Unpacked:
 
     @property
     def size(self) -> int:
-        """Unpacks to the end to know."""
+        """Bytes of the content. Decompresses the whole file."""
         self._unpack_to(self._limit + 1)
-        if self.trouble is None:
+        if self.failure is None:
             return self._done
-        told = gz_stream.declared_size(self._packed.read_at(0, gz_stream.HEAD_BYTES)) or 0
-        return told if self._done < told <= self._limit else self._done + _AT_LEAST
+        declared = gz_stream.declared_size(self._packed.read_at(0, gz_stream.HEAD_BYTES)) or 0
+        return declared if self._done < declared <= self._limit else self._done + _AT_LEAST
 
     @property
     def packed_size(self) -> int:
-        """Bytes of the file as it lies there."""
+        """Bytes of the compressed file."""
         return self._packed.size
 
     @property
     def descriptor(self) -> int | None:
-        """The copy's, where it is whole."""
+        """The descriptor of the copy; None if the compressed data is damaged."""
         self._unpack_to(self._limit + 1)
-        return None if self.trouble is not None or self._spool is None else self._spool.fileno()
+        return None if self.failure is not None or self._spool is None else self._spool.fileno()
 
     @property
     def fetched(self) -> int:
@@ -81,7 +81,7 @@ class Unpacked:
             raise ValueError(f"{self.name} is closed")
         self._unpack_to(position + length)
         data = os.pread(self._spool.fileno(), min(length, max(0, self._done - position)), position)
-        if not data and length and self.trouble is not None and position < self.size:
+        if not data and length and self.failure is not None and position < self.size:
             raise OSError(self._why(), f"the {self.codec} data around the file ends or is corrupt here", self.name)
         return data
 
@@ -96,9 +96,9 @@ class Unpacked:
         self._packed.close()
 
     def _why(self) -> int:
-        if isinstance(self.trouble, OSError):
-            return self.trouble.errno or errno.EIO
-        return CUT_OFF if self.trouble is not None and self.trouble.reason == "payload_truncated" else CORRUPT
+        if isinstance(self.failure, OSError):
+            return self.failure.errno or errno.EIO
+        return CUT_OFF if self.failure is not None and self.failure.reason == "payload_truncated" else CORRUPT
 
     def _read_packed(self, count: int) -> bytes:
         data = self._packed.read_at(self._at, min(count, self._packed.size - self._at))
@@ -106,7 +106,7 @@ class Unpacked:
         return data
 
     def _unpack_to(self, end: int) -> None:
-        """Goes on unpacking until `end` bytes are there, or all."""
+        """Decompresses until the copy has `end` bytes or all of them."""
         with self._lock:
             while self._done < end and not self._ended and self._spool is not None:
                 self._unpack_piece(self._spool)
@@ -137,7 +137,7 @@ class Unpacked:
     def _write(self, spool: IO[bytes], piece: bytes) -> None:
         try:
             if not any(piece[:64]) and piece.count(0) == len(piece):
-                os.ftruncate(spool.fileno(), self._done + len(piece))  # a hole: zeros made in advance need no room
+                os.ftruncate(spool.fileno(), self._done + len(piece))  # a hole: preallocated zeros need no disk space
                 self._done += len(piece)
                 return
             view = memoryview(piece)
@@ -148,5 +148,5 @@ class Unpacked:
             why = f"cannot unpack into {tempfile.gettempdir()} ({os.strerror(error.errno or 0).lower()})"
             raise OSError(error.errno, f"{why}; TMPDIR=FOLDER names another place", self.name) from error
 
-    def _stop(self, trouble: CodecError | OSError) -> None:
-        self.trouble, self._ended = trouble, True
+    def _stop(self, failure: CodecError | OSError) -> None:
+        self.failure, self._ended = failure, True

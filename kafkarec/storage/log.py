@@ -1,8 +1,8 @@
-"""A partition folder: its segments in order of their base offsets, and what lies beside them.
+"""A partition folder: its segments in order of their base offsets, and the other files in it.
 
-00000000000000000000.log  00000000000000000030.log ...   one log; the last segment is the one that is written to
+00000000000000000000.log  00000000000000000030.log ...   segments; the last one is the active segment
 leader-epoch-checkpoint  partition.metadata              see kafkarec.sidecars
-*.deleted  *.cleaned  *.swap                             what a broker was about to remove, to write, to rename
+*.deleted  *.cleaned  *.swap                             files the broker was about to remove, to finish, to rename
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from .segment import Readable, Segment
 
 
 class LeftOut(NamedTuple):
-    """A name that is not read as a part of its folder, and why, in one sentence."""
+    """A file or folder that is not read, and the reason as one sentence."""
 
     name: str
     why: str
 
 
 class Log(Readable):
-    """A partition: all its segments as one log.
+    """All segments of a partition as one log.
 
-    .segments          in order
-    .checkpoints       KRaft snapshots beside them, to be read one by one
-    .left_out          files that are no part of the log, each with the reason
-    .topic, .partition what the folder's name tells, or the caller
+    .segments          in order of base offsets
+    .checkpoints       KRaft snapshots in the same folder; not read with the log
+    .left_out          files that are not part of the log, each with the reason
+    .topic, .partition as the caller gave them, else from the folder's name; None: unknown
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class Log(Readable):
         cls, folder: Folder, topic: str | None = None, partition: int | None = None, *,
         mapped: bool = False, entries: Sequence[FolderEntry] | None = None,
     ) -> Log:  # fmt: skip
-        """The log in a folder; what the caller says of topic and partition holds before what its name says."""
+        """The log in a folder. topic, partition: override those in the folder's name."""
         entries = folder.entries() if entries is None else entries
         path = folder.path if "://" in folder.path else os.path.abspath(folder.path)  # of "." too
         parts = [part for part in path.replace("\\", "/").split("/") if part]
-        told_topic, told_partition, _ = names.folder_place(parts)
-        topic = told_topic if topic is None else topic
-        partition = told_partition if partition is None else partition
+        named_topic, named_partition, _ = names.folder_owner(parts)
+        topic = named_topic if topic is None else topic
+        partition = named_partition if partition is None else partition
         segments: list[Segment] = []
         checkpoints: list[Segment] = []
         left_out = []
@@ -64,7 +64,7 @@ class Log(Readable):
                 (checkpoints if entry.name.endswith(".checkpoint") else segments).append(
                     Segment(
                         folder.join(entry.name), entry.name, folder=folder, topic=topic, partition=partition,
-                        size=None if entry.name.endswith(tuple(names.WRAPPERS)) else entry.size, mapped=mapped,
+                        size=None if entry.name.endswith(tuple(names.PACKED_SUFFIXES)) else entry.size, mapped=mapped,
                     )
                 )  # fmt: skip
                 continue
@@ -89,12 +89,12 @@ class Log(Readable):
 
     @property
     def start_offset(self) -> int | None:
-        """The first segment's base offset, by its name. DeleteRecords may have moved the log's start behind it."""
+        """The base offset in the first segment's name. DeleteRecords may have set a higher log start offset."""
         return self.segments[0].base_offset if self.segments else None
 
     @property
     def next_offset(self) -> int | None:
-        """The log end offset: behind the last batch. Reads the headers of the last segment that has any."""
+        """The log end offset: the offset after the last batch. Reads the headers of the last non-empty segment."""
         for segment in reversed(self.segments):
             last = None
             for table in segment.scan_pieces(errors="skip"):
@@ -125,5 +125,5 @@ class Log(Readable):
         return f"<Log {self.path}: {count}, {self.size} bytes, from offset {self.start_offset}{left}>"
 
 
-# What belongs to a partition folder and is read where it is wanted: nothing to tell the user of.
+# Kinds of files that belong in a partition folder: not listed in `left_out`.
 _BESIDE = {"file", *(kind for kind, _ in names.SIDECARS.values()), "checkpoint"}

@@ -1,7 +1,7 @@
 """A broker's data folder (log.dirs), or any folder over partition folders.
 
 orders-0/  orders-1/ ...                     one log each
-orders-7.<hex>-delete  -future  -stray       what the broker was about to remove, or is moving here
+orders-7.<hex>-delete  -future  -stray       partitions the broker was about to remove, or is moving here
 meta.properties  four *-checkpoint files     see kafkarec.sidecars
 """
 
@@ -11,15 +11,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from . import names
-from .folders import Folder, FolderEntry, RemoteFolder, side_by_side
+from .folders import Folder, FolderEntry, RemoteFolder, map_folders
 from .log import LeftOut, Log
-from .segment import Readable, Segment, several_columns
+from .segment import Readable, Segment, columns_of_several_logs
 
 
 class LogDir(Readable):
-    """Partitions by (topic, partition), in order. `[topic, partition]` is a Log; iterating gives all Logs.
+    """The logs of a data folder, by topic and partition. `[topic, partition]` is a Log; iterating yields all Logs.
 
-    .left_out   folders and files that are no log, each with the reason
+    .left_out   folders and files that are not logs, each with the reason
     """
 
     def __init__(
@@ -32,48 +32,48 @@ class LogDir(Readable):
 
     @classmethod
     def of(cls, folder: Folder, entries: Sequence[FolderEntry], *, mapped: bool = False) -> LogDir:
-        places, topics, left_out = [], [], []
+        partitions, topics, left_out = [], [], []
         own_topic = names.tiered_topic(folder.path.rstrip("/").rpartition("/")[2])
         for entry in entries:
             named = names.folder(entry.name) if entry.is_dir else None
             if named is not None and not named.state:
-                places.append(folder.below(entry.name))
+                partitions.append(folder.below(entry.name))
             elif entry.is_dir and names.tiered_topic(entry.name):
                 topics.append(folder.below(entry.name))
             elif entry.is_dir and own_topic and names.tiered_partition(entry.name) is not None:
-                places.append(folder.below(entry.name))
+                partitions.append(folder.below(entry.name))
             elif (known := names.explain(entry.name, entry.is_dir)).kind != "file":
                 left_out.append(LeftOut(entry.name, known.sentence))
-        for topic, inside in zip(topics, side_by_side(folder, _listed, topics), strict=True):
+        for topic, inside in zip(topics, map_folders(folder, _listed, topics), strict=True):
             if isinstance(inside, LeftOut):
                 left_out.append(inside)
                 continue
             numbered = (one.name for one in inside if one.is_dir and names.tiered_partition(one.name) is not None)
-            places += [topic.below(name) for name in numbered]
+            partitions += [topic.below(name) for name in numbered]
         logs = []
-        for place, inside in zip(places, side_by_side(folder, _listed, places), strict=True):
+        for partition, inside in zip(partitions, map_folders(folder, _listed, partitions), strict=True):
             if isinstance(inside, LeftOut):
                 left_out.append(inside)
             else:
-                logs.append(Log.of(place, mapped=mapped, entries=inside))
+                logs.append(Log.of(partition, mapped=mapped, entries=inside))
         return cls(folder.path, logs, left_out, folder)
 
     def groups(self) -> Iterator[Sequence[Segment]]:
         for log in self._logs:
             yield log.segments
 
-    def transactions(self, **wishes: Any) -> dict[tuple[str | None, int | None], Any]:
-        """(topic, partition) -> the transactions of that log."""
-        return {(log.topic, log.partition): log.transactions(**wishes) for log in self._logs}
+    def transactions(self, **options: Any) -> dict[tuple[str | None, int | None], Any]:
+        """(topic, partition) -> the TransactionListing of that log."""
+        return {(log.topic, log.partition): log.transactions(**options) for log in self._logs}
 
     @property
     def last_stable_offset(self) -> None:
-        """A data folder has none: each of its logs has its own."""
+        """Always None: each log of a data folder has its own."""
         return
 
     @property
     def _default_columns(self) -> tuple[str, ...] | None:
-        return several_columns() if len(self._logs) > 1 else None
+        return columns_of_several_logs() if len(self._logs) > 1 else None
 
     def folder_file(self, name: str) -> bytes | None:
         """A whole file of the folder, such as "meta.properties"; None: there is none."""
@@ -86,7 +86,7 @@ class LogDir(Readable):
         return len(self._logs)
 
     def __contains__(self, wanted: object) -> bool:
-        """Whether there is a log of this (topic, partition), or this very Log."""
+        """Whether `wanted` is the (topic, partition) of one of the logs, or one of the Log objects."""
         return any((log.topic, log.partition) == wanted or log is wanted for log in self._logs)
 
     def __getitem__(self, wanted: tuple[str, int]) -> Log:
@@ -111,7 +111,7 @@ class LogDir(Readable):
 
 
 def _listed(folder: Folder) -> list[FolderEntry] | LeftOut:
-    """What lies in one of many folders. One that the disk or its rights keep from us must not hide the others."""
+    """A folder's entries; LeftOut if a local one cannot be listed, so that the other folders are still read."""
     try:
         return folder.entries()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What names tell: folders of partitions, segments and everything else that lies beside them. No I/O.
+"""Parses the names of partition folders, segments and the files beside them. No I/O.
 
     a broker's data folder (log.dirs)            what a broker renames a partition folder to
       orders-7/                                    orders-7.<32 hex digits>-delete   (-stray, -future)
@@ -6,16 +6,16 @@
         00000000000000000030.index                 00000000000000000030.log.deleted  (.cleaned, .swap)
         00000000000000000120-0000000003.checkpoint   a KRaft snapshot: next offset, epoch
 
-    tiered storage (KIP-405), as its plugins lay it out; a uuid is 22 characters of base64url
+    tiered storage (KIP-405), as its plugins name objects; a uuid is 22 characters of base64url
       <prefix>orders-<topic uuid>/7/00000000000000000030-<segment uuid>.log      Aiven's plugin
       orders-7-<topic uuid>/00000000000000000030-<segment uuid>.log              Kafka's LocalTieredStorage
     flat copies
-      orders-7-00000000000000000030.log          (or _ or . in front of the offset)
-    and each of these inside of a file: 00000000000000000030.log.gz, .zst
+      orders-7-00000000000000000030.log          (or _ or . before the offset)
+    and each of these compressed as a whole: 00000000000000000030.log.gz, .zst
 
 Rules of LocalLog.parseTopicPartitionName, LogFileUtils, Snapshots and LogLoader (Kafka 4.3), and of
-ObjectKeyFactory of Aiven's plugin. Names are matched more strictly than a broker does: `backup-2024-01` is no
-partition, as no broker writes a leading zero, and a topic has the characters and the length that Kafka allows.
+ObjectKeyFactory of Aiven's plugin. Matching is stricter than a broker's: `backup-2024-01` is no partition, as brokers
+never write a leading zero, and a topic must have the characters and the length that Kafka allows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NAME_MAX = 255
 
 _TOPIC = r"[a-zA-Z0-9._-]+"
 _NUMBER = r"0|[1-9][0-9]{0,9}"
-# 128 bits in 22 characters of 6 leave 4 bits of the last one zero. So no uuid ends like a partition.
+# 128 bits in 22 characters of 6 bits leave the last 4 bits zero, so no uuid ends with a digit.
 _UUID = r"[a-zA-Z0-9_-]{21}[AQgw]"
 _WIDE_UUID = rf"{_UUID}|[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}"
 
@@ -43,7 +43,7 @@ _SEGMENT = re.compile(
     rf"(?:(?P<topic>{_TOPIC})-(?P<partition>{_NUMBER})[-_.])?"
     rf"(?P<offset>[0-9]{{20}})(?:-(?:(?P<epoch>[0-9]{{10}})|(?P<segment_id>{_WIDE_UUID})))?"
     r"(?:-[0-9]+)?"  # Files.createTempFile's number in a .checkpoint.part
-    r"(?P<suffix>\.[a-z_-]+)(?P<wrapper>\.gz|\.zst)?(?P<state>\.deleted|\.cleaned|\.swap|\.part)?"
+    r"(?P<suffix>\.[a-z_-]+)(?P<packed_suffix>\.gz|\.zst)?(?P<state>\.deleted|\.cleaned|\.swap|\.part)?"
 )
 
 SIDECARS: dict[str, tuple[str, str]] = {
@@ -56,7 +56,7 @@ SIDECARS: dict[str, tuple[str, str]] = {
 }
 """Suffix of a file beside a segment -> (kind, sentence)."""
 
-WRAPPERS: dict[str, str] = {".gz": "gzip", ".zst": "zstd"}
+PACKED_SUFFIXES: dict[str, str] = {".gz": "gzip", ".zst": "zstd"}
 """Suffix of a file that holds a segment compressed as a whole -> codec."""
 
 _STATES: dict[str, tuple[str, str]] = {
@@ -115,11 +115,11 @@ FILES: dict[str, str] = {
     "bootstrap.checkpoint": "the records with which the cluster's metadata began; kafkarec reads it like a segment",
     "remote-log-index-cache": "indexes of tiered segments that the broker fetched; a cache",
 }
-"""Known names in a partition folder or a data folder -> what is in there."""
+"""Name of a file in a partition folder or a data folder -> what it contains."""
 
 
 class FolderName(NamedTuple):
-    """A partition folder. state: "" or a key of FOLDER_STATES. cut: the topic's end was cut off by the broker."""
+    """A partition folder. state: "" or a key of FOLDER_STATES. cut: the broker cut off the end of the topic's name."""
 
     topic: str
     partition: int
@@ -134,17 +134,17 @@ class SegmentName(NamedTuple):
     base_offset   the number in the name: the base offset; of a .checkpoint and .snapshot the next offset
     suffix        ".log", ".checkpoint", or a key of SIDECARS
     state         "" or ".deleted", ".cleaned", ".swap", ".part"
-    wrapper       "" or a key of WRAPPERS
-    stem          what files of the same segment have in common
-    epoch         of a .checkpoint
-    segment_id    of a tiered segment
-    topic, partition   where a flat name tells them
+    packed_suffix "" or a key of PACKED_SUFFIXES
+    stem          the part of the name that all files of one segment share
+    epoch         of a .checkpoint, else None
+    segment_id    uuid of a tiered segment, else None
+    topic, partition   of a flat copy, else None
     """
 
     base_offset: int
     suffix: str
     state: str
-    wrapper: str
+    packed_suffix: str
     stem: str
     epoch: int | None
     segment_id: str | None
@@ -158,14 +158,14 @@ class SegmentName(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """kind: one word, for programs. sentence: for people."""
+    """What a file or folder is. kind: one word, for programs; sentence: for people."""
 
     kind: str
     sentence: str
 
 
 class SegmentOwner(NamedTuple):
-    """To whom a segment belongs, as far as its path tells. log: what segments of one partition have in common."""
+    """The partition of a segment, from its path; None: unknown. log: equal for all segments of one partition."""
 
     topic: str | None
     partition: int | None
@@ -193,12 +193,12 @@ def tiered_topic(name: str) -> tuple[str, str] | None:
 
 
 def tiered_partition(name: str) -> int | None:
-    """The partition of a folder that is named by its number alone, as it is below a tiered topic."""
+    """The partition of a folder whose name is the partition number alone, as below a tiered topic's folder."""
     return int(name) if _PARTITION.fullmatch(name) and int(name) <= _INT_MAX else None
 
 
 def segment(name: str) -> SegmentName | None:
-    """A segment's file name, or one of a file beside it; None where it is neither."""
+    """Parses the file name of a segment or of a file beside it; None for any other name."""
     match = _SEGMENT.fullmatch(name)
     if match is None or int(match["offset"]) > _LONG_MAX or not _plausible(match):
         return None
@@ -209,7 +209,7 @@ def segment(name: str) -> SegmentName | None:
         int(match["offset"]),
         suffix,
         match["state"] or "",
-        match["wrapper"] or "",
+        match["packed_suffix"] or "",
         name[: match.start("suffix")],
         int(epoch) if epoch else None,
         match["segment_id"],
@@ -219,15 +219,15 @@ def segment(name: str) -> SegmentName | None:
 
 
 def base_offset(name: str) -> int | None:
-    """The base offset that the name of a .log gives (of a .checkpoint: the offset that it stands for)."""
+    """The base offset in the name of a .log; of a .checkpoint its next offset; else None."""
     found = segment(name)
     return found.base_offset if found and found.suffix in (".log", ".checkpoint") else None
 
 
 def is_segment(name: str) -> bool:
-    """Whether a file of this name holds batches and belongs to the log of its folder (wrapped ones included)."""
+    """Whether a file of this name holds batches of the log in its folder (.gz and .zst files included)."""
     found = segment(name)
-    return found is not None and found.readable and not (found.suffix == ".checkpoint" and found.wrapper)
+    return found is not None and found.readable and not (found.suffix == ".checkpoint" and found.packed_suffix)
 
 
 def sidecar(name: str, suffix: str) -> str:
@@ -235,15 +235,15 @@ def sidecar(name: str, suffix: str) -> str:
     found = segment(name)
     if found:
         return found.stem + suffix
-    for wrapper in WRAPPERS:
-        name = name.removesuffix(wrapper)
+    for packed_suffix in PACKED_SUFFIXES:
+        name = name.removesuffix(packed_suffix)
     return name.rpartition(".")[0] + suffix if "." in name else name + suffix
 
 
-def place(path: str) -> SegmentOwner:
-    """What a path or URL of a segment tells of its partition; unknown pieces are None.
+def segment_owner(path: str) -> SegmentOwner:
+    """The partition of a segment, from its path or URL.
 
-    Only Kafka's own file names let a folder speak for them: backup-2024/x.bin is no partition 2024.
+    The folder's name counts only for files with names that Kafka gives: backup-2024/x.bin is not in partition 2024.
     """
     parts = [part for part in re.split(r"[/\\]+", path.split("?", 1)[0]) if part]
     name = parts[-1] if parts else path
@@ -253,12 +253,12 @@ def place(path: str) -> SegmentOwner:
         return SegmentOwner(None, None, None, None, path)
     if found.topic is not None:
         return SegmentOwner(found.topic, found.partition, found.base_offset, None, f"{above}/{found.topic}-{found.partition}")
-    topic, partition, topic_id = folder_place(parts[:-1])
+    topic, partition, topic_id = folder_owner(parts[:-1])
     return SegmentOwner(topic, partition, found.base_offset, topic_id, above)
 
 
-def folder_place(parts: list[str]) -> tuple[str | None, int | None, str | None]:
-    """(topic, partition, topic uuid) that the last one or two folder names tell."""
+def folder_owner(parts: list[str]) -> tuple[str | None, int | None, str | None]:
+    """(topic, partition, topic uuid) from the last one or two folder names; None: unknown."""
     last = parts[-1] if parts else ""
     number = tiered_partition(last)
     above = tiered_topic(parts[-2]) if number is not None and len(parts) > 1 else None
@@ -269,7 +269,7 @@ def folder_place(parts: list[str]) -> tuple[str | None, int | None, str | None]:
 
 
 def explain(name: str, is_dir: bool = False) -> Explained:
-    """What a file or folder is, in a word and in a sentence that says why it is read or left out."""
+    """What a file or folder is, as a word and as a sentence that says why it is read or left out."""
     if name.removesuffix(".tmp") in FILES:
         if name.endswith(".tmp"):
             return Explained("temporary", f"a new {name[:-4]} that was being written when the broker stopped; left out")
@@ -285,17 +285,17 @@ def explain(name: str, is_dir: bool = False) -> Explained:
         if found.suffix in SIDECARS:
             sentence = f"{SIDECARS[found.suffix][1].partition(':')[0]} of {sentence.partition(';')[0]}; left out"
         return Explained(kind, sentence)
-    if found.wrapper:
-        codec = WRAPPERS[found.wrapper]
-        return Explained("wrapped", f"{_explain_plain(found).sentence}, packed as a whole with {codec}")
+    if found.packed_suffix:
+        codec = PACKED_SUFFIXES[found.packed_suffix]
+        return Explained("packed", f"{_explain_plain(found).sentence}, packed as a whole with {codec}")
     return _explain_plain(found)
 
 
 def swaps_to_take(names: Iterable[str]) -> list[str]:
-    """The .log.swap files that a broker starting on a folder with these names would put into service.
+    """The .log.swap files that a broker that starts on a folder with these names renames to .log.
 
-    The others it deletes: a .cleaned file with the same or a lower offset tells of a split that did not get
-    to its end (LogLoader.removeTempFilesAndCollectSwapFiles, KAFKA-6264).
+    It deletes the others: a .cleaned file with the same or a lower offset means that splitting a segment did not
+    finish (LogLoader.removeTempFilesAndCollectSwapFiles, KAFKA-6264).
     """
     found = [(name, one) for name in names if (one := segment(name))]
     border = min((one.base_offset for _, one in found if one.state == ".cleaned"), default=_LONG_MAX)
@@ -326,7 +326,7 @@ def _explain_plain(found: SegmentName) -> Explained:
 
 
 def _plausible(match: re.Match[str]) -> bool:
-    """Whether topic and partition are such as Kafka allows (Topic.validate, Integer.parseInt)."""
+    """Whether Kafka allows the topic and the partition (Topic.validate, Integer.parseInt)."""
     groups = match.groupdict()
     topic, partition = groups.get("topic"), groups.get("partition")
     if topic is not None and (len(topic) > _TOPIC_MAX or topic in (".", "..")):

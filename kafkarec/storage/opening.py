@@ -1,4 +1,4 @@
-"""open: from a path, a URL, a file object or a list of them to a Segment, a Log or a LogDir."""
+"""kafkarec.open: turns a path, a URL, a file object or a list of them into a Segment, a Log or a LogDir."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def open(  # the name that users call: kafkarec.open
     mmap: bool = False,
     storage_options: dict[str, Any] | None = None,
 ) -> Opened:
-    """Opens what holds record batches, and reads nothing of it yet but names and sizes.
+    """Opens files and folders of record batches. Reads names and sizes only.
 
     path: a file (.log, .checkpoint, any blob, also .gz and .zst): a Segment
           a partition folder: a Log; a broker's data folder: a LogDir
           a URL such as s3://bucket/kafka-backup/orders-0: the same, by range reads (pip install 'kafkarec[remote]')
           an open binary file, anything with read and seek, or a storage.sources.ByteSource: a Segment
-          a list of these: one Log where they are segments of one partition, else a LogDir
-    topic, partition: what names and folders do not tell; they hold before what those tell
-    mmap: map local files instead of reading them by pread. Scanning headers is then fastest; where a file shrinks or
-          its disk fails meanwhile, reading ends with an OSError, and what pread would still give is not read
+          a list of these: one Log if all are segments of one partition, else a LogDir
+    topic, partition: override what the names of files and folders say
+    mmap: map local files instead of reading them by pread. Scanning headers is then fastest; if a file shrinks or
+          its disk fails meanwhile, reading ends with an OSError, and bytes that pread could still read are not read
     storage_options: passed to fsspec or pyarrow.fs for a URL
 
-    FileNotFoundError, PermissionError and other OSErrors as the system gives them; ValueError for a file that holds no
-    batches by its name, such as an .index.
+    Raises the system's FileNotFoundError, PermissionError and other OSErrors; ValueError for files that hold no batches
+    according to their names, such as an .index.
     """
     if isinstance(path, list | tuple):
         return _several([open(one, mmap=mmap, storage_options=storage_options) for one in path], topic, partition)
@@ -63,7 +63,7 @@ def open(  # the name that users call: kafkarec.open
 
 
 def _demand_batches(path: str) -> None:
-    """A file that by its suffix holds something else is refused, and told what it is."""
+    """ValueError for index, checkpoint and other files that hold no batches, by their names."""
     name = path.replace("\\", "/").rpartition("/")[2]
     if name in names.FILES and name != "bootstrap.checkpoint":
         raise ValueError(f"{path} holds no records (what it holds: {names.FILES[name]})")
@@ -74,7 +74,7 @@ def _demand_batches(path: str) -> None:
 
 def _remote(url: str, options: dict[str, Any], topic: str | None, partition: int | None) -> Opened:
     _demand_batches(url)
-    found = remote.look(url, options)
+    found = remote.stat(url, options)
     if found.is_dir:
         return open_folder(RemoteFolder(url, options), topic, partition, False)
     above, _, name = url.rpartition("/")
@@ -84,19 +84,19 @@ def _remote(url: str, options: dict[str, Any], topic: str | None, partition: int
 def _opened(
     folder: Folder, name: str, size: int | None, topic: str | None, partition: int | None, mapped: bool
 ) -> Segment:
-    """A file of a folder."""
+    """The Segment for a file of a folder."""
     path = folder.join(name)
-    place = names.place(os.path.abspath(path) if isinstance(folder, LocalFolder) else path)
+    owner = names.segment_owner(os.path.abspath(path) if isinstance(folder, LocalFolder) else path)
     return Segment(
         path, name, folder=folder, mapped=mapped,
-        topic=place.topic if topic is None else topic,
-        partition=place.partition if partition is None else partition,
-        size=None if name.endswith(tuple(names.WRAPPERS)) else size,
+        topic=owner.topic if topic is None else topic,
+        partition=owner.partition if partition is None else partition,
+        size=None if name.endswith(tuple(names.PACKED_SUFFIXES)) else size,
     )  # fmt: skip
 
 
 def open_folder(folder: Folder, topic: str | None, partition: int | None, mapped: bool) -> Opened:
-    """A partition folder, a data folder, or a folder of flat copies of several partitions."""
+    """A Log for a partition folder; a LogDir for a data folder or for copies of several partitions in one folder."""
     entries = folder.entries()
     segments = [entry for entry in entries if not entry.is_dir and names.is_segment(entry.name)]
     flat = {(one.topic, one.partition) for entry in segments if (one := names.segment(entry.name)) and one.topic}
@@ -104,9 +104,9 @@ def open_folder(folder: Folder, topic: str | None, partition: int | None, mapped
         return _flat(folder, entries, mapped)
     own = names.folder(_last(folder.path))
     if segments or (own is not None and not any(names.folder(entry.name) for entry in entries if entry.is_dir)):
-        told = next(iter(flat)) if flat else (None, None)
+        named = next(iter(flat)) if flat else (None, None)
         return Log.of(
-            folder, told[0] if topic is None else topic, told[1] if partition is None else partition,
+            folder, named[0] if topic is None else topic, named[1] if partition is None else partition,
             mapped=mapped, entries=entries,
         )  # fmt: skip
     return LogDir.of(folder, entries, mapped=mapped)
@@ -117,7 +117,7 @@ def _last(path: str) -> str:
 
 
 def _flat(folder: Folder, entries: Sequence[FolderEntry], mapped: bool) -> LogDir:
-    """Copies in one folder whose names tell topic and partition: orders-7-00000000000000000030.log."""
+    """Copies in one folder with topic and partition in their names: orders-7-00000000000000000030.log."""
 
     def owner(entry: FolderEntry) -> tuple[str, int]:
         found = names.segment(entry.name)
@@ -152,12 +152,12 @@ def _several(opened: Iterable[Opened], topic: str | None, partition: int | None)
     return listed[0] if len(listed) == 1 else LogDir(", ".join(sorted(log.path for log in listed)), listed)
 
 
-def _first(told: int | None, found: int | None) -> int | None:
-    return found if told is None else told
+def _first(given: int | None, found: int | None) -> int | None:
+    return found if given is None else given
 
 
 def logs(opened: Opened) -> list[Log]:
-    """Whatever was opened, as a list of logs: a segment alone is a log of one."""
+    """The logs of what was opened; a Segment alone becomes a Log of one segment."""
     if isinstance(opened, LogDir):
         return list(opened)
     if isinstance(opened, Log):

@@ -1,13 +1,13 @@
-"""Where an output may go: never over what a run reads, and never into a folder that holds it.
+"""Refuses outputs that would replace an input, or would be written into a folder that holds one.
 
     Inputs(["data/orders-0"])              what is read: files, folders, file:// URLs, - for standard input
-        .demand_file(path, option, force)  Refused unless a file of this name may be written
-        .demand_apart(path, shown)         the same for a file or folder of which only the place matters
-        .demand_stream(descriptor, shown)  the same for an open descriptor: `cat A >> A`
+        .demand_file(path, option, force)  raises Refused unless a file may be written at `path`
+        .demand_apart(path, shown)         raises Refused if `path` is an input or in a folder that holds one
+        .demand_stream(descriptor, shown)  raises Refused if an open descriptor is an input: `cat A >> A`
 
-A path is not enough to tell: symbolic links, hard links, bind mounts and file systems that ignore case give one file
-several names. So files and folders are compared by device and inode, and every folder that an output would lie in is
-looked at, by its own name and by where its links lead. What counts as a partition folder and as a data folder:
+Paths alone do not identify files: symbolic links, hard links, bind mounts and file systems that ignore case give one
+file several names. So files and folders are compared by device and inode, and all parent folders of an output are
+checked, before and after links are resolved. What counts as a partition folder and as a data folder:
 docs/decisions/0026-outputs.md.
 """
 
@@ -40,11 +40,11 @@ Identity = tuple[int, int]
 
 
 class Refused(ValueError):
-    """An output that would endanger an input, or something that is there already. One line: what, why, what instead."""
+    """An output that would replace an input or an existing file. One line: what, why, what to do instead."""
 
 
 def identity(path: str) -> Identity | None:
-    """Device and inode of what a path leads to; None: nothing is there."""
+    """Device and inode of a path, links resolved; None: it does not exist."""
     try:
         found = os.stat(path)
     except OSError:
@@ -53,7 +53,7 @@ def identity(path: str) -> Identity | None:
 
 
 def above(path: str) -> Iterator[str]:
-    """A folder and all folders it lies in; those that do not exist yet included."""
+    """A folder and all its parents; they need not exist."""
     path = os.path.realpath(path)
     while True:
         yield path
@@ -78,7 +78,7 @@ def descriptor_of(path: str) -> int | None:
 
 
 def is_stream(path: str | None) -> bool:
-    """Whether it is written as it comes: standard output, a descriptor, a pipe, a device. It has no end to wait for."""
+    """Whether the output is standard output, a descriptor, a pipe or a device: written at once, never renamed."""
     if path is None or path == STANDARD_OUTPUT or descriptor_of(path) is not None:
         return True
     mode = _mode(path)
@@ -86,7 +86,7 @@ def is_stream(path: str | None) -> bool:
 
 
 def demand_local(path: str, shown: str) -> None:
-    """Refused for a URL, and for no name at all."""
+    """Raises Refused for a URL or an empty name."""
     if not path:
         raise Refused(f"{shown.strip()}: the name is empty; name a file")
     if remote.is_url(path):
@@ -96,7 +96,7 @@ def demand_local(path: str, shown: str) -> None:
 
 
 def demand_different(outputs: Mapping[str, str | None]) -> None:
-    """Refused when two outputs (as they are shown -> path) are one file."""
+    """Raises Refused if two outputs are the same file. outputs: name for messages -> path."""
     seen: dict[tuple[object, ...], str] = {}
     for shown, path in outputs.items():
         key = _key(path)
@@ -107,7 +107,7 @@ def demand_different(outputs: Mapping[str, str | None]) -> None:
 
 
 def publish(part: str, place: str, force: bool) -> None:
-    """Gives a finished file its name. FileExistsError where that is taken, unless `force`."""
+    """Renames the finished file `part` to `place`. FileExistsError if that exists, unless `force`."""
     if not force:
         try:
             os.link(part, place)
@@ -130,12 +130,12 @@ class Inputs:
         self._folders: dict[Identity, tuple[str, str]] = {}  # its name, what it is
         self._devices: dict[int, str] = {}
         self._roots: list[str] = []  # folders whose files are read
-        self._looked_around: set[tuple[str, bool, bool]] = set()  # one look is enough for a thousand files
+        self._checked_around: set[tuple[str, bool, bool]] = set()  # each folder once, also with a thousand files in it
         for path in paths:
             self._add(path)
 
     def demand_file(self, path: str, option: str, force: bool) -> None:
-        """Refused unless a file may be written at `path`. force: one that is there may be replaced."""
+        """Raises Refused unless a file may be written at `path`. force: an existing file may be replaced."""
         shown = f"{option} {path}"
         demand_local(path, shown)
         descriptor, mode = descriptor_of(path), _mode(path)
@@ -157,7 +157,7 @@ class Inputs:
             raise Refused(f"{shown} is there already; --force replaces it")
 
     def demand_apart(self, path: str, shown: str) -> None:
-        """Refused when `path` is an input, or lies in a folder that is one or holds one."""
+        """Raises Refused if `path` is an input, or is in a folder that is an input or holds one."""
         bare = path.rstrip("/") or path
         real, beside = os.path.realpath(bare), os.path.realpath(os.path.dirname(bare) or os.curdir)
         led = f"{shown} leads to {real}, which" if real != os.path.abspath(bare) else shown
@@ -182,7 +182,7 @@ class Inputs:
                 raise Refused(f"{_same(shown, bare, real, entry.path)}one of the inputs; choose another name")
 
     def demand_none_in(self, folder: str, shown: str) -> None:
-        """Refused when the folder, which would be replaced, holds a file that is read."""
+        """Raises Refused if the folder, which would be replaced, holds an input."""
         with os.scandir(folder) as entries:
             held = {entry.path: found for entry in entries if (found := identity(entry.path)) is not None}
         for path, target in held.items():
@@ -194,7 +194,7 @@ class Inputs:
                 raise Refused(f"{shown} would be replaced, and {what}; choose another name")
 
     def demand_stream(self, descriptor: int, shown: str) -> None:
-        """Refused when an open descriptor is a file that is read: it would grow while it is read, or be cut already."""
+        """Raises Refused if an open descriptor is an input: it would grow while it is read, or is truncated already."""
         try:
             found = os.fstat(descriptor)
         except OSError:
@@ -233,7 +233,7 @@ class Inputs:
                 self._add_around(real, shown, is_file=stat.S_ISREG(found.st_mode))
 
     def _add_files_beside(self, place: str) -> None:
-        """The indexes of a segment, the segment of an index: they are read as well, wherever they lie."""
+        """Adds the indexes of a segment, and the segment of an index: they are read as well."""
         parent, name = _split(place)
         if not _has_kafkas_suffix(name):
             return
@@ -244,12 +244,12 @@ class Inputs:
                 self._files.setdefault(found, other)
 
     def _add_around(self, place: str, shown: str, is_file: bool) -> None:
-        """The partition folder around a file, the data folder around a file or a folder."""
+        """Guards the partition folder of a file, and the data folder of a file or folder."""
         folder = os.path.dirname(place)
         about = folder, is_file, _has_kafkas_suffix(place)
-        if about in self._looked_around:
+        if about in self._checked_around:
             return
-        self._looked_around.add(about)
+        self._checked_around.add(about)
         if is_file and (_is_partition(folder) or (_named_as_partition(folder) and about[-1])):
             self._guard(folder, f"the partition folder of {shown}", read=True)
         for each in (folder, os.path.dirname(folder)) if is_file else (folder,):
@@ -271,7 +271,7 @@ class Inputs:
             )
 
     def _below(self) -> Iterator[os.DirEntry[str]]:
-        """What lies in the folders that are read, as links and bind mounts may give it another name elsewhere."""
+        """All entries of the folders that are read: links and bind mounts may give them another path as well."""
         todo, seen = [(root, _LEVELS) for root in self._roots], set[Identity | None]()
         while todo:
             folder, levels = todo.pop()
@@ -293,7 +293,7 @@ def _mode(path: str) -> int | None:
 
 
 def _key(path: str | None) -> tuple[object, ...] | None:
-    """What two paths of one file have in common; None for what is no file."""
+    """A key that is equal for all paths of one file; None for what is not a file."""
     descriptor = 1 if path is None or path == STANDARD_OUTPUT else descriptor_of(path)
     try:
         found = os.stat(path or "") if descriptor is None else os.fstat(descriptor)
@@ -308,7 +308,7 @@ def _key(path: str | None) -> tuple[object, ...] | None:
 
 
 def _same(shown: str, bare: str, real: str, other: str) -> str:
-    """How an output and an input are the same file; what the input is comes next."""
+    """The beginning of a sentence that says how an output and an input are the same file."""
     if os.path.abspath(bare) == os.path.abspath(other):
         return f"{shown} is "
     if real == os.path.realpath(other):
@@ -328,7 +328,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _links(path: str) -> int:
-    """How many names a file has; 0: there is none."""
+    """The number of hard links to a file; 0: it does not exist."""
     try:
         return os.stat(path).st_nlink
     except OSError:
@@ -336,12 +336,12 @@ def _links(path: str) -> int:
 
 
 def _leads_to(entry: os.DirEntry[str], target: Identity, links: int) -> bool:
-    """Whether an entry is the file `target`, which is another one by its path. links: how many names that has."""
+    """Whether an entry is a link to the file `target`. links: how many hard links that has."""
     return (links > 1 or entry.is_symlink()) and identity(entry.path) == target
 
 
 def _split(path: str) -> tuple[str, str]:
-    """The real folder in which a name stands, and the name, which may be a link's."""
+    """The real path of the parent folder, and the name in it, which may be a link."""
     bare = path.rstrip("/") or path
     name = os.path.basename(bare)
     if name in ("", os.curdir, os.pardir):
@@ -351,7 +351,7 @@ def _split(path: str) -> tuple[str, str]:
 
 
 def _path_of(descriptor: int) -> str:
-    """The path of the file that a descriptor is; /dev/fd/N where that is not known, or it has none any more."""
+    """The path of the file of a descriptor; /dev/fd/N if that is unknown, or the file was removed."""
     with suppress(OSError):
         found = os.fstat(descriptor)
         path = os.readlink(f"/proc/self/fd/{descriptor}")
@@ -361,8 +361,8 @@ def _path_of(descriptor: int) -> str:
 
 
 def _has_kafkas_suffix(name: str) -> bool:
-    for wrapper in names.WRAPPERS:
-        name = name.removesuffix(wrapper)
+    for packed_suffix in names.PACKED_SUFFIXES:
+        name = name.removesuffix(packed_suffix)
     return name.endswith(_SUFFIXES)
 
 
@@ -371,7 +371,7 @@ def _is_kafkas(name: str) -> bool:
 
 
 def _is_partition(folder: str) -> bool:
-    """Whether files lie in it that a broker puts beside segments. A segment alone is a copy that somebody looks at."""
+    """Whether it has files that only brokers write beside segments. A segment alone may be a copy."""
     if any(os.path.lexists(os.path.join(folder, name)) for name in _OF_A_PARTITION):
         return True
     with suppress(OSError), os.scandir(folder) as entries:
@@ -383,4 +383,4 @@ def _is_partition(folder: str) -> bool:
 
 
 def _named_as_partition(folder: str) -> bool:
-    return names.folder_place(folder.split("/"))[1] is not None
+    return names.folder_owner(folder.split("/"))[1] is not None

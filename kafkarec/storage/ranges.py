@@ -1,7 +1,7 @@
-"""Which records of a log: by offset and by time, and where in a segment to begin for them.
+"""Ranges of offsets and timestamps, and the byte of a segment at which reading a range begins.
 
-The indexes beside a segment are hints: an entry counts only when a batch that holds its offset begins at its position.
-Kafka's own lookup is LogSegment.translateOffset and findOffsetByTimestamp.
+Index entries are not trusted: one counts only if a batch that holds its offset begins at its position.
+Kafka's lookup: LogSegment.translateOffset and findOffsetByTimestamp.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HEAD_BYTES = 61
 
 
 class RecordRange(NamedTuple):
-    """Offsets and milliseconds from the first (inclusive) to the second (exclusive); None: no bound."""
+    """Offsets, and timestamps in ms: (first, end), the end exclusive; None: no bound."""
 
     offsets: tuple[int | None, int | None] | None = None
     times: tuple[int | None, int | None] | None = None
@@ -61,7 +61,7 @@ def _number(name: str, value: int | None) -> int | None:
 
 
 def _ms(name: str, value: int | datetime | None) -> int | None:
-    """Milliseconds since 1970 of an int or an aware datetime, rounded up: no earlier record comes along."""
+    """Milliseconds since 1970 of an int or an aware datetime, rounded up, so that no earlier record is included."""
     if not isinstance(value, datetime):
         if value is None or (isinstance(value, int) and -(2**63) <= value < 2**63):
             return value
@@ -72,12 +72,12 @@ def _ms(name: str, value: int | datetime | None) -> int | None:
 
 
 def start_position(segment: SegmentLike, wanted: RecordRange) -> int:
-    """The byte where reading may begin: a batch border with nothing wanted in front of it. 0 without an index."""
+    """The position of a batch before which nothing is wanted. 0 without an index."""
     offset = wanted.first_offset
-    if wanted.start_timestamp is not None and offset is None and segment.tally is not None:
-        behind = segment_summary.start_behind(segment, wanted.start_timestamp)
-        if behind is not None:
-            return behind
+    if wanted.start_timestamp is not None and offset is None and segment.fetch_counter is not None:
+        start = segment_summary.start_of_last_batches(segment, wanted.start_timestamp)
+        if start is not None:
+            return start
     if wanted.start_timestamp is not None:
         by_time = _offset_for_time(segment, wanted.start_timestamp)
         offset = by_time if offset is None else max(offset, by_time)
@@ -104,7 +104,7 @@ def _entry_for(entries: offset_index.OffsetIndex, offset: int) -> tuple[int, int
 
 
 def _holds(head: bytes, offset: int) -> bool:
-    """Whether a batch begins here that holds the offset. A wrapper or message of magic 0 and 1 is its last offset."""
+    """Whether `head` begins a batch that holds the offset. Magic 0 and 1: whether the outer offset is the offset."""
     if len(head) < _HEAD.size:
         return False
     base, magic, delta = _HEAD.unpack_from(head)
@@ -114,8 +114,8 @@ def _holds(head: bytes, offset: int) -> bool:
 
 
 def _offset_for_time(segment: SegmentLike, timestamp: int) -> int:
-    """No record with this timestamp or a later one lies in front of this offset, as far as the time index tells. Its
-    entry counts only when the batch that holds its offset has its timestamp for the latest one."""
+    """An offset before which no record has this timestamp or a later one, from the .timeindex. An entry counts only if
+    the batch that holds its offset has its timestamp as max timestamp."""
     base = segment.base_offset or 0
     data = segment.sidecar(time_index.SUFFIX)
     if not data:

@@ -1,4 +1,4 @@
-"""Bytes of a segment passed on as they are: one batch, or a run of whole batches."""
+"""Unchanged bytes of a segment: one batch, or several consecutive ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_SENDFILE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSOCK, errno.EOVERFLOW)
 
 
 class SegmentBytes(NamedTuple):
-    """Bytes [position, position + length) of a segment: what a RecordBatch has its bytes and records from."""
+    """Bytes [position, position + length) of a segment, from which a RecordBatch takes its bytes and records."""
 
     segment: SegmentLike
     asked: DecodeRequest
@@ -37,10 +37,10 @@ class SegmentBytes(NamedTuple):
 
 
 class BatchSlice:
-    """Whole batches of a segment, one behind the other, as they lie there. Iterating gives each as a RecordBatch.
+    """Consecutive whole batches of a segment, unchanged. Iterating yields each as a RecordBatch.
 
-    .position, .size          the bytes: where they begin in the file, how many
-    .base_offset, .next_offset   of the first batch, and behind the last one; None when there is none
+    .position, .size             the bytes: position in the file, length
+    .base_offset, .next_offset   of the first batch, and after the last one; None without batches
     """
 
     def __init__(self, segment: SegmentLike, batches: list[RecordBatch]) -> None:
@@ -63,7 +63,7 @@ class BatchSlice:
         return memoryview(self._segment.raw(self.position, self.size))
 
     def write_to(self, file: Any) -> int:
-        """Passes the bytes on unchanged, within the kernel where it can; answers how many."""
+        """Writes the bytes to a file object, by sendfile if possible; returns how many."""
         return self._segment.copy_bytes(self.position, self.size, file)
 
     def __repr__(self) -> str:
@@ -71,7 +71,7 @@ class BatchSlice:
 
 
 def send(source: Any, position: int, length: int, file: Any) -> int:
-    """Bytes of a ByteSource to a file object, by sendfile where both have a descriptor that can."""
+    """Copies bytes of a ByteSource to a file object, by sendfile if both have a descriptor that allows it."""
     to = _descriptor(file)
     sent = 0
     if source.descriptor is not None and to is not None and length:
@@ -95,7 +95,7 @@ def send(source: Any, position: int, length: int, file: Any) -> int:
 
 
 def _descriptor(file: Any) -> int | None:
-    """The descriptor behind a file object, where bytes may go past it."""
+    """The descriptor of a file object; None: it has none."""
     try:
         return int(file.fileno())
     except (AttributeError, OSError, ValueError):

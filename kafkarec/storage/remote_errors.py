@@ -1,7 +1,7 @@
-"""What can go wrong with a URL, in one line each that says what to do next.
+"""Errors of remote storage: translates exceptions of fsspec and pyarrow into one line that says what to do.
 
-Both libraries tell the same trouble in their own words, classes and depths of cause; all of it is searched for the
-words of the table below. A HEAD request is answered without a reason, so whoever asks first reads a byte, too.
+The libraries report the same error with different classes, texts and chains of causes; all texts of the chain are
+searched for the patterns in the table below.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from urllib.parse import urlsplit
 
 
 class RemoteError(OSError):
-    """A URL that cannot be read. `str(error)` is one line: the URL, what is wrong, what to do. kind: a word."""
+    """A URL that cannot be read. `str(error)` is one line: the URL, what is wrong, what to do.
+
+    kind: "other", "missing" (a library), or a kind of ERROR_PATTERNS.
+    """
 
     kind: str = "other"
 
@@ -35,7 +38,7 @@ class RemoteNotFoundError(RemoteError, FileNotFoundError):
 
 
 class RemotePermissionError(RemoteError, PermissionError):
-    """No credentials, wrong ones, or not enough of them."""
+    """Missing, wrong, expired or insufficient credentials, or an archived object."""
 
 
 _KINDS: dict[str, tuple[int, type[RemoteError]]] = {
@@ -49,104 +52,105 @@ _KINDS: dict[str, tuple[int, type[RemoteError]]] = {
 }
 
 
-class _Trouble(NamedTuple):
-    """kind, the words it is known by, the sentence on s3://, the sentence elsewhere ({bucket}, {region}, {where})."""
+class _ErrorPattern(NamedTuple):
+    """pattern: a regular expression for the texts of an error; on_s3, elsewhere: the message on s3:// and for other
+    schemes, with {bucket}, {region} and {where} (the endpoint)."""
 
     kind: str
-    words: str
+    pattern: str
     on_s3: str
     elsewhere: str
 
 
 _LOGIN = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
-# The first row whose words occur decides, so what is special comes first.
-TROUBLES: tuple[_Trouble, ...] = (
-    _Trouble(
+# The first row whose pattern occurs is taken, so more specific ones come first.
+ERROR_PATTERNS: tuple[_ErrorPattern, ...] = (
+    _ErrorPattern(
         "region",
         r"PermanentRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraint|IncorrectEndpoint"
         r"|located in '|region '[^']*' is wrong|HTTP 301|Moved Permanently",
         "wrong region: bucket {bucket} is in {region}; set AWS_DEFAULT_REGION={region}",
         "the server sends elsewhere (wrong region or address)",
     ),
-    _Trouble(
+    _ErrorPattern(
         "no_credentials",
         r"Unable to locate credentials|NoCredentials|Partial credentials|CredentialRetrieval|NoAuthToken"
         r"|DefaultCredentialsError|OAuth2 access token|Anonymous caller|could not be found.*profile|config profile",
         f"no credentials found; {_LOGIN} (for a public bucket: FSSPEC_S3_ANON=true)",
         "no credentials found; log in with the tool of this storage first, or pass storage_options",
     ),
-    _Trouble(
+    _ErrorPattern(
         "expired",
         r"ExpiredToken|token included in the request is expired|TokenRefreshRequired|EXPIRED_TOKEN|SSO.*expired",
         "403: these credentials have expired; get new ones (aws sso login, or a new AWS_SESSION_TOKEN)",
         "403: these credentials have expired; log in again",
     ),
-    _Trouble(
+    _ErrorPattern(
         "clock",
         r"RequestTimeTooSkewed|REQUEST_TIME_TOO_SKEWED|RequestExpired|REQUEST_EXPIRED",
         "403: the clock of this machine differs too much from the server's; set it right",
         "403: the clock of this machine differs too much from the server's; set it right",
     ),
-    _Trouble(
+    _ErrorPattern(
         "bad_credentials",
         r"InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|SignatureDoesNotMatch|SIGNATURE_DOES_NOT_MATCH|InvalidToken"
         r"|INVALID_CLIENT_TOKEN|UnrecognizedClient|InvalidSecurity|Access Key Id you provided|HTTP 401|Unauthorized",
         f"403: the server does not accept these credentials; {_LOGIN}, and check AWS_SESSION_TOKEN, AWS_ENDPOINT_URL",
         "the server refuses these credentials (401 or 403); check them",
     ),
-    _Trouble(
+    _ErrorPattern(
         "archived",
         r"InvalidObjectState|INVALID_OBJECT_STATE|storage class.*(GLACIER|ARCHIVE)",
         "the object is archived (Glacier); restore it first: aws s3api restore-object",
         "the object is archived; restore it first",
     ),
-    _Trouble(
+    _ErrorPattern(
         "no_bucket",
         r"NoSuchBucket|NO_SUCH_BUCKET|specified bucket (does not exist|is not valid)|InvalidBucketName",
         "there is no bucket {bucket} (on {where}); check the name and AWS_ENDPOINT_URL",
         "there is no bucket {bucket}",
     ),
-    _Trouble(
+    _ErrorPattern(
         "not_found",
         r"NoSuchKey|NO_SUCH_KEY|RESOURCE_NOT_FOUND|HTTP 404|Not ?Found|does not exist|No such file|key does not exist",
         "there is no such object or folder in bucket {bucket}; kafkarec ls s3://{bucket}/ shows what is there",
         "there is no such object or folder",
     ),
-    _Trouble(
+    _ErrorPattern(
         "denied",
         r"AccessDenied|ACCESS_DENIED|AllAccessDisabled|Forbidden|HTTP 403|PermissionError|Permission denied",
         "403: access denied; these credentials need s3:GetObject and s3:ListBucket on {bucket} (without the latter a "
         "missing object is a 403, too), and kms:Decrypt for KMS; where there are no credentials yet: " + _LOGIN,
         "403: access denied; the credentials lack the right to read or to list here",
     ),
-    _Trouble(
+    _ErrorPattern(
         "no_ranges",
         r"Got more bytes|does not support range|RangeNotSupported|doesn't appear to support range",
         "the server does not serve pieces of an object; download it and read the file",
         "the server does not serve pieces of a file; download it and read the file",
     ),
-    _Trouble(
+    _ErrorPattern(
         "not_implemented",
         r"NotImplemented|functionality that is not implemented|Failed to flush response stream",
         "the server refuses this kind of request; AWS_RESPONSE_CHECKSUM_VALIDATION=when_required may help with a "
         "server that is not Amazon's",
         "the server does not implement this kind of request",
     ),
-    _Trouble(
+    _ErrorPattern(
         "tls",
         r"CERTIFICATE_VERIFY_FAILED|SSLError|certificate verify|curlCode: 60|SSL peer certificate",
         "the server's certificate is not trusted; AWS_CA_BUNDLE=<file of your CA> makes it so",
         "the server's certificate is not trusted; SSL_CERT_FILE=<file of your CA> makes it so",
     ),
-    _Trouble(
+    _ErrorPattern(
         "unreachable",
         r"EndpointConnection|Could not connect|ConnectTimeout|ConnectionRefused|NETWORK_CONNECTION|curlCode"
         r"|Cannot connect|Name or service not known|getaddrinfo|ConnectionError|Connection (refused|reset)|Timeout",
         "cannot reach {where}; check the network, the proxy, AWS_ENDPOINT_URL and AWS_DEFAULT_REGION",
         "cannot reach {where}; check the address, the network and the proxy",
     ),
-    _Trouble(
+    _ErrorPattern(
         "busy",
         r"SlowDown|SLOW_DOWN|ServiceUnavailable|SERVICE_UNAVAILABLE|Throttl|HTTP 503|HTTP 429|reduce your request rate",
         "the server asks for fewer requests (503); try again later",
@@ -162,8 +166,8 @@ _REGION = (
 _LONGEST_QUOTE = 200
 
 
-def shown(url: str) -> str:
-    """The URL as messages show it: without a password, and of http without the query (it may be a signature)."""
+def display_url(url: str) -> str:
+    """The URL for messages: without user and password, and without the query of http, which may be a signature."""
     parts = urlsplit(url)
     if parts.scheme in ("http", "https"):
         url = url.split("?", 1)[0].split("#", 1)[0]
@@ -173,41 +177,41 @@ def shown(url: str) -> str:
 
 
 def translate(error: BaseException, url: str, endpoint: str | None = None) -> RemoteError:
-    """Any exception of a library as the one line for it. The original is its cause."""
+    """The RemoteError of one line for an exception of a library, which becomes its cause."""
     if isinstance(error, RemoteError):
         return error
     scheme, _, rest = url.partition("://")
     text = _without_names(" | ".join(_texts(error)), rest)
     on_s3 = scheme in ("s3", "s3a", "s3n")
     region = next((match[1] for pattern in _REGION if (match := pattern.search(text))), None)
-    bucket = shown(url).partition("://")[2].split("/", 1)[0]
+    bucket = display_url(url).partition("://")[2].split("/", 1)[0]
     where = endpoint or _quoted_address(text) or ("the S3 of AWS" if on_s3 else bucket)
-    for row in TROUBLES:
-        if not re.search(row.words, text, re.IGNORECASE):
+    for row in ERROR_PATTERNS:
+        if not re.search(row.pattern, text, re.IGNORECASE):
             continue
         sentence = row.on_s3 if on_s3 else row.elsewhere
         if row.kind == "region" and not region:
             sentence = "wrong region for bucket {bucket}; set AWS_DEFAULT_REGION to the one it is in"
-        told = sentence.format(bucket=bucket, region=region, where=where)
-        return _make(row.kind, f"{shown(url)}: {told}", url, error)
-    said = (isinstance(error, OSError) and error.strerror) or str(error)
-    words = (said.strip().splitlines() or [""])[0][:_LONGEST_QUOTE] or type(error).__name__
-    return _make("other", f"{shown(url)}: {words}", url, error)
+        message = sentence.format(bucket=bucket, region=region, where=where)
+        return _make(row.kind, f"{display_url(url)}: {message}", url, error)
+    original = (isinstance(error, OSError) and error.strerror) or str(error)
+    first_line = (original.strip().splitlines() or [""])[0][:_LONGEST_QUOTE] or type(error).__name__
+    return _make("other", f"{display_url(url)}: {first_line}", url, error)
 
 
 def missing(what: str, scheme: str, pip: str) -> RemoteError:
-    """A library that is not installed."""
+    """The error for a library that is not installed."""
     return RemoteError(f"{what} need{'s' if scheme else ''} a library that is not installed: {pip}", kind="missing")
 
 
 def _make(kind: str, message: str, url: str, cause: BaseException) -> RemoteError:
-    made = _KINDS.get(kind, (0, RemoteError))[1](message, shown(url), kind)
+    made = _KINDS.get(kind, (0, RemoteError))[1](message, display_url(url), kind)
     made.__cause__ = cause
     return made
 
 
 def _texts(error: BaseException) -> Iterator[str]:
-    """Class and words of an exception and of what caused it, with the HTTP status and headers that botocore keeps."""
+    """Class and text of an exception and of its causes, with the HTTP status and headers that botocore keeps."""
     chain: list[BaseException] = []
     one: BaseException | None = error
     while one is not None and one not in chain:
@@ -217,20 +221,20 @@ def _texts(error: BaseException) -> Iterator[str]:
     refused = any(isinstance(one, OSError) or getattr(one, "status", None) in (401, 403) for one in others)
     for one in chain:
         if refused and isinstance(one, FileNotFoundError):
-            continue  # fsspec says so of everything that goes wrong with http
+            continue  # fsspec raises it for every error of http
         yield f"{type(one).__name__}: {one}".replace("HTTP status ", "HTTP ")
         response = getattr(one, "response", None)
         if isinstance(response, dict):
-            told = response.get("ResponseMetadata", {})
-            yield f"HTTP {told.get('HTTPStatusCode')}"
-            if "x-amz-bucket-region" in told.get("HTTPHeaders", {}):
-                yield f"x-amz-bucket-region: {told['HTTPHeaders']['x-amz-bucket-region']}"
+            metadata = response.get("ResponseMetadata", {})
+            yield f"HTTP {metadata.get('HTTPStatusCode')}"
+            if "x-amz-bucket-region" in metadata.get("HTTPHeaders", {}):
+                yield f"x-amz-bucket-region: {metadata['HTTPHeaders']['x-amz-bucket-region']}"
         if isinstance(status := getattr(one, "status", None), int):
             yield f"HTTP {status}"
 
 
 def _without_names(text: str, rest: str) -> str:
-    """Without the pieces of the URL: a bucket may be called NoSuchKey, and a topic timeout-404."""
+    """The text without the parts of the URL: a bucket may be called NoSuchKey, and a topic timeout-404."""
     path = rest.split("?", 1)[0].strip("/")
     names = [path, path.partition("/")[2], *path.split("/")]
     for name in sorted(set(names) - {""}, key=len, reverse=True):
@@ -240,4 +244,4 @@ def _without_names(text: str, rest: str) -> str:
 
 def _quoted_address(text: str) -> str | None:
     found = re.search(r"https?://[^/\s\"'?]+", text)
-    return shown(found[0]) if found else None
+    return display_url(found[0]) if found else None

@@ -1,6 +1,7 @@
-"""The two libraries that read URLs, fsspec and pyarrow.fs, behind one face: what an object is, what lies where, ranges.
+"""One interface to the two libraries that read URLs, fsspec and pyarrow.fs: stat, listings, range reads.
 
-Neither may cache or read ahead: `kafkarec.storage.remote` counts what comes over the wire. Their errors leave as they are.
+Caches and read-ahead are off: `kafkarec.storage.remote` counts the bytes transferred. The libraries' own errors are
+raised.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from datetime import timedelta
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from .remote_errors import RemoteError, shown, translate
+from .remote_errors import RemoteError, display_url, translate
 
 S3 = ("s3", "s3a", "s3n")
 WINDOW = 2 << 20
 
 
 class RemoteEntry(NamedTuple):
-    """One name of a listing. size: bytes, 0 for a folder and where the server does not tell."""
+    """One entry of a listing. size: bytes; 0 for a folder, and if the server does not say."""
 
     name: str
     size: int
@@ -26,7 +27,7 @@ class RemoteEntry(NamedTuple):
 
 
 class RemoteObject(Protocol):
-    """One object behind a URL. `read` may be called by several threads at once."""
+    """One open object. `read` may be called by several threads at once."""
 
     size: int
 
@@ -35,7 +36,7 @@ class RemoteObject(Protocol):
 
 
 class Library(Protocol):
-    """One library with one set of options. Paths are whole URLs; errors are the library's own."""
+    """One library with one set of options. Takes whole URLs; raises the library's own errors."""
 
     endpoint: str | None
 
@@ -53,7 +54,7 @@ class Fsspec:
         if scheme in S3:
             options = _fsspec_s3_options(options)
             options["config_kwargs"] = {**_plain_requests(), **options.get("config_kwargs", {})}
-            _forget_other_settings(fsspec)
+            _clear_cache_of_old_settings(fsspec)
         self._fs, _ = fsspec.core.url_to_fs(url, use_listings_cache=False, **options)
         settings = {**getattr(self._fs, "client_kwargs", {}), **options}
         self.endpoint = settings.get("endpoint_url") or _endpoint_outside(scheme)
@@ -76,7 +77,7 @@ class Fsspec:
         return [_entry(one) for one in self._fs.ls(path, detail=True) if one["name"].rstrip("/") != path]
 
     def _linked(self, url: str) -> list[RemoteEntry]:
-        """The links of a web page below its own address; their sizes have to be asked for one by one."""
+        """The links of a web page to addresses below its own; each size takes a request."""
         listed = [one for one in self._fs.ls(url, detail=True) if "?" not in one["name"] and one["name"] != url]
         files = [one for one in listed if one["type"] != "directory"]
         for one, size in zip(files, self._fs.sizes([one["name"] for one in files]), strict=True):
@@ -101,9 +102,8 @@ class Fsspec:
 _settings: dict[str, str] = {}
 
 
-def _forget_other_settings(fsspec: Any) -> None:
-    """fsspec keeps a filesystem for the next one who asks with the same options; who has set other credentials, or
-    another endpoint, in the environment since then asks for another one."""
+def _clear_cache_of_old_settings(fsspec: Any) -> None:
+    """Clears fsspec's cache of filesystems if an AWS_ variable has changed: fsspec caches them by options alone."""
     now = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     if now != _settings:
         fsspec.get_filesystem_class("s3").clear_instance_cache()
@@ -112,8 +112,8 @@ def _forget_other_settings(fsspec: Any) -> None:
 
 
 def _plain_requests() -> dict[str, Any]:
-    """Without asking for checksums of whole objects: none comes with a range, and servers other than Amazon's may
-    refuse the question."""
+    """botocore settings that ask for no checksum of the whole object: ranges have none, and servers other than
+    Amazon's may refuse such requests."""
     from botocore.config import Config  # type: ignore[import-untyped]
 
     name = "response_checksum_validation"
@@ -123,7 +123,7 @@ def _plain_requests() -> dict[str, Any]:
 class _FsspecObject:
     def __init__(self, fs: Any, path: str, size: int) -> None:
         self._fs, self._path, self.size = fs, path, size
-        # A filesystem that is no asynchronous one reads through an open file, which would read ahead.
+        # A filesystem that is not asynchronous reads through an open file, which would read ahead.
         self._plain = {} if getattr(fs, "async_impl", False) else {"cache_type": "none"}
 
     def read(self, start: int, stop: int) -> bytes:
@@ -134,7 +134,7 @@ class _FsspecObject:
 
 
 class _HttpObject:
-    """Through fsspec's HTTP file: it stops early where a server sends everything instead of a range."""
+    """Reads through fsspec's HTTP file, which stops early if a server sends the whole object instead of a range."""
 
     def __init__(self, fs: Any, path: str) -> None:
         self._file = fs.open(path, "rb", cache_type="none", block_size=WINDOW)
@@ -150,7 +150,7 @@ class _HttpObject:
 
 
 class Arrow:
-    """A filesystem of pyarrow.fs: `filesystem` itself, and `path`, what it calls a URL, are for who writes."""
+    """A filesystem of pyarrow.fs. Code that writes uses `filesystem` itself, and `path` for its path of a URL."""
 
     def __init__(self, url: str, scheme: str, options: dict[str, Any]) -> None:
         from pyarrow import fs  # type: ignore[import-untyped]
@@ -167,12 +167,13 @@ class Arrow:
             self.filesystem = fs.S3FileSystem(**given)
             self._root = url.partition("://")[0] + "://"
         elif scheme in ("gs", "gcs"):
-            # by itself it would try for a quarter of an hour to find credentials
+            # the default is to look for credentials for 15 minutes
             self.filesystem = fs.GcsFileSystem(**{"retry_time_limit": timedelta(seconds=20), **options})
             self._root = f"{scheme}://"
         elif options:
             raise RemoteError(
-                f"{shown(url)}: pyarrow takes no storage_options for {scheme}://; install fsspec and its package", url
+                f"{display_url(url)}: pyarrow takes no storage_options for {scheme}://; install fsspec and its package",
+                url,
             )
         else:
             self.filesystem, path = fs.FileSystem.from_uri(url)
@@ -223,11 +224,11 @@ def _region_outside() -> str | None:
 
 
 def _region_of_bucket(fs: Any, url: str) -> dict[str, Any]:
-    """S3FileSystem takes us-east-1 for granted where nothing is said; fsspec follows the server's redirection."""
+    """The region option for S3FileSystem, whose default is us-east-1; fsspec follows the server's redirect instead."""
     try:
         return {"region": fs.resolve_s3_region(url.partition("://")[2].split("/", 1)[0])}
     except Exception:
-        return {}  # what is wrong with the bucket is told by the first request
+        return {}  # the first request reports what is wrong with the bucket
 
 
 _ARROW_NAMES = {"key": "access_key", "secret": "secret_key", "token": "session_token", "anon": "anonymous"}
@@ -235,7 +236,7 @@ _FSSPEC_NAMES = {arrows: name for name, arrows in _ARROW_NAMES.items()}
 
 
 def _fsspec_s3_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """pyarrow's words for s3 in fsspec's; fsspec's own pass as they are."""
+    """Options for s3 with pyarrow's names replaced by fsspec's."""
     given = {_FSSPEC_NAMES.get(name, name): value for name, value in options.items()}
     endpoint, scheme = given.pop("endpoint_override", None), given.pop("scheme", "https")
     if endpoint:
@@ -247,7 +248,7 @@ def _fsspec_s3_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _arrow_s3_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """fsspec's words for s3 in pyarrow's; pyarrow's own pass as they are."""
+    """Options for s3 with fsspec's names replaced by pyarrow's."""
     inner = dict(options.get("client_kwargs") or {})
     given = {_ARROW_NAMES.get(name, name): value for name, value in options.items() if name != "client_kwargs"}
     endpoint = given.pop("endpoint_url", None) or inner.pop("endpoint_url", None)

@@ -1,9 +1,9 @@
 """One file of record batches: a .log, a .checkpoint, or any blob.
 
     00000000000000000030.log         batches, from base offset 30 on
-    00000000000000000030.index       beside it: where offsets are       (read when a range is asked for)
-    00000000000000000030.timeindex   beside it: where times are
-    00000000000000000030.txnindex    beside it: which transactions were aborted
+    00000000000000000030.index       positions of offsets; this and the next one are read for ranges
+    00000000000000000030.timeindex   offsets of timestamps
+    00000000000000000030.txnindex    aborted transactions
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafkarec.format.enums import Isolation
 from kafkarec.format.schema import DEFAULT_RECORD_COLUMNS
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read import isolation as isolating
-from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, demand_known, request
+from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, check_option_names, request
 from kafkarec.read.marker_columns import MarkerInput
 from kafkarec.read.passes import PassResult, as_columns, joined, read_part, read_pieces, scan_pieces
 from kafkarec.sidecars import producer_snapshot, txn_index
@@ -33,7 +33,7 @@ from . import names, ranges
 from .folders import FetchCounter, Folder
 from .ranges import EVERYTHING, RecordRange
 from .raw_batches import BatchSlice, SegmentBytes, send
-from .remote_errors import shown
+from .remote_errors import display_url
 from .sources import ByteSource, core_source
 
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from kafkarec.ops.verify import Report
 
 _SEVERAL = ("topic", "partition", "file")
-LOOKED_AHEAD = 4 << 20  # bytes: as far as resynchronisation looks (MOST_LOOKED_AHEAD of _c/resync.pxd)
+RESYNC_BYTES = 4 << 20  # how far resynchronisation searches (MAX_SEARCH_BYTES of _c/resync.pxd)
 
 
 class _Reading(NamedTuple):
-    """One partition's segments that may hold what is wanted, and what is asked of each."""
+    """The segments of one partition that may hold wanted records, the request for each, the last stable offset."""
 
     asked: DecodeRequest
     segments: Sequence[Segment]
@@ -53,22 +53,22 @@ class _Reading(NamedTuple):
 
 
 class Readable:
-    """Segment, Log and LogDir: `read`, `stream`, `scan`, `batches` and what is built on them."""
+    """The methods that Segment, Log and LogDir share: `read`, `stream`, `scan`, `batches`, ..."""
 
     def groups(self) -> Iterator[Sequence[Segment]]:
         """The segments of each partition, in order."""
         raise TypeError(f"{type(self).__name__} has no segments of its own")
 
     @property
-    def tally(self) -> FetchCounter | None:
-        """What counts the bytes that come over the wire, for all that was opened with one call; None: not remote."""
-        tally: FetchCounter | None = getattr(getattr(self, "_folder", None), "tally", None)
-        return tally
+    def fetch_counter(self) -> FetchCounter | None:
+        """Counts the bytes fetched for everything opened by the same call of `open`; None: not remote."""
+        counter: FetchCounter | None = getattr(getattr(self, "_folder", None), "fetch_counter", None)
+        return counter
 
     @property
     def fetched(self) -> int | None:
-        """Bytes that came over the wire so far, for this and everything opened with it; None: it is not remote."""
-        return None if self.tally is None else self.tally.fetched
+        """Bytes fetched so far for everything opened by the same call of `open`; None: not remote."""
+        return None if self.fetch_counter is None else self.fetch_counter.fetched
 
     @property
     def _default_columns(self) -> tuple[str, ...] | None:
@@ -84,16 +84,16 @@ class Readable:
         for group in self.groups():
             chosen, stable = options, None
             if committed:
-                hidden = isolating.excluded(group, aborted, last_stable_offset, skip=asked.skip)
-                chosen = replace(options, aborted=hidden.aborted, stable_offset=hidden.stable_offset)
-                stable = hidden.last_stable_offset
-            yield _Reading(asked._replace(options=chosen), _within(group, wanted), stable)
+                excluded = isolating.excluded(group, aborted, last_stable_offset, skip=asked.skip)
+                chosen = replace(options, aborted=excluded.aborted, stable_offset=excluded.stable_offset)
+                stable = excluded.last_stable_offset
+            yield _Reading(asked._replace(options=chosen), _in_range(group, wanted), stable)
 
-    def _asked(self, wishes: dict[str, Any]) -> DecodeRequest:
-        demand_known(wishes)
-        if wishes.get("columns") is None and self._default_columns:
-            wishes = {**wishes, "columns": self._default_columns}
-        return request(**wishes)
+    def _request(self, options: dict[str, Any]) -> DecodeRequest:
+        check_option_names(options)
+        if options.get("columns") is None and self._default_columns:
+            options = {**options, "columns": self._default_columns}
+        return request(**options)
 
     def read(
         self,
@@ -106,17 +106,17 @@ class Readable:
         aborted: Iterable[tuple[int, int] | tuple[int, int, int]] | None = None,
         last_stable_offset: int | None = None,
         threads: int = 1,
-        **wishes: Any,
+        **options: Any,
     ) -> RecordColumns:
-        """All chosen records as columns. Takes decode's options besides:
+        """The selected records as columns. Takes decode's options as well.
 
-        start_offset, end_offset: offsets from the first to the second, which is exclusive
+        start_offset, end_offset: offsets to read; the end is exclusive
         start_timestamp, end_timestamp: the same for timestamps, int milliseconds or an aware datetime; a record
-            without a timestamp is in no range. The indexes beside a segment tell where to begin; a batch whose header
-            shows that nothing in it is wanted is not decoded
-        `.batches` and `.damage` are those of what was read; `.remaining` sums up the tails of all segments.
+            without a timestamp is in no range. The position to begin at comes from the segment's indexes; a batch
+            without wanted records, according to its header, is not decoded
+        `.batches` and `.damage` are those of the bytes read; `.remaining` is the sum over all segments.
         """
-        asked = self._asked(wishes)
+        asked = self._request(options)
         wanted = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
         parts: list[PassResult] = []
         stable: list[int | None] = []
@@ -137,15 +137,15 @@ class Readable:
         aborted: Iterable[tuple[int, int] | tuple[int, int, int]] | None = None,
         last_stable_offset: int | None = None,
         batch_bytes: int = CHUNK_BYTES,
-        **wishes: Any,
+        **options: Any,
     ) -> Generator[RecordColumns]:
-        """As read, in pieces of about `batch_bytes` of payload, each with its own batches and damage: flat memory.
+        """As read, in pieces of about `batch_bytes` of payload, each with its own batches and damage: constant memory.
 
-        Under errors="raise" everything in front of the damage comes first. Closing the iterator closes the file.
+        With errors="raise" it yields everything before the damage, then raises. Closing the iterator closes the file.
         """
         wanted = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
-        pieces = self._stream(wanted, isolation, aborted, last_stable_offset, batch_bytes, wishes)
-        return _second_of(pieces)
+        pieces = self._stream(wanted, isolation, aborted, last_stable_offset, batch_bytes, options)
+        return _without_segments(pieces)
 
     def pieces(
         self,
@@ -156,19 +156,19 @@ class Readable:
         end_timestamp: int | datetime | None = None,
         isolation: Isolation | str = "read_uncommitted",
         batch_bytes: int = CHUNK_BYTES,
-        **wishes: Any,
+        **options: Any,
     ) -> Generator[tuple[Segment, RecordColumns]]:
-        """As stream, each piece with the segment that it lies in."""
+        """As stream, each piece with its segment."""
         wanted = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
-        return self._stream(wanted, isolation, None, None, batch_bytes, wishes)
+        return self._stream(wanted, isolation, None, None, batch_bytes, options)
 
     def _stream(
         self, wanted: RecordRange, isolation: Isolation | str, aborted: Any, stable: int | None, batch_bytes: int,
-        wishes: dict[str, Any],
+        options: dict[str, Any],
     ) -> Generator[tuple[Segment, RecordColumns]]:  # fmt: skip
         if not isinstance(batch_bytes, int) or batch_bytes < 1:
             raise ValueError(f"batch_bytes {batch_bytes!r}: 1 or more")
-        asked = self._asked(wishes)
+        asked = self._request(options)
         asked = asked._replace(options=replace(asked.options, chunk_bytes=batch_bytes))
         return self._pieces(asked, wanted, Isolation.of(isolation), aborted, stable)
 
@@ -182,8 +182,8 @@ class Readable:
     def scan(
         self, *, errors: str = "raise", start_offset: int | None = None, end_offset: int | None = None
     ) -> BatchTable:
-        """One row per batch from the headers alone: of all, or of those that may hold offsets of a range, whose end is
-        exclusive. `scan_pieces` gives the same in flat memory."""
+        """One row per batch, from the headers alone; of all batches, or of those that may hold offsets of a range,
+        whose end is exclusive. `scan_pieces` yields the same in constant memory."""
         return BatchTable.joined(
             list(self.scan_pieces(errors=errors, start_offset=start_offset, end_offset=end_offset))
         )
@@ -191,21 +191,21 @@ class Readable:
     def scan_pieces(
         self, *, errors: str = "raise", start_offset: int | None = None, end_offset: int | None = None
     ) -> Generator[BatchTable]:
-        """Batch tables of some 11,000 batches each. Positions count within a segment."""
+        """Batch tables of about 11,000 batches each. Positions are those within the segment."""
         asked = request(errors=errors)
         wanted = RecordRange.of(start_offset, end_offset, None, None)
         for group in self.groups():
-            for segment in _within(group, wanted):
+            for segment in _in_range(group, wanted):
                 yield from segment.headers(asked, wanted)
 
-    def batches(self, *, errors: str = "raise", **wishes: Any) -> Iterator[RecordBatch]:
-        """The batches one by one; see kafkarec.batches. Bytes are read when they are asked for."""
-        demand_known(wishes)
-        asked = request(**{"control": True, **wishes}, errors=errors)
+    def batches(self, *, errors: str = "raise", **options: Any) -> Iterator[RecordBatch]:
+        """The batches one by one; see kafkarec.batches. Reads a batch's bytes when they are used."""
+        check_option_names(options)
+        asked = request(**{"control": True, **options}, errors=errors)
         return (batch for group in self.groups() for segment in group for batch in segment.record_batches(asked))
 
     def transactions(self, *, hanging_after: timedelta = transactions.HANGING_AFTER) -> Any:
-        """All transactions of the log, from headers and markers: a transactions.TransactionListing."""
+        """All transactions of the log, from batch headers and markers: a transactions.TransactionListing."""
         (group,) = self.groups()
         return transactions.listing(group, hanging_after=hanging_after)
 
@@ -215,20 +215,20 @@ class Readable:
         (group,) = self.groups()
         return isolating.excluded(group).last_stable_offset
 
-    def verify(self, **wishes: Any) -> Report:
-        """Is it damaged, where, what is lost: see kafkarec.verify."""
+    def verify(self, **options: Any) -> Report:
+        """Checks everything; reports damage, where it is and what is lost: see kafkarec.verify."""
         from kafkarec.ops.verify import verify
 
-        return verify(self, **wishes)
+        return verify(self, **options)
 
-    def salvage(self, out: Any, **wishes: Any) -> SalvageReport:
-        """Every good batch into a new folder: see kafkarec.salvage."""
+    def salvage(self, out: Any, **options: Any) -> SalvageReport:
+        """Copies every good batch to a new folder: see kafkarec.salvage."""
         from kafkarec.ops.salvage import salvage
 
-        return salvage(self, out, **wishes)
+        return salvage(self, out, **options)
 
     def offset_for_timestamp(self, timestamp: int | datetime) -> int | None:
-        """The offset of the first record at or after a time (ms, or an aware datetime); None: there is none.
+        """The offset of the first record at or after a timestamp (ms, or an aware datetime); None: there is none.
 
         Follows KafkaConsumer.offsetsForTimes.
         """
@@ -239,14 +239,14 @@ class Readable:
 
 
 class Segment(Readable):
-    """A file of record batches. A context manager: within it the file stays open, otherwise each call opens it.
+    """A file of record batches. As a context manager it keeps the file open; otherwise each call opens it.
 
     .path, .name              as given, and the file's name
-    .topic, .partition        what folder or name tell, or the caller; None: unknown
-    .base_offset              what the name tells; None: unknown
-    .size                     bytes, when it was opened first
-    .later_segment                 a later segment of the same log exists: nothing may be missing at this one's end
-    .begin, .end              the bytes that are read, see `between`; the whole file otherwise (0, None)
+    .topic, .partition        as the caller gave them, else from the folder's or the file's name; None: unknown
+    .base_offset              from the file's name; None: unknown
+    .size                     bytes, when it was first opened
+    .later_segment            a later segment of the same log exists, so a cut batch at the end is damage
+    .begin, .end              the bytes that are read (see `between`); 0, None: the whole file
     """
 
     begin: int = 0
@@ -288,7 +288,7 @@ class Segment(Readable):
 
     @property
     def source(self) -> ByteSource:
-        """The bytes: see storage.sources. The file stays open until `close`."""
+        """The open file: see storage.sources. It stays open until `close`."""
         if self._open is None:
             self.__enter__()
         assert self._open is not None
@@ -296,7 +296,7 @@ class Segment(Readable):
 
     @contextmanager
     def opened(self) -> Iterator[Source]:
-        """What a Decoder is fed with. The file is closed behind its last user."""
+        """A context manager with the Source for a Decoder. Closes the file after its last concurrent user."""
         with self._lock:
             if self._core is None:
                 self._open = self._given if self._given is not None else self._opened_source()
@@ -309,14 +309,14 @@ class Segment(Readable):
             with self._lock:
                 self._users -= 1
                 if not self._users:
-                    self._let_go()
+                    self._close_source()
 
     def _opened_source(self) -> ByteSource:
         if self._folder is None:
             raise ValueError(f"{self.path} was given as an open file, and is closed")
         return self._folder.open(self.name)
 
-    def _let_go(self) -> None:
+    def _close_source(self) -> None:
         opened, self._open, self._core = self._open, None, None
         if opened is not None and opened is not self._given:
             opened.close()
@@ -330,7 +330,7 @@ class Segment(Readable):
         self.close()
 
     def close(self) -> None:
-        """Closes the file, where `source` or a `with` keep it open."""
+        """Closes the file if `source` or a `with` statement keeps it open."""
         held = self.__dict__.pop("_held", None)
         if held is not None:
             held.__exit__(None, None, None)
@@ -342,11 +342,11 @@ class Segment(Readable):
             return self._open.read_at(position, max(0, min(length, self._open.size - position)))
 
     def sidecar(self, suffix: str) -> bytes | None:
-        """The whole file beside this one that differs in its suffix (".index", ...); None: there is none."""
+        """All bytes of the segment's file with this suffix (".index", ...); None: there is none."""
         return None if self._folder is None else self._folder.read(names.sidecar(self.name, suffix))
 
     def marker_input(self) -> MarkerInput:
-        """What matching markers to transactions reads of a segment: its batches, and the files beside it."""
+        """The input for matching markers to transactions: the batches, .txnindex and .snapshot of the segment."""
         return MarkerInput(self.opened, self.path, self._aborted, self._producers, self.later_segment)
 
     def _aborted(self) -> Sequence[AbortedTransaction] | None:
@@ -358,8 +358,7 @@ class Segment(Readable):
         return None if data is None else producer_snapshot.read(data)
 
     def open_source(self, suffix: str | None = None) -> ByteSource | None:
-        """The bytes of this file, or of the one beside it (None: there is none), for those who need only some of them.
-        Yours to close."""
+        """Opens this file, or the segment's file with this suffix (None: there is none). The caller closes it."""
         if suffix is None:
             return self._opened_source()
         try:
@@ -368,8 +367,8 @@ class Segment(Readable):
             return None
 
     def named(self, asked: DecodeRequest) -> DecodeRequest:
-        """A request for this file: errors and columns tell its name, topic and partition."""
-        file = shown(self.path) if "://" in self.path else self.path  # without a signature in it
+        """The request with this file's name, topic and partition for errors and columns."""
+        file = display_url(self.path) if "://" in self.path else self.path  # without a signature in it
         named = {"file": file, "topic": self.topic, "partition": self.partition, "later_segment": self.later_segment}
         return asked._replace(named=named)
 
@@ -395,8 +394,8 @@ class Segment(Readable):
         return max(self.begin, ranges.start_position(self, wanted))
 
     def between(self, begin: int, end: int) -> Segment:
-        """This segment from byte `begin` to byte `end` alone, both batch borders (0, or the file's end): what one task
-        of several reads. Positions stay those of the file; see `splits`."""
+        """The bytes [begin, end) of this segment as a Segment of their own, for one of several tasks. Both must be
+        starts of batches or the file's end: see `splits`. Positions stay those of the file."""
         if not 0 <= begin <= end <= self.size:
             raise ValueError(f"bytes {begin} to {end} of a file of {self.size}")
         part = Segment(
@@ -407,30 +406,29 @@ class Segment(Readable):
         return part
 
     def splits(self, max_bytes: int) -> list[tuple[int, int]]:
-        """Bytes [begin, end) of about `max_bytes` each, one behind the other, cut between two batches that are whole
-        and whose offsets rise.
+        """Consecutive ranges [begin, end) of about `max_bytes` each, cut between two good batches of rising offsets.
 
-        Reads the headers of the file, and the two batches at each cut, and cuts nowhere near a place where frames break
-        off or offsets go back: nobody then goes on behind damage from one part into the next, so the parts' records
-        and damage are those of the file.
+        Reads the headers of the file, and the two batches at each cut. Does not cut within RESYNC_BYTES after broken
+        framing or falling offsets, so resynchronisation never goes from one range into the next, and the ranges
+        together have the records and damage of the file.
         """
         if max_bytes < 1:
             raise ValueError(f"max_bytes {max_bytes}: 1 or more")
-        borders, before, next_offset = [self.begin], self.begin, 0
-        behind, calm = self.begin, self.begin
+        borders, previous, next_offset = [self.begin], self.begin, 0
+        expected, cut_from = self.begin, self.begin
         end = self.size if self.end is None else self.end
         for table in self.between(self.begin, end).headers(request(errors="skip")):  # the file may grow meanwhile
-            facts = (table.column(name) for name in ("position", "size_in_bytes", "last_offset", "next_offset"))
-            for position, size, last, following in zip(*facts, strict=True):
-                if position != behind or last < next_offset:
-                    calm = position + LOOKED_AHEAD
-                far = position - borders[-1] >= max_bytes and position >= calm
-                if far and self._whole(before, position, position + size):
+            columns = (table.column(name) for name in ("position", "size_in_bytes", "last_offset", "next_offset"))
+            for position, size, last, following in zip(*columns, strict=True):
+                if position != expected or last < next_offset:
+                    cut_from = position + RESYNC_BYTES
+                may_cut = position - borders[-1] >= max_bytes and position >= cut_from
+                if may_cut and self._are_good_batches(previous, position, position + size):
                     borders.append(position)
-                before, behind, next_offset = position, position + size, following
+                previous, expected, next_offset = position, position + size, following
         return [*pairwise(borders), (borders[-1], end)]
 
-    def _whole(self, *borders: int) -> bool:
+    def _are_good_batches(self, *borders: int) -> bool:
         """Whether there is exactly one good batch between each two neighbours of `borders`."""
         try:
             parts = [self.between(*ends).part(request(columns=[]), EVERYTHING, 1) for ends in pairwise(borders)]
@@ -446,8 +444,8 @@ class Segment(Readable):
                     yield RecordBatch(fields, SegmentBytes(self, one, fields["position"], fields["size_in_bytes"]))
 
     def slice(self, start_offset: int | range | None = None, end_offset: int | None = None) -> BatchSlice:
-        """The whole batches that may hold offsets from the first to the second, which is exclusive (or of a range), as
-        they lie there. Batches are not cut: the first one may begin below, the last one may end above."""
+        """The unchanged bytes of the batches that may hold offsets of a range, whose end is exclusive. Batches are not
+        cut: the first one may begin below the range, the last one may end above it."""
         if isinstance(start_offset, range):
             wanted = RecordRange.of(start_offset.start, start_offset.stop, None, None)
         else:
@@ -455,7 +453,7 @@ class Segment(Readable):
         return BatchSlice(self, list(self.record_batches(request(control=True), wanted)))
 
     def copy_bytes(self, position: int, length: int, file: Any) -> int:
-        """Bytes of this file to another, within the kernel where it can; answers how many."""
+        """Copies bytes of this file to a file object, by sendfile if possible; returns how many."""
         with self.opened():
             assert self._open is not None
             return send(self._open, position, length, file)
@@ -470,7 +468,7 @@ class Segment(Readable):
         return f"<Segment {self._names()}: {size}, base offset {base}>"
 
 
-def _within(group: Sequence[Segment], wanted: RecordRange) -> Sequence[Segment]:
+def _in_range(group: Sequence[Segment], wanted: RecordRange) -> Sequence[Segment]:
     """The segments that may hold the wanted offsets, by the base offsets of their names."""
     chosen = []
     for number, segment in enumerate(group):
@@ -484,11 +482,11 @@ def _within(group: Sequence[Segment], wanted: RecordRange) -> Sequence[Segment]:
     return chosen
 
 
-def _second_of(pieces: Generator[tuple[Segment, RecordColumns]]) -> Generator[RecordColumns]:
+def _without_segments(pieces: Generator[tuple[Segment, RecordColumns]]) -> Generator[RecordColumns]:
     with closing(pieces):
         for _, piece in pieces:
             yield piece
 
 
-def several_columns() -> tuple[str, ...]:
+def columns_of_several_logs() -> tuple[str, ...]:
     return (*DEFAULT_RECORD_COLUMNS, *_SEVERAL)

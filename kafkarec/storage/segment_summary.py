@@ -1,11 +1,11 @@
-"""What is in a segment, at the price of some hundred bytes: its first batch, its last ones, and what its name tells.
+"""Offsets, timestamps and codecs of a segment from its first and last batches, without reading the rest.
 
-    first batch       64 bytes at the front
+    first batch       the first 64 bytes
     last batches      from the last entry of the .index on (8 bytes of it; at most 4 KiB and a batch of the .log);
-                      where there is none, the last 64 KiB, 1 MiB, 16 MiB, until a batch is found that ends at the end
+                      without an index the last 64 KiB, 1 MiB, 16 MiB, until a batch ends at the file's end
     latest timestamp  the last entry of the .timeindex (12 bytes), and that of the last batches
 
-So the offsets are exact, the codecs are those of the batches looked at, and damage in between is not seen: `complete`
+So the offsets are exact, the codecs are those of the batches read, and damage in between is not found; `complete`
 reads all headers.
 """
 
@@ -35,19 +35,19 @@ _FRAME_END = 12
 
 @dataclass
 class SegmentSummary:
-    """What was seen of a segment.
+    """The summary of a segment.
 
-    size               bytes of the file, packed ones where it is packed
-    first_offset       of the first batch; None: none begins there
-    next_offset        behind the last batch; None: not found
-    first_timestamp    ms, the earliest of the batches looked at (base timestamps; of log append time that time)
-    max_timestamp      ms, the latest of the batches looked at and of the time index
-    codecs, magics     of the batches looked at, in the order in which they appear
-    batches, records   complete: all of them, wrappers of magic 0 and 1 counted as none; else None
-    preallocated       bytes of zeros at the end, made in advance
-    damage             sentences, of what was looked at
-    notes              what else a reader of the listing should know
-    complete           all headers were read
+    size               bytes of the file; of a .gz or .zst the compressed size
+    first_offset       of the first batch; None: no batch at byte 0
+    next_offset        after the last batch; None: not found
+    first_timestamp    ms, the earliest of the batches read (base timestamps; the append time for log append time)
+    max_timestamp      ms, the latest of the batches read and of the time index
+    codecs, magics     of the batches read, in order of appearance
+    batches, records   counts if complete (wrapper messages of magic 0 and 1 count no records), else None
+    preallocated       bytes of zeros at the end: a preallocated file
+    damage             sentences about damage in the bytes read
+    notes              further sentences for the listing
+    complete           whether all headers were read
     """
 
     size: int = 0
@@ -88,9 +88,9 @@ class SegmentSummary:
 
 
 def summarize(segment: SegmentLike, complete: bool = False) -> SegmentSummary:
-    """Looks at a segment; see the head of this room.
+    """Summarizes a segment; complete: reads all headers.
 
-    OSError as the medium gives it; UnsupportedCompressionError for an encoded object of tiered storage.
+    OSError if it cannot be read; UnsupportedCompressionError for encoded objects of tiered storage.
     """
     found = SegmentSummary(complete=complete)
     source = segment.open_source()
@@ -112,11 +112,11 @@ def summarize(segment: SegmentLike, complete: bool = False) -> SegmentSummary:
     return found
 
 
-def start_behind(segment: SegmentLike, timestamp: int) -> int | None:
-    """Where the last batches begin, if no record of the segment is as late as `timestamp` (ms); else None.
+def start_of_last_batches(segment: SegmentLike, timestamp: int) -> int | None:
+    """The position of the last indexed batch, if no record of the segment is as late as `timestamp` (ms); else None.
 
-    By the last entries of both indexes and the batches from there on: the time index counts only where one of those
-    holds the offset that it names and has that timestamp for its latest. A few KiB, where indexes have megabytes.
+    Uses the last entries of both indexes and the batches from there on. The time entry counts only if one of these
+    batches holds its offset and has its timestamp as max timestamp. Reads a few KiB instead of whole indexes.
     """
     latest = _last_entry(segment, ".timeindex", TimeIndex.layout)
     if latest is None or latest[0] >= timestamp or segment.base_offset is None:
@@ -180,8 +180,8 @@ def _back(segment: SegmentLike, source: ByteSource, found: SegmentSummary) -> No
         remaining = tables[-1].remaining if tables else 0
         zeros = not any(source.read_at(source.size - remaining, _HEAD))
         first = next((int(table[0]["position"]) for table in tables if len(table)), None)
-        # Where no batch begins at the start, it may lie within a value that holds batches itself: of magic 2, those
-        # never end at the end, as a record ends with its headers.
+        # If no batch begins at `start`, it may be inside a value that holds batches itself. Those of magic 2 never end
+        # at the file's end, as a record ends with its headers.
         at_border = start == 0 or first == start
         if first is not None and (at_border or zeros):
             for table in tables:
@@ -206,7 +206,7 @@ def _tail(found: SegmentSummary, remaining: int, zeros: bool) -> None:
 
 
 def _last_index_position(segment: SegmentLike, size: int) -> int | None:
-    """Where the last entry of the .index points; None where there is none, or it points nowhere."""
+    """The position in the last entry of the .index; None: no entry, not inside the file, or too far from its end."""
     entry = _last_entry(segment, ".index", OffsetIndex.layout)
     if entry is None or not 0 < entry[1] < size:
         return None
@@ -214,7 +214,7 @@ def _last_index_position(segment: SegmentLike, size: int) -> int | None:
 
 
 def _last_entry(segment: SegmentLike, suffix: str, layout: Struct) -> tuple[int, ...] | None:
-    """The last entry in front of the zeros that a running broker's index ends with."""
+    """The last entry before the zeros at the end of a running broker's index."""
     try:
         source = segment.open_source(suffix)
     except OSError:
@@ -250,7 +250,7 @@ def _most(*values: Any) -> int | None:
 
 
 class _Narrow:
-    """A source of which a header is read, and no window around it."""
+    """A source that reads single headers instead of large windows."""
 
     descriptor = None
     window_bytes = _HEAD

@@ -1,15 +1,15 @@
-"""Where bytes of a file come from: a descriptor, a map on request, a Python file object.
+"""Sources of bytes: a file descriptor, a memory map, a Python file object.
 
-What the engine asks of a source (see `_c/input.pxd`):
+The attributes that the decoder uses (see `_c/input.pxd`):
 
-    name                how messages call it
-    size                bytes, as they were when it was opened
-    descriptor          an int: the engine uses pread itself; None: it calls read_at
-    read_at(p, n)       n bytes from p on; fewer only at the end; OSError where the medium fails
-    is_damage(error)    whether such an error is the medium's (the page is damage) or ends the reading
-    window_bytes        what is read at once
-    skip_bytes          a scan of headers rather reads than skips fewer bytes than this
-    fetched             bytes that read_at gave so far
+    name                for error messages
+    size                bytes when it was opened
+    descriptor          an int: the decoder calls pread itself; None: it calls read_at
+    read_at(p, n)       n bytes from p on; fewer only at the end; OSError if the bytes cannot be read
+    is_damage(error)    True: the bytes count as damage after this error; False: the error ends the reading
+    window_bytes        bytes per read
+    skip_bytes          gaps between headers smaller than this are read, larger ones skipped
+    fetched             bytes returned by read_at so far
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from typing import Any, Protocol
 from kafkarec._core import Source
 
 _WINDOW = 1 << 20
-_WORTH_A_CALL = 8 << 10
-# Of these nobody can say that the bytes are lost: they end the reading and are raised as they are.
+_SKIP_BYTES = 8 << 10
+# Errors that do not mean that bytes are lost: they end the reading and are raised unchanged.
 _NO_DAMAGE = (
     ConnectionError, PermissionError, TimeoutError, FileNotFoundError, IsADirectoryError, InterruptedError,
 )  # fmt: skip
 
 
 class ByteSource(Protocol):
-    """See the head of this room."""
+    """See the module's docstring."""
 
     name: str
     size: int
@@ -48,16 +48,16 @@ class ByteSource(Protocol):
 
 
 class LocalFile:
-    """A file, block device or image, read by pread: nothing is mapped, so neither a bad sector nor a file that shrinks
-    can kill the process."""
+    """A file, block device or disk image, read by pread. Not mapped, so a bad sector or a file that shrinks is an
+    OSError and not a SIGBUS."""
 
     window_bytes = _WINDOW
-    skip_bytes = _WORTH_A_CALL
+    skip_bytes = _SKIP_BYTES
 
     def __init__(self, path: str) -> None:
         self.name = path
         self.fetched = 0
-        # O_NONBLOCK: nobody waits for somebody to write into a pipe
+        # O_NONBLOCK: opening a pipe does not wait for a writer
         self.descriptor: int | None = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             if stat.S_ISFIFO(os.fstat(self.descriptor).st_mode):
@@ -87,7 +87,7 @@ class LocalFile:
         return True
 
     def demand_whole(self, lost: bool) -> None:
-        """OSError where a map of this file held zeros instead of its bytes: a page was `lost`, or it is shorter now."""
+        """OSError if a map of this file read zeros instead of its bytes: a page was `lost`, or the file shrank."""
         left = self.size if self.descriptor is None else os.fstat(self.descriptor).st_size
         if lost or left < self.size:
             why = f"it has {left} bytes, and had {self.size}" if left < self.size else "its disk fails"
@@ -106,7 +106,7 @@ class LocalFile:
 
 
 class OpenFile(LocalFile):
-    """A descriptor that somebody opened, such as standard input; closed with this object."""
+    """An open descriptor, such as standard input; closed with this object."""
 
     def __init__(self, descriptor: int, name: str) -> None:
         self.name = name
@@ -120,7 +120,7 @@ class FileObject:
 
     descriptor = None
     window_bytes = _WINDOW
-    skip_bytes = _WORTH_A_CALL
+    skip_bytes = _SKIP_BYTES
 
     def __init__(self, file: Any, name: str | None = None) -> None:
         self._file = file
@@ -145,12 +145,12 @@ class FileObject:
         return error.errno == errno.EIO or not isinstance(error, _NO_DAMAGE)
 
     def close(self) -> None:
-        """The object is its owner's to close."""
+        """Does nothing: the caller closes the file object."""
 
 
 def core_source(source: ByteSource, mapped: bool = False) -> Source:
-    """What a Decoder is fed with. `mapped`: through a memory map, the fastest way to scan headers; where the file
-    shrinks or its disk fails meanwhile, reading ends with an OSError (see `_c/memory_map.pxd`)."""
+    """The Source for a Decoder. mapped: through a memory map, the fastest way to scan headers; if the file shrinks or
+    its disk fails meanwhile, reading ends with an OSError (see `_c/memory_map.pxd`)."""
     if not (mapped and isinstance(source, LocalFile) and source.descriptor is not None and source.size):
         return Source(file=source)
     if os.fstat(source.descriptor).st_size < source.size:  # a block device, or shorter already

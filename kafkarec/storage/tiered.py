@@ -1,6 +1,6 @@
-"""Objects of tiered storage (KIP-405): which are plain segments, and what the others are.
+"""Objects of tiered storage (KIP-405): detects compressed and encrypted ones, which are refused.
 
-A plugin uploads a segment in chunks of some MiB, one behind the other in one object. Aiven's plugin writes
+A plugin uploads a segment as consecutive chunks of some MiB in one object. Aiven's plugin writes
 
     <offset>-<uuid>.log            chunk | chunk | ...      each chunk: the segment's bytes as they are,
                                                             or one zstd frame of them,
@@ -9,10 +9,10 @@ A plugin uploads a segment in chunks of some MiB, one behind the other in one ob
                                           "chunkIndex": {"originalFileSize": ..., "transformedChunkSize": ...}, ...}
     <offset>-<uuid>.indexes        its index files in one object
 
-Chunks that are neither compressed nor encrypted are a plain segment, and it is read. The others are refused in a
-sentence that says what they are, as "corrupt at byte 0" would send people to look for damage that is not there. The
-manifest is asked only where the object does not begin with a batch. Without one the bytes themselves tell: a zstd frame
-at byte 0, or 64 KiB without four zero bytes in a row (a batch begins with four, up to offset 2^32).
+Chunks that are neither compressed nor encrypted are a plain segment, which is read. The others are refused with an
+error that says what they are, because "corrupt at byte 0" would suggest damage. The manifest is read only if the object
+does not begin with a batch. Without a manifest the bytes decide: a zstd frame at byte 0, or 64 KiB without
+four zero bytes in a row (up to offset 2^32 a batch begins with four).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RELATIVE_MAX = (1 << 31) - 1
 
 
 class Manifest(NamedTuple):
-    """What a manifest says of its object. encryption_key: the id of the key that protects the data key."""
+    """Fields of a manifest. encryption_key: the id of the key that encrypts the data key; original_size: bytes."""
 
     compressed: bool
     encrypted: bool
@@ -47,13 +47,13 @@ class Manifest(NamedTuple):
 
 
 def refuse_encoded(source: ByteSource, name: str, read: Callable[[str], bytes | None]) -> None:
-    """Raises UnsupportedCompressionError (reason tiered_object) for an object that is no plain segment.
+    """Raises UnsupportedCompressionError (reason tiered_object) for an object that is not a plain segment.
 
-    name: the object's; read: gives the whole of a file beside it, or None. Costs one read of 64 bytes where the object
-    begins with a batch.
+    name: the object's; read: returns a whole file of the same folder, or None. Reads 64 bytes if the object begins
+    with a batch.
     """
     found = names.segment(name)
-    if found is None or not found.readable or found.wrapper or not source.size:
+    if found is None or not found.readable or found.packed_suffix or not source.size:
         return
     head = source.read_at(0, HEAD_BYTES)
     if begins_with_batch(head, source.size, found.base_offset):
@@ -72,7 +72,7 @@ def refuse_encoded(source: ByteSource, name: str, read: Callable[[str], bytes | 
 
 
 def begins_with_batch(head: bytes, size: int, base_offset: int = 0) -> bool:
-    """Whether the first bytes may be those of a batch in a segment with this base offset."""
+    """Whether `head` may begin a batch of a segment with this base offset."""
     if len(head) < _FRAME.size:
         return False
     first, length, _, magic = _FRAME.unpack_from(head)
@@ -81,7 +81,7 @@ def begins_with_batch(head: bytes, size: int, base_offset: int = 0) -> bool:
 
 
 def looks_encrypted(sample: bytes) -> bool:
-    """Whether bytes are noise: all values, none much more often than others, no four zeros in a row."""
+    """Whether bytes look random: byte values evenly distributed (chi-square), no four zeros in a row."""
     if len(sample) < 1024 or bytes(4) in sample:
         return False
     fair = len(sample) / 256
@@ -90,19 +90,19 @@ def looks_encrypted(sample: bytes) -> bool:
 
 
 def parse_manifest(data: bytes | None) -> Manifest | None:
-    """A SegmentManifestV1; None where there is none, or it is not one."""
+    """Parses a SegmentManifestV1; None if there is no data or it is not a manifest."""
     if not data or len(data) > _LARGEST_MANIFEST:
         return None
     try:
-        told = json.loads(data)
+        fields = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(told, dict) or not isinstance(told.get("compression"), bool):
+    if not isinstance(fields, dict) or not isinstance(fields.get("compression"), bool):
         return None
-    encryption = told.get("encryption")
-    index = told.get("chunkIndex")
+    encryption = fields.get("encryption")
+    index = fields.get("chunkIndex")
     size = index.get("originalFileSize") if isinstance(index, dict) else None
-    return Manifest(told["compression"], encryption is not None, _key_id(encryption), size if _is_int(size) else None)
+    return Manifest(fields["compression"], encryption is not None, _key_id(encryption), size if _is_int(size) else None)
 
 
 def _is_int(value: Any) -> bool:

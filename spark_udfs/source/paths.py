@@ -109,7 +109,7 @@ def shown(path: str) -> str:
         return path
     from kafkarec.storage import remote
 
-    return remote.shown(path)
+    return remote.display_url(path)
 
 
 def not_found(path: str, why: str = "") -> AnalysisException:
@@ -148,7 +148,7 @@ def _remote_matches(url: str, storage: dict[str, Any]) -> Iterator[str]:
 
     if not _WILD.search(url) or (url.startswith("http") and "?" in url):
         try:
-            remote.look(url, storage)
+            remote.stat(url, storage)
         except FileNotFoundError as error:
             raise not_found(url, f" {error}.") from None
         yield url

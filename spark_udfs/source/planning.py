@@ -223,7 +223,7 @@ def _cuts(options: SourceOptions, opened: kafkarec.Segment, segment: SegmentPath
     found = _indexed_cuts(opened, segment, most)
     if found is not None:
         return found
-    if opened.tally is not None and not options["splitScan"]:
+    if opened.fetch_counter is not None and not options["splitScan"]:
         return []
     # The file may have grown since it was listed.
     borders = [begin for begin, _ in opened.between(0, segment.size or 0).splits(most) if begin]

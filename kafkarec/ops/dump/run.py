@@ -13,7 +13,7 @@ from contextlib import closing
 from typing import NamedTuple, Protocol
 
 from kafkarec.errors import InvalidRecordError
-from kafkarec.storage.names import WRAPPERS
+from kafkarec.storage.names import PACKED_SUFFIXES
 
 from . import state_file_text
 from .batch_reader import DumpedFile
@@ -88,7 +88,7 @@ def dump(paths: list[str], options: DumpOptions, opened: Open, say: Say) -> Iter
 
 def _unwrapped(name: str) -> str:
     """Without the .gz or .zst of a file that was packed as a whole; `opened` gives what is inside."""
-    for suffix in WRAPPERS:
+    for suffix in PACKED_SUFFIXES:
         name = name.removesuffix(suffix)
     return name
 

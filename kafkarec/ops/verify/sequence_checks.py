@@ -1,4 +1,4 @@
-"""Producers' sequences along a log, by the broker's own rules: what it would have refused is in `producers.VERDICTS`.
+"""Producers' sequences along a log, by the broker's own rules: what it would have refused is in `producers.VIOLATIONS`.
 
 The broker judges a batch by what it knows of the producer. Here one thing is known besides: where offsets are missing
 or bytes are damaged between two batches of a producer, a jump is no news. And what contradicts (a duplicate, an old
@@ -68,7 +68,7 @@ class Sequences:
             marker = _SOME_MARKER if batch["record_count"] else None
             self._states.append_control(producer, epoch, batch["base_offset"], NONE, marker)
         else:
-            verdict = self._states.judge(batch)
+            verdict = self._states.violation(batch)
             if verdict in _EXCUSED_BY_A_GAP and self._gap_ends > self._seen.get(producer, NONE):
                 verdict = None
             if verdict is not None:

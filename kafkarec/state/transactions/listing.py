@@ -1,4 +1,4 @@
-"""The transactions of a log as a sequence: who has not ended, who was aborted, how long each took"""
+"""TransactionListing: the transactions of a log as a sequence, with states, durations and sizes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .open_before import Transaction
 
 OPEN, HANGING, ABORTED, COMMITTED = "open", "hanging", "aborted", "committed"
 STATES = (OPEN, HANGING, ABORTED, COMMITTED)
-"""What a transaction can be; `hanging` is open for longer than a coordinator lets a transaction live."""
+"""States of a transaction; `hanging` is open for longer than a transaction coordinator allows."""
 
 HANGING_AFTER = timedelta(minutes=15)
-"""Kafka's own bound: transaction.max.timeout.ms, and what `kafka-transactions.sh find-hanging` takes for it."""
+"""The default of transaction.max.timeout.ms, which `kafka-transactions.sh find-hanging` assumes too."""
 
 _CODE, _BATCHES = ROW.index("code"), ROW.index("batches")
 _STATE_OF = {ABORT: ABORTED, COMMIT: COMMITTED}
@@ -30,7 +30,7 @@ _CODE_OF = {state: code for code, state in _STATE_OF.items()}
 
 
 class Spread(NamedTuple):
-    """Least, mean and most of a number over some transactions."""
+    """Minimum, mean and maximum of a number over some transactions."""
 
     least: int
     mean: float
@@ -42,7 +42,7 @@ def _known(value: int) -> int | None:
 
 
 class Transactions(Sequence[Transaction]):
-    """Transactions that are made when they are asked for: a log of millions stays an array of numbers."""
+    """A sequence that creates its Transactions on access, so that millions of them take an array of numbers."""
 
     def __init__(
         self, ended: array[int], which: Sequence[int], names: Sequence[str | None], rest: Sequence[Transaction] = ()
@@ -104,16 +104,16 @@ def _segments(names: Sequence[str | None], first: int, last: int) -> tuple[str, 
 class TransactionListing(Transactions):
     """Every transaction of a log: the ended ones in the order of their markers, then the open ones by first offset.
 
-    .last_stable_offset    where a read_committed reader stops: at the first open one's first data here, else the log's
-                           end
-    .next_offset           the log's end; None: the log has no batch
-    .max_timestamp         the newest of all batches, ms; ages of open transactions are counted from it
-    .ongoing               open and hanging ones together, by first offset; those that were open in front of the log and
-                           have no data in it too (from the producer .snapshot; a note says so)
+    .last_stable_offset    where a read_committed consumer stops: the first offset of the first open transaction with
+                           data in the log, else the log end offset
+    .next_offset           the log end offset; None: the log has no batch
+    .max_timestamp         of all batches, ms; the age of an open transaction is relative to it
+    .ongoing               open and hanging ones together, by first offset; includes those that began before the log and
+                           have no data in it (from the producer .snapshot; with a note)
     .open .hanging .aborted .committed    those of one state
-    .without_data          markers of transactions without data here: empty ones, and those whose data was deleted
+    .without_data          markers of transactions without data in the log: empty ones, and those with deleted data
     .notes                 contradictions in the log or between it and a .txnindex; see Note
-    .damage                what could not be read as batches, of headers and markers
+    .damage                damaged batches
     """
 
     def __init__(self, found: Match, hanging_after: timedelta) -> None:
@@ -160,8 +160,8 @@ class TransactionListing(Transactions):
         return self.of(COMMITTED)
 
     def spreads(self) -> dict[str, Spread]:
-        """Least, mean and most over the transactions that have ended and have data here: `batches`, `records` and
-        `bytes` of one, and its `duration_ms`. Empty where there is none."""
+        """Minimum, mean and maximum of `batches`, `records`, `bytes` and `duration_ms` over the ended transactions with
+        data in the log. A key is missing if there is no value for it."""
         rows = self._ended
         had_data = rows[_BATCHES::WIDTH]
         numbers = {name: compress(rows[ROW.index(name) :: WIDTH], had_data) for name in ("batches", "records", "bytes")}
@@ -171,7 +171,7 @@ class TransactionListing(Transactions):
         return {name: Spread(min(one), sum(one) / len(one), max(one)) for name, one in found.items() if one}
 
     def _begun(self, entry: SnapshotEntry) -> Transaction:
-        """Open in front of the log, without data in it: it is at least as old as its last data."""
+        """A transaction that began before the log and has no data in it; its age is that of its last data."""
         last_time = _known(entry.timestamp)
         age = None if last_time is None or self.max_timestamp is None else self.max_timestamp - last_time
         return Transaction(
@@ -183,14 +183,14 @@ class TransactionListing(Transactions):
         return HANGING if age is not None and age >= self._after else OPEN
 
     def of(self, state: str) -> Sequence[Transaction]:
-        """Those of one state, in order."""
+        """The transactions of one state, in order."""
         if state not in _CODE_OF:
             return tuple(txn for txn in self.ongoing if txn.state == state)
         wanted, codes = _CODE_OF[state], self._ended[_CODE::WIDTH]
         return Transactions(self._ended, [row for row, code in enumerate(codes) if code == wanted], self._names)
 
     def count(self, state: str) -> int:
-        """How many there are of a state."""
+        """The number of transactions of a state."""
         return self._ended[_CODE::WIDTH].count(_CODE_OF[state]) if state in _CODE_OF else len(self.of(state))
 
     def __repr__(self) -> str:
@@ -201,9 +201,9 @@ class TransactionListing(Transactions):
 def listing(inputs: Iterable[Any], *, hanging_after: timedelta = HANGING_AFTER) -> TransactionListing:
     """The transactions of one log, from the headers of all batches and the payloads of control batches.
 
-    inputs: its segments in order (Segment, Input or any buffer)
-    hanging_after: an open transaction that is older than this, by the log's newest timestamp, hangs
-    Damaged batches and markers that cannot be read end nothing; see `.damage` and `.notes`.
+    inputs: the log's segments in order (Segment, MarkerInput or any buffer)
+    hanging_after: an open transaction of at least this age, relative to the log's max timestamp, is hanging
+    Damaged batches and unreadable markers end no transaction; see `.damage` and `.notes`.
     """
     if hanging_after < timedelta(0):
         raise ValueError(f"hanging_after {hanging_after!r}: zero or more")

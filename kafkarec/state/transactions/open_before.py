@@ -1,7 +1,7 @@
-"""A transaction, and what the producer snapshot in front of a log adds to those that are open (KIP-98)
+"""Transaction, and transactions that began before a log, from the producer snapshot of its first segment (KIP-98).
 
     ... deleted segments ... | NNN.snapshot  NNN.log ...
-        ^ first offset       | who has a transaction open here, since which offset, the last marker's coordinator epoch
+        ^ first offset       | has producers with an open transaction: its first offset, the last coordinator epoch
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PRODUCER = ROW.index("producer_id")
 
 
 class Transaction(NamedTuple):
-    """One transaction of one partition. Times are milliseconds since 1970; None where the log does not tell.
+    """One transaction of one partition. Times are milliseconds since 1970; None: unknown.
 
     producer_id, producer_epoch: int    the epoch is its last data's; the marker's may be the next one (KIP-890)
     state: str                          open, hanging, aborted, committed
@@ -49,7 +49,8 @@ class Transaction(NamedTuple):
 
 
 class OpenBefore(NamedTuple):
-    """What a snapshot adds: to the open transactions, producers whose open one has no data here, notes."""
+    """ongoing: open transactions with the snapshot's values; begun: producers with an open transaction without data in
+    the log; notes: about those, or about an unreadable snapshot."""
 
     ongoing: list[Transaction]
     begun: list[SnapshotEntry]
@@ -57,7 +58,7 @@ class OpenBefore(NamedTuple):
 
 
 def completed(found: Match, ongoing: Iterable[Transaction]) -> OpenBefore:
-    """Looks into the snapshot of the first segment. What no marker in the log ends is still as it says."""
+    """Adds the first segment's snapshot to the open transactions, for producers without a marker in the log."""
     by_producer = {txn.producer_id: txn for txn in ongoing}
     if not found.inputs:
         return OpenBefore([], [], [])
@@ -65,7 +66,8 @@ def completed(found: Match, ongoing: Iterable[Transaction]) -> OpenBefore:
     try:
         entries = first.snapshot() or ()
     except (KafkaRecordError, OSError) as wrong:
-        return OpenBefore(list(by_producer.values()), [], [Note("snapshot_unreadable", first.name, None, None, str(wrong))])
+        note = Note("snapshot_unreadable", first.name, None, None, str(wrong))
+        return OpenBefore(list(by_producer.values()), [], [note])
     begun = []
     for entry in _undecided(found, entries):
         since = entry.current_txn_first_offset
@@ -77,14 +79,14 @@ def completed(found: Match, ongoing: Iterable[Transaction]) -> OpenBefore:
         elif since >= 0:
             begun.append(entry)
     notes = [
-        Note("begun_before", first.name, entry.current_txn_first_offset, entry.producer_id, _told(entry))
+        Note("begun_before", first.name, entry.current_txn_first_offset, entry.producer_id, _sentence(entry))
         for entry in begun
     ]
     return OpenBefore(list(by_producer.values()), begun, notes)
 
 
 def _undecided(found: Match, entries: Iterable[SnapshotEntry]) -> list[SnapshotEntry]:
-    """Of producers that have no marker in the log: theirs is still what the snapshot says."""
+    """The entries of producers without a marker in the log: for these the snapshot is still true."""
     known = [entry for entry in entries if entry.producer_id >= 0]
     if not known:
         return []
@@ -92,7 +94,7 @@ def _undecided(found: Match, entries: Iterable[SnapshotEntry]) -> list[SnapshotE
     return [entry for entry in known if entry.producer_id not in decided]
 
 
-def _told(entry: SnapshotEntry) -> str:
+def _sentence(entry: SnapshotEntry) -> str:
     return (
         f"producer {entry.producer_id} (epoch {entry.producer_epoch}) has a transaction open since offset "
         f"{entry.current_txn_first_offset}, in front of this log, and no marker here ends it: a broker keeps "

@@ -12,7 +12,7 @@ import kafkarec
 from kafkarec.sidecars import producer_snapshot
 from kafkarec.state.producers import (
     KEPT_BATCHES,
-    VERDICTS,
+    VIOLATIONS,
     EndedTransaction,
     Marker,
     ProducerStates,
@@ -76,13 +76,13 @@ def test_a_marker_ends_the_transaction_and_may_bump_the_epoch() -> None:
     known = states.producers[7]
     assert (known.producer_epoch, known.coordinator_epoch, known.last_timestamp) == (1, 4, 9000)
     assert not known.batches and states.first_undecided_offset is None
-    assert states.judge(row(4, epoch=1, first=0)) is None
+    assert states.violation(row(4, epoch=1, first=0)) is None
 
 
 def test_a_marker_of_the_same_epoch_keeps_the_sequences() -> None:
     states = of(row(0, first=0, is_transactional=True))
     states.append(marker_row(3), COMMIT)
-    assert states.judge(row(4, first=3, is_transactional=True)) is None
+    assert states.violation(row(4, first=3, is_transactional=True)) is None
 
 
 def test_the_last_stable_offset_is_the_oldest_other_transaction() -> None:
@@ -126,9 +126,9 @@ JUDGED = {
 @pytest.mark.parametrize("name", JUDGED)
 def test_what_the_broker_would_have_said(name: str) -> None:
     batch, expected = JUDGED[name]
-    found = of(row(0, first=0), row(3, first=3)).judge(batch)
+    found = of(row(0, first=0), row(3, first=3)).violation(batch)
     assert found == expected
-    assert found is None or found in VERDICTS
+    assert found is None or found in VIOLATIONS
 
 
 _KAFKAS = {
@@ -155,7 +155,7 @@ def test_kafkas_own_verdicts() -> None:
         else:
             pid, epoch, base, last, first, _ = map(int, words[:6])
             batch = row(base, last - base + 1, pid=pid, epoch=epoch, first=first, is_transactional=words[6] == "true")
-            verdict = states.judge(batch)
+            verdict = states.violation(batch)
             assert _KAFKAS[verdict] == words[7], line
             seen.add(verdict)
             states.append(batch)
@@ -164,14 +164,14 @@ def test_kafkas_own_verdicts() -> None:
 
 def test_a_plain_batch_inside_a_transaction() -> None:
     states = of(row(0, first=0, is_transactional=True))
-    assert states.judge(row(3, first=3)) == "not_transactional"
-    assert states.judge(row(3, first=3, is_transactional=True)) is None
+    assert states.violation(row(3, first=3)) == "not_transactional"
+    assert states.violation(row(3, first=3, is_transactional=True)) is None
 
 
 def test_beyond_the_last_five_a_retry_is_out_of_order() -> None:
     states = of(*(row(3 * n, first=3 * n) for n in range(6)))
-    assert states.judge(row(18, first=3)) == "duplicate"
-    assert states.judge(row(18, first=0)) == "out_of_order"
+    assert states.violation(row(18, first=3)) == "duplicate"
+    assert states.violation(row(18, first=0)) == "out_of_order"
 
 
 def test_sequences_wrap_to_zero() -> None:
@@ -179,11 +179,11 @@ def test_sequences_wrap_to_zero() -> None:
     assert follows(last, 0) and follows(5, 6) and not follows(5, 0) and not follows(last, 1)
     assert first_sequence(1, 3) == last - 1 and first_sequence(5, 3) == 2
     states = of(row(0, 3, first=last - 2))
-    assert states.judge(row(3, first=0)) is None
+    assert states.violation(row(3, first=0)) is None
     states.append(row(3, 5, first=last - 1))
     assert states.producers[7].batches[-1].first_sequence == last - 1
-    assert states.judge(row(8, 5, first=last - 1)) == "duplicate"
-    assert states.judge(row(8, first=3)) is None and states.judge(row(8, first=4)) == "sequence_gap"
+    assert states.violation(row(8, 5, first=last - 1)) == "duplicate"
+    assert states.violation(row(8, first=3)) is None and states.violation(row(8, first=4)) == "sequence_gap"
 
 
 def test_from_a_snapshot_and_back() -> None:
@@ -201,7 +201,7 @@ def test_the_rows_of_a_scan_give_the_brokers_snapshot() -> None:
     aborted = 0
     for segment in kafkarec.open(folder).segments:
         for one in segment.scan():
-            assert states.judge(one) is None
+            assert states.violation(one) is None
             raw = segment.raw(one["position"], one["size_in_bytes"])
             ended = states.append(one, read_marker(raw) if one["is_control"] else None)
             aborted += bool(ended and ended.aborted)

@@ -76,16 +76,16 @@ def test_no_partition_folders(name: str) -> None:
 
 
 def test_tiered_layouts() -> None:
-    aiven = names.place(f"s3://bucket/pre/fix/a-b-{UUID}/7/{OFFSET}-{SEGMENT_UUID}.log")
+    aiven = names.segment_owner(f"s3://bucket/pre/fix/a-b-{UUID}/7/{OFFSET}-{SEGMENT_UUID}.log")
     assert aiven == names.SegmentOwner("a-b", 7, 30, UUID, f"s3://bucket/pre/fix/a-b-{UUID}/7")
-    local = names.place(f"/tiered/orders-3-{UUID}/{OFFSET}-{SEGMENT_UUID}.log.zst")
+    local = names.segment_owner(f"/tiered/orders-3-{UUID}/{OFFSET}-{SEGMENT_UUID}.log.zst")
     assert local[:4] == ("orders", 3, 30, UUID)
-    flat = names.place(f"backup/orders-7-{OFFSET}.log.gz")
+    flat = names.segment_owner(f"backup/orders-7-{OFFSET}.log.gz")
     assert flat == names.SegmentOwner("orders", 7, 30, None, "backup/orders-7")
-    assert names.place(f"/data/orders-7/{OFFSET}.log")[:3] == ("orders", 7, 30)
-    assert names.place(f"/data/orders/{OFFSET}.log")[:3] == (None, None, 30)
-    assert names.place("/data/backup-2024/x.bin")[:3] == (None, None, None)
-    assert names.place(f"{OFFSET}.log")[:3] == (None, None, 30)
+    assert names.segment_owner(f"/data/orders-7/{OFFSET}.log")[:3] == ("orders", 7, 30)
+    assert names.segment_owner(f"/data/orders/{OFFSET}.log")[:3] == (None, None, 30)
+    assert names.segment_owner("/data/backup-2024/x.bin")[:3] == (None, None, None)
+    assert names.segment_owner(f"{OFFSET}.log")[:3] == (None, None, 30)
     wide = names.segment(f"{OFFSET}-{uuid.UUID(int=7)}.log")
     assert wide is not None and wide.segment_id == str(uuid.UUID(int=7))
 
@@ -172,7 +172,7 @@ def test_neighbours() -> None:
         (f"{OFFSET}-0000000003.checkpoint.deleted", False, "deleted", "KRaft"),
         (f"{OFFSET}-0000000003-77.checkpoint.part", False, "part", "KRaft"),
         (f"{OFFSET}-0000000003.checkpoint", False, "checkpoint", "before offset 30"),
-        (f"{OFFSET}.log.gz", False, "wrapped", "gzip"),
+        (f"{OFFSET}.log.gz", False, "packed", "gzip"),
         (f"{OFFSET}.log", False, "segment", "from offset 30"),
         (f"{OFFSET}.txnindex", False, "txnindex", "aborted"),
         ("meta.properties", False, "file", "cluster"),
@@ -206,19 +206,19 @@ def test_which_swap_files_a_broker_takes() -> None:
 @given(st.text(max_size=80), st.booleans())
 def test_any_name_has_an_explanation(name: str, is_dir: bool) -> None:
     assert names.explain(name, is_dir).sentence
-    names.place(name)
+    names.segment_owner(name)
     names.sidecar(name, ".index")
 
 
 def test_the_page_about_layouts_names_everything() -> None:
     page = (DOCS / "layouts.md").read_text()
-    known = [*names.FILES, *names.SIDECARS, *names.WRAPPERS, *(f"-{state}" for state in names.FOLDER_STATES)]
+    known = [*names.FILES, *names.SIDECARS, *names.PACKED_SUFFIXES, *(f"-{state}" for state in names.FOLDER_STATES)]
     known += [
         ".deleted",
         ".cleaned",
         ".swap",
         ".part",
-        *(row.kind for row in remote_errors.TROUBLES),
+        *(row.kind for row in remote_errors.ERROR_PATTERNS),
         "missing",
         "other",
     ]

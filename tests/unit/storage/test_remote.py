@@ -20,7 +20,7 @@ import kafkarec
 from kafkarec import storage
 from kafkarec.storage import remote
 from kafkarec.storage.remote import RemoteEntry, RemoteError, RemoteNotFoundError, RemotePermissionError
-from kafkarec.storage.remote_errors import shown, translate
+from kafkarec.storage.remote_errors import display_url, translate
 
 NAMES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
 SEGMENT = "txn-0/00000000000000000030.log"
@@ -88,9 +88,9 @@ def test_listings(server: Server, library: str) -> None:
         RemoteEntry("odd", 0, True),
     ]
     assert remote.listing(f"s3://{BUCKET}/odd/", options, library=library) == [RemoteEntry("NoSuchKey", 0, True)]
-    assert remote.look(URL, options, library=library) == RemoteEntry("00000000000000000030.log", len(CONTENT), False)
-    assert remote.look(f"s3://{BUCKET}/kafka-backup", options, library=library) == RemoteEntry("kafka-backup", 0, True)
-    assert remote.look(f"s3://{BUCKET}/kafka-backup/", options, library=library) == RemoteEntry("kafka-backup", 0, True)
+    assert remote.stat(URL, options, library=library) == RemoteEntry("00000000000000000030.log", len(CONTENT), False)
+    assert remote.stat(f"s3://{BUCKET}/kafka-backup", options, library=library) == RemoteEntry("kafka-backup", 0, True)
+    assert remote.stat(f"s3://{BUCKET}/kafka-backup/", options, library=library) == RemoteEntry("kafka-backup", 0, True)
 
 
 def test_a_new_object_is_seen_at_once(server: Server, library: str) -> None:
@@ -145,7 +145,7 @@ REFUSALS = {
 @pytest.mark.parametrize("kind", REFUSALS)
 def test_each_refusal_is_one_line_with_what_to_do(server: Server, library: str, kind: str) -> None:
     server.refusal, words = REFUSALS[kind]
-    for ask in (remote.open_source, remote.look, remote.listing, remote.read_whole):
+    for ask in (remote.open_source, remote.stat, remote.listing, remote.read_whole):
         with pytest.raises(RemoteError) as caught:
             ask(URL, server.options(), library=library)
         line = str(caught.value)
@@ -160,7 +160,7 @@ def test_a_bucket_elsewhere(server: Server, library: str) -> None:
         "301 Moved Permanently", "PermanentRedirect", "The bucket must be addressed elsewhere.", "eu-west-1"
     )
     with pytest.raises(RemoteError, match=r"bucket my-bucket is in eu-west-1; set AWS_DEFAULT_REGION=eu-west-1"):
-        remote.look(URL, server.options(), library=library)
+        remote.stat(URL, server.options(), library=library)
 
 
 def test_a_refusal_while_reading_ends_it(server: Server, library: str) -> None:
@@ -180,7 +180,7 @@ def test_a_refusal_while_reading_ends_it(server: Server, library: str) -> None:
 def test_no_bucket_no_object(server: Server, library: str) -> None:
     options = server.options()
     with pytest.raises(RemoteNotFoundError, match=r"there is no bucket no-such-bucket \(on http://127"):
-        remote.look("s3://no-such-bucket/x/y.log", options, library=library)
+        remote.stat("s3://no-such-bucket/x/y.log", options, library=library)
     with pytest.raises(RemoteNotFoundError, match=f"kafkarec ls s3://{BUCKET}/ shows what is there"):
         remote.open_source(f"s3://{BUCKET}/nothing.log", options, library=library)
     with pytest.raises(FileNotFoundError):
@@ -197,7 +197,7 @@ def test_no_credentials(server: Server, monkeypatch: pytest.MonkeyPatch) -> None
     options = server.options()
     del options["key"], options["secret"]
     with pytest.raises(RemotePermissionError) as caught:
-        remote.look(URL, {**options, "skip_instance_cache": True}, library="fsspec")
+        remote.stat(URL, {**options, "skip_instance_cache": True}, library="fsspec")
     assert f"no credentials found; {AWS}" in str(caught.value) and "FSSPEC_S3_ANON=true" in str(caught.value)
 
 
@@ -206,7 +206,7 @@ def test_nobody_listens(library: str) -> None:
     if library == "fsspec":
         options["config_kwargs"] = {"retries": {"max_attempts": 1}}  # type: ignore[assignment]
     with pytest.raises(RemoteError, match=r"cannot reach http://127\.0\.0\.1:9; check the network") as caught:
-        remote.look(URL, options, library=library)
+        remote.stat(URL, options, library=library)
     assert caught.value.kind == "unreachable"
 
 
@@ -229,7 +229,7 @@ def test_what_is_not_installed_is_one_pip_command(monkeypatch: pytest.MonkeyPatc
 
 def test_an_unknown_scheme() -> None:
     with pytest.raises(RemoteError, match="nothing here reads nosuch:// URLs"):
-        remote.look("nosuch://x/y")
+        remote.stat("nosuch://x/y")
 
 
 def test_what_is_a_url() -> None:
@@ -240,8 +240,8 @@ def test_what_is_a_url() -> None:
 
 
 def test_secrets_in_urls_are_not_shown() -> None:
-    assert shown("https://u:p@host/x.log?X-Amz-Signature=5#y") == "https://host/x.log"
-    assert shown("s3://b/what?#.log") == "s3://b/what?#.log"
+    assert display_url("https://u:p@host/x.log?X-Amz-Signature=5#y") == "https://host/x.log"
+    assert display_url("s3://b/what?#.log") == "s3://b/what?#.log"
     assert "X-Amz" not in str(translate(OSError("boom"), "https://host/x?X-Amz-Signature=5"))
 
 

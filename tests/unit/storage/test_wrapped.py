@@ -48,7 +48,7 @@ PACKED = {
 
 
 def source_of(data: bytes, name: str = "x.log.gz") -> Any:
-    return gz_segment.unwrap(FileObject(io.BytesIO(data), name), name)
+    return gz_segment.unpacked(FileObject(io.BytesIO(data), name), name)
 
 
 @pytest.mark.parametrize("form", PACKED)
@@ -106,7 +106,7 @@ def test_a_flipped_bit_is_damage_too(pack: Any) -> None:
     with pytest.raises(OSError, match="ends or is corrupt here") as caught:
         source.read_at(source.size - 1, 1)
     assert caught.value.errno == errno.EILSEQ
-    assert source.trouble.reason in ("payload_checksum_mismatch", "payload_corrupt")
+    assert source.failure.reason in ("payload_checksum_mismatch", "payload_corrupt")
     source.close()
 
 
@@ -118,7 +118,7 @@ def test_a_name_may_lie() -> None:
 
 def test_no_segment_has_two_gigabytes() -> None:
     bomb = unsized(bytes(8 << 20))
-    source = gz_segment.unwrap(FileObject(io.BytesIO(bomb), "bomb.zst"), "bomb.zst", limit=4 << 20)
+    source = gz_segment.unpacked(FileObject(io.BytesIO(bomb), "bomb.zst"), "bomb.zst", limit=4 << 20)
     with pytest.raises(LimitExceededError, match="more than 4194304 bytes"):
         source.size  # noqa: B018  the property unpacks
     source.close()
@@ -142,7 +142,7 @@ def test_a_failing_disk_ends_the_content(tmp_path: Path) -> None:
                 raise OSError(errno.EIO, "Input/output error")
             return super().read(count)
 
-    source: Any = gz_segment.unwrap(FileObject(Failing(gzip.compress(NOISE, 1)), "x.gz"), "x.gz")
+    source: Any = gz_segment.unpacked(FileObject(Failing(gzip.compress(NOISE, 1)), "x.gz"), "x.gz")
     assert 64 << 10 < source.size < len(NOISE)
     with pytest.raises(OSError, match="ends or is corrupt") as caught:
         source.read_at(source.size - 1, 1)
