@@ -36,10 +36,10 @@ class Trial(NamedTuple):
 
 def tried(data: bytes, columns: RecordColumns, candidate: Candidate, limit: int) -> Trial:
     """`columns`: what `data` decodes to."""
-    wishes: dict[str, Any] = {"compression": candidate.compression, "level": candidate.level}
-    made = convert(data, **wishes, batch_size=candidate.batch_size, errors="skip", max_decompressed_bytes=limit)
+    encode_options: dict[str, Any] = {"compression": candidate.compression, "level": candidate.level}
+    made = convert(data, **encode_options, batch_size=candidate.batch_size, errors="skip", max_decompressed_bytes=limit)
     try:
-        writing = _seconds(lambda: encode(columns, **wishes, batch_size=candidate.batch_size))
+        writing = _seconds(lambda: encode(columns, **encode_options, batch_size=candidate.batch_size))
     except ValueError:
         writing = None  # offsets of old message sets need not rise; convert cuts there, encode does not
     reading = _seconds(lambda: decode(made, control=True, max_decompressed_bytes=limit))
