@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     except LossError as error:
         say(f"nothing is written: magic {magic} has no place for")
         for word, count in error.lost.items():
-            file, position, offset = error.places[word]
+            file, position, offset = error.first_lost[word]
             name = "standard input" if file in (None, inputs.STANDARD_INPUT) else file
             first = f"{name} at byte {position} (up to offset {offset})"
             say(f"  {LOSSES[word]}: {count}, first in the batch in {first}")

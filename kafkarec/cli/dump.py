@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
         return WRONG_USE
     flags = {flag for flag in _FLAGS if getattr(args, flag[2:].replace("-", "_"))}
     try:
-        decode, cut = decoders.chosen(flags, args.key_decoder_class, args.value_decoder_class)
+        decode, cut = decoders.decoder_of_options(flags, args.key_decoder_class, args.value_decoder_class)
     except decoders.UnknownClass as error:
         say(str(error))
         return WRONG_USE

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.ops.salvage import NoRoom, SalvageReport, salvage
+from kafkarec.ops.salvage import NotEnoughSpace, SalvageReport, salvage
 from kafkarec.ops.salvage.journal import REPORT
 from kafkarec.support.durable import write_file
 from kafkarec.support.text_table import safe
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
             )  # fmt: skip
     except KafkaRecordError:
         raise
-    except NoRoom as error:
+    except NotEnoughSpace as error:
         raise CouldNot(str(error)) from error
     except ValueError as error:  # Refused, or a name that holds no batches
         raise WrongUse(str(error)) from error

@@ -1,1 +1,1 @@
-"""Operations on whole logs, above `storage`: a package or module for each, none imported by what it works on."""
+"""Operations on whole logs, one package or module each. They import `storage`; `storage` never imports them."""

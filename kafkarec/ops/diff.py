@@ -1,8 +1,8 @@
-"""Two replicas of a partition: where they part, who holds what the other lacks, and who would truncate to where.
+"""Compares two replicas of a partition: the first difference, what only one of them has, and where each would truncate.
 
-Batches are compared in log order. Equal ones (offsets, leader epoch, CRC, size) are stepped over; where they differ
-their records are compared offset by offset, so that another codec, another batching or another round of compaction is
-told from other content. Compacted replicas may differ in which records are gone already: such gaps are listed as gaps.
+Batches are compared in log order. Equal ones (offsets, leader epoch, CRC, size) are skipped; the records of others are
+compared offset by offset, so that another codec, other batch sizes or another round of compaction are distinguished
+from other content. Compacted replicas may differ in the records that are already removed; these are listed as gaps.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _NO_LINEAGE, _NO_TRUNCATION = EpochHistory((), 0, "none"), Truncation(0, ())
 class Extent:
     """Offsets first to last.
 
-    records   how many there are in it; None for wrapper messages, which were not opened
-    size      bytes: of whole batches, or of keys and values where single records are meant
-    kind      of what only one side holds: "head" (in front of the other's first offset), "tail" (behind its last one),
-              "damaged" (the other side is unreadable there), "gap" (the other one has no such record: compacted away,
-              or lost)
+    records   number of records; None for wrapper messages, which were not decompressed
+    size      bytes: of whole batches, or of keys and values for single records
+    kind      of what only one side has: "head" (before the other's first offset), "tail" (after its last one),
+              "damaged" (the other side is unreadable there), "gap" (the other one has no such record: compacted, or
+              lost)
               of what differs: "epoch", "content"
     """
 
@@ -61,7 +61,7 @@ class ReplicaBatch(NamedTuple):
 
 @dataclass
 class Replica:
-    """What was found of one side. start, end: its first offset and its log end offset; None: it has no batch."""
+    """One side of a comparison. start, end: its first offset and its log end offset; None: it has no batch."""
 
     path: str
     segments: int = 0
@@ -75,17 +75,17 @@ class Replica:
 
 @dataclass
 class Difference:
-    """What `compare` found.
+    """The result of `compare`.
 
-    same             both hold the same records at the same offsets, however batched
-    identical        and that in the same batches, byte for byte
-    identical_to     from where both have begun, all batches are equal up to this offset (exclusive)
-    first            (offset, what is different there), None when they are the same
-    only_a, only_b   what one side holds and the other does not
-    changed          offsets where both hold a record and it is not the same one
-    rebatched        same records in other batches (another codec, batch size, or round of compaction)
-    a_follows_b      how A's log would be truncated with B as the leader; and the other way round
-    notes            sentences: what to keep in mind
+    same             both have the same records at the same offsets, in whatever batches
+    identical        both have the same batches, byte for byte
+    identical_to     all batches from the first common offset up to this one (exclusive) are equal
+    first            (offset, description) of the first difference; None if there is none
+    only_a, only_b   what only one side has
+    changed          offsets at which both have a record, but not the same one
+    rebatched        the same records in different batches (another codec, batch size, or round of compaction)
+    a_follows_b, b_follows_a   how a follower's log would be truncated with the other one as the leader
+    notes            sentences with further information
     """
 
     a: Replica
@@ -110,9 +110,10 @@ class Difference:
 
 
 def compare(a: Any, b: Any, *, max_decompressed_bytes: int = 128 << 20) -> Difference:
-    """Compares two Logs or Segments (or paths of them), both read once, CRC and structure checked, in flat memory.
+    """Compares two Logs or Segments, or paths of them. Both are read once, with CRC and structure checks, in constant
+    memory.
 
-    ValueError when one of them is no single partition; OSError when one cannot be opened.
+    ValueError if one of them is not a single partition; OSError if one cannot be opened.
     """
     left, right = _Side(a, max_decompressed_bytes), _Side(b, max_decompressed_bytes)
     walk = _Walk(left, right)
@@ -173,7 +174,7 @@ def _notes(found: Difference) -> Iterator[str]:
 
 
 class _Side:
-    """One replica, batch by batch: `head` is the next one."""
+    """Iterates over the batches of one replica; `head` is the next one."""
 
     def __init__(self, opened: Any, cap: int) -> None:
         from kafkarec import storage
@@ -213,7 +214,7 @@ class _Side:
                 table = piece.batches
                 columns = [table.column(name) for name in (*names, "position")]
                 for base, last, epoch, crc, size, magic, count, position in zip(*columns, strict=True):
-                    if base is None:  # a wrapper message tells its last offset; the first one is inside
+                    if base is None:  # the header of a wrapper message has the last offset only
                         base = min(last, next_offset if next_offset is not None else segment.base_offset or 0)
                     if epoch is not None and (not self._epochs or self._epochs[-1][0] != epoch):
                         self._epochs.append((epoch, base))
@@ -225,12 +226,12 @@ class _Side:
                     yield ReplicaBatch(base, last, epoch, crc, size, magic, count, segment, position)
 
     def records(self, batch: ReplicaBatch) -> list[tuple[int, Any, int, int]]:
-        """(offset, what must be equal, leader epoch, bytes of key and value) of a batch's records, by offset."""
+        """(offset, fields to compare, leader epoch, bytes of key and value) of a batch's records, by offset."""
         raw = batch.segment.raw(batch.position, batch.size)
         try:
             found = decode(raw, control=True, check_crcs=False, header_keys="binary", max_decompressed_bytes=self._cap)
         except KafkaRecordError:
-            return []  # the file changed since it was read a moment ago
+            return []  # the file changed since it was read
         epoch = -1 if batch.epoch is None else batch.epoch
         return sorted(
             (
@@ -248,7 +249,7 @@ class _Side:
 
 
 class _Window:
-    """One side of a stretch where batches differ: records that are not compared yet."""
+    """The records of one side that are not compared yet, where batches differ."""
 
     def __init__(self, side: _Side) -> None:
         self.side = side
@@ -274,7 +275,7 @@ class _Window:
 
 
 class _Walk:
-    """Both sides at once, in offset order."""
+    """Reads both sides in offset order and compares them."""
 
     def __init__(self, a: _Side, b: _Side) -> None:
         self.a, self.b = a, b
@@ -304,7 +305,7 @@ class _Walk:
             self._only(b, found.only_b, b.head, None)
 
     def _only(self, side: _Side, extents: list[Extent], batch: ReplicaBatch, other: Replica | None) -> None:
-        """A batch that the other side has nothing of; `other`: that side, None where it has ended."""
+        """Adds a batch of which the other side has no offset. `other`: that side; None if it has ended."""
         kind = HEAD if other is not None and batch.last < (other.start or 0) else ""
         if other is not None and not kind:
             self._differs(batch.base, "only one of the two has a batch here")
@@ -317,7 +318,8 @@ class _Walk:
             self.found.first = (offset, what)
 
     def _overlap(self, one: ReplicaBatch, other: ReplicaBatch) -> None:
-        """Batches that share offsets and are not equal: their records, until both sides are at one border again."""
+        """Compares the records of unequal batches with common offsets, up to an offset where batches end on both
+        sides."""
         self._equal_so_far = False
         first = min(one.base, other.base)
         a, b = _Window(self.a), _Window(self.b)
@@ -337,7 +339,7 @@ class _Walk:
             add(self.found.rebatched, Extent(first, max(a.end, b.end) - 1, None, a.size, "batching"))
 
     def _records(self, left: list[Any], right: list[Any], one: ReplicaBatch, other: ReplicaBatch) -> int:
-        """Compares records below one offset; returns how many are not on both sides the same."""
+        """Compares lists of records; returns the number of differences."""
         i = j = differences = 0
         while i < len(left) or j < len(right):
             x = left[i] if i < len(left) else None
@@ -373,7 +375,7 @@ def _describe(kind: str, epoch_a: int, epoch_b: int, one: ReplicaBatch, other: R
 
 
 def add(extents: list[Extent], new: Extent) -> None:
-    """Appends, or lengthens the last one when the new one follows it and is of its kind."""
+    """Appends `new`, or extends the last extent if `new` follows it and has the same kind."""
     last = extents[-1] if extents else None
     if last is not None and last.kind == new.kind and new.first == last.last + 1:
         last.last = new.last

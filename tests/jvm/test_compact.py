@@ -19,7 +19,15 @@ from random_logs import Maker
 
 import kafkarec
 from kafkarec._core import Source
-from kafkarec.ops.compact import BatchFacts, BatchRecords, BatchRetention, Compacted, Verdict, compact, filter_to
+from kafkarec.ops.compact import (
+    BatchInfo,
+    BatchRecords,
+    BatchRetention,
+    BatchRetentionResult,
+    Compacted,
+    compact,
+    filter_to,
+)
 from kafkarec.read import isolation
 from kafkarec.sidecars import txn_index
 
@@ -50,16 +58,16 @@ class Dice:
     kept: int
     whole: int
 
-    def batch(self, batch: BatchFacts) -> Verdict:
+    def batch(self, batch: BatchInfo) -> BatchRetentionResult:
         rolled = dice(batch.last_offset, self.seed)
         retention = BatchRetention.DELETE_EMPTY
         if rolled < 10:
             retention = BatchRetention.DELETE
         elif rolled < 40 and batch.magic == 2:
             retention = BatchRetention.RETAIN_EMPTY
-        return Verdict(retention, dice(batch.last_offset, self.seed + 1) < 20)
+        return BatchRetentionResult(retention, dice(batch.last_offset, self.seed + 1) < 20)
 
-    def records(self, verdicts: list[tuple[BatchFacts, Verdict]], rows: BatchRecords) -> bytearray:
+    def records(self, verdicts: list[tuple[BatchInfo, BatchRetentionResult]], rows: BatchRecords) -> bytearray:
         keep = bytearray(dice(offset, self.seed + 3) < self.kept for offset in rows.offsets)
         for batch, _ in verdicts:
             if dice(batch.last_offset, self.seed + 2) < self.whole:

@@ -65,7 +65,7 @@ def log_words(maker: Maker, size: int) -> tuple[list[str], dict[str, Any]]:
     if not random.randrange(8):
         flag = random.choice(decoders.FLAGS)
         words.append(flag)
-        options["decode"], options["cut"] = decoders.chosen([flag])
+        options["decode"], options["cut"] = decoders.decoder_of_options([flag])
     return words, options
 
 

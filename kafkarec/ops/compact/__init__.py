@@ -1,28 +1,32 @@
-"""Compaction: the log cleaner without a broker
+"""Compaction: Kafka's log cleaner without a broker
 
-inputs         a buffer, a segment, a log as segments      batches     headers and rows that decisions look at
-survey         producers, transactions, what is too young  offset_map  the last offset of each key
-filtering      filter_to: any decisions                    rewriting   batches written anew
-transactions   which transactions still have data          cleaner     the cleaner's decisions
-run            compact(), cleaned()
+log_input             a buffer, a segment or a log as a list of segments
+batch_table           the headers and records that a filter reads
+log_state             producers, transactions and the first uncleanable offset of a log
+offset_map            the last offset of each key
+filtering             filter_to(): any RecordFilter
+cleaner               the record filter of the log cleaner
+cleaned_transactions  which transactions still have data
+rewrite_batch         new bytes of batches that lost records
+run                   compact(), cleaned()
 """
 
-from .batch_table import BatchFacts, BatchRecords
+from .batch_table import BatchInfo, BatchRecords
 from .cleaner import CleanerStats
-from .filtering import BatchRetention, Decisions, Filtered, FilterStats, Verdict, filter_to
+from .filtering import BatchRetention, BatchRetentionResult, Filtered, FilterStats, RecordFilter, filter_to
 from .run import Cleaning, Compacted, cleaned, compact
 
 __all__ = [
-    "BatchFacts",
+    "BatchInfo",
     "BatchRecords",
     "BatchRetention",
+    "BatchRetentionResult",
     "CleanerStats",
     "Cleaning",
     "Compacted",
-    "Decisions",
     "FilterStats",
     "Filtered",
-    "Verdict",
+    "RecordFilter",
     "cleaned",
     "compact",
     "filter_to",

@@ -1,9 +1,9 @@
-"""What a filter looks at: the header of each batch as a tuple, its records as rows of columns
+"""The input of a record filter: the header of each batch as a tuple, its records as rows of columns
 
-    part (about 1 MB of input) -> batches   one Batch each, in order, empty ones too
-                               -> Rows      all records of the part; batch N has the rows [start, stop)
+    part (about 1 MB of input) -> BatchInfo      one for each batch, in order, empty ones too
+                               -> BatchRecords   all records of the part; a batch has the rows [start, stop)
 
-Fields are those of Kafka's RecordBatch; -1 stands where its accessor has "none".
+Fields are those of Kafka's RecordBatch; -1 where its accessor returns "none".
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ _NONE_IS_MINUS_ONE = {
 _ABSENT = bytes.maketrans(b"01", b"\x01\x00")
 
 
-class BatchFacts(NamedTuple):
+class BatchInfo(NamedTuple):
     """A batch's header, or that of an outer message of magic 0 and 1.
 
-    base_offset         None for a wrapper message: only its inner messages tell
+    base_offset         None for a wrapper message: it is known only from the inner messages
     timestamp_type      0 create, 1 log append; None for magic 0
     delete_horizon_ms   None: not set
-    control_type        of a control batch's first record: its raw id; None for data, without a record, or unreadable
+    control_type        raw type id of a control batch's first record; None for a data batch, a control batch without
+                        records, or an unreadable record
     start, stop         its rows among those of its part
     """
 
@@ -63,7 +64,7 @@ class BatchFacts(NamedTuple):
     stop: int
 
     def error(self, reason: str, message: str) -> InvalidRecordError:
-        """Why the cleaner gives up, with the batch's place."""
+        """The error that ends the pass, with the batch's position."""
         return InvalidRecordError(
             message,
             reason=reason,
@@ -74,7 +75,7 @@ class BatchFacts(NamedTuple):
 
 
 class BatchRecords:
-    """The records of one part, a column at a time; nothing is made of what nobody asks for."""
+    """The records of one part. A column is converted to Python objects when it is first used."""
 
     def __init__(self, chunk: Chunk | None) -> None:
         self._chunk = chunk
@@ -84,14 +85,14 @@ class BatchRecords:
         return self._length
 
     def runs(self) -> list[int]:
-        """batch, rows, batch, rows ...: which batch of the part the rows come from."""
+        """[batch, rows, batch, rows, ...]: the number of a batch in the part, then how many rows come from it."""
         return [] if self._chunk is None else self._chunk.runs().cast("q").tolist()
 
     def _column(self, index: int, format_: str) -> list[Any]:
         return [] if self._chunk is None else cells(self._chunk, index, format_, 0, self._length)
 
     def _missing(self, index: int) -> bytes | None:
-        """One byte a row, 1 where the column is null; None: it nowhere is."""
+        """One byte per row, 1 where the column is null; None if there are no nulls."""
         if self._chunk is None:
             return None
         validity, _, _ = self._chunk.column(index, 0)
@@ -102,7 +103,7 @@ class BatchRecords:
         return bits.encode().translate(_ABSENT) if "0" in bits else None
 
     def with_keys(self, look: Callable[[tuple[Any, Any, Any], Any, int], bytearray]) -> bytearray:
-        """What `look` makes of the columns as they lie in memory: key (validity, ends, bytes), offset, rows."""
+        """`look(key buffers (validity, offsets, data), offset buffer, row count)`; empty without records."""
         if self._chunk is None:
             return bytearray()
         return look(self._chunk.column(_KEY, 0), self._chunk.column(_OFFSET, 8)[1], self._length)
@@ -134,19 +135,19 @@ class BatchRecords:
 
     @cached_property
     def without_value(self) -> bytes | None:
-        """Tombstones, one byte a row; None: there are none."""
+        """One byte per row, 1 for a tombstone (null value); None if there are none."""
         return self._missing(_VALUE)
 
 
-def asked(check_crcs: bool | str, max_decompressed_bytes: int) -> DecodeRequest:
-    """What the engine reads so that every record can be written again as it was."""
+def decode_request(check_crcs: bool | str, max_decompressed_bytes: int) -> DecodeRequest:
+    """The request for all columns that are needed to write a record again unchanged."""
     return request(
         columns=COLUMNS, control=True, timestamp_unit="int64", header_keys="binary", check_crcs=check_crcs,
         max_decompressed_bytes=max_decompressed_bytes,
     )  # fmt: skip
 
 
-def batches(table: BatchTable, rows: BatchRecords) -> Iterator[BatchFacts]:
+def batches(table: BatchTable, rows: BatchRecords) -> Iterator[BatchInfo]:
     """The batches of a part."""
     columns = [_filled(name, table.column(name)) for name in _FIELDS]
     starts = [0] * len(table)
@@ -164,7 +165,7 @@ def batches(table: BatchTable, rows: BatchRecords) -> Iterator[BatchFacts]:
         ]
     else:
         control_types = [None] * len(table)
-    return map(BatchFacts._make, zip(*columns, control_types, starts, stops, strict=True))
+    return map(BatchInfo._make, zip(*columns, control_types, starts, stops, strict=True))
 
 
 def _filled(name: str, values: list[Any]) -> list[Any]:

@@ -1,10 +1,10 @@
 """Transactions while a log is cleaned (Kafka: CleanedTransactionMetadata, KIP-98)
 
-    data of an aborted transaction      goes at once
-    its marker                          goes when the transaction had no data left in front of it, after the delete
+    data of an aborted transaction      removed at once
+    its marker                          removed when the transaction has no data left before it, after the delete
                                         horizon; until then its entry stays in the .txnindex
     marker of a committed transaction   the same
-    any other control batch             stays
+    any other control batch             kept
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from collections.abc import Iterable
 from kafkarec.format.control import ControlRecordType
 from kafkarec.format.side_files import AbortedTransaction
 
-from .batch_table import BatchFacts
+from .batch_table import BatchInfo
 from .log_state import Aborted
 
 _ABORT, _COMMIT = ControlRecordType.ABORT.value, ControlRecordType.COMMIT.value
 
 
 class CleanedTransactions:
-    """Follows a log batch by batch. `kept`: aborted transactions whose data was there in this pass, in the order of
-    their markers: the entries of the new .txnindex files."""
+    """Transaction state of a pass; `discards` is called with every batch in log order.
+
+    kept    entries of the new .txnindex files: aborted transactions that had data in this pass, in the order of their
+            markers
+    """
 
     def __init__(self, aborted: Iterable[Aborted]) -> None:
         self._all = tuple(aborted)
@@ -32,17 +35,18 @@ class CleanedTransactions:
         self._committed: set[int] = set()
         self.kept: list[AbortedTransaction] = []
 
-    def leave_rest(self, end_offset: int) -> None:
-        """What the pass does not come to: markers from here on."""
+    def keep_entries_from(self, end_offset: int) -> None:
+        """Keeps the entries of markers at `end_offset` or later, which the pass does not clean."""
         self.kept += [one.entry for one in self._all if one.last_offset >= end_offset]
 
-    def discards(self, batch: BatchFacts) -> bool:
-        """Whether a batch may go for its transaction's sake."""
+    def discards(self, batch: BatchInfo) -> bool:
+        """Whether the state of its transaction allows a batch to be removed (CleanedTransactionMetadata.onBatchRead,
+        onControlBatchRead)."""
         while self._waiting and self._waiting[-1].first_offset <= batch.last_offset:
             one = self._waiting.pop()
             self._aborted.setdefault(one.producer_id, one)
         if batch.is_control:
-            return self._ends(batch)
+            return self._ends_transaction(batch)
         if not batch.is_transactional:
             return False
         if batch.producer_id in self._aborted:
@@ -51,7 +55,7 @@ class CleanedTransactions:
         self._committed.add(batch.producer_id)
         return False
 
-    def _ends(self, batch: BatchFacts) -> bool:
+    def _ends_transaction(self, batch: BatchInfo) -> bool:
         if batch.start == batch.stop:
             return True
         producer = batch.producer_id

@@ -1,25 +1,25 @@
-"""The log cleaner's decisions on top of the filter (Kafka: Cleaner, KIP-534, KIP-98)
+"""The record filter of the log cleaner (Kafka: Cleaner, KIP-534, KIP-98)
 
-    record without key                         goes, and is counted as invalid
-    record with a later offset for its key     goes
-    tombstone                                  stays until the delete horizon of its batch, which the pass that finds it
-                                               first sets: now + delete_retention_ms
-    tombstone of magic 0 and 1                 stays while its segment was modified less than delete_retention_ms before
+    record without key                         removed, and counted as invalid
+    record with a later offset for its key     removed
+    tombstone                                  kept until the delete horizon of its batch, now + delete_retention_ms,
+                                               which is set by the first pass that reads it
+    tombstone of magic 0 and 1                 kept while its segment was modified less than delete_retention_ms before
                                                the last clean one; it becomes one of magic 2 with a horizon
-    batch with a producer's last sequence      its header stays until the producer writes again or is forgotten
-    last batch of the pass                     its header stays: it tells where the log ends. A message of magic 0 or
-                                               1 leaves an empty batch of magic 2; a broker fails on such a log
-    transactions                               see transactions.py
-    from the first uncleanable offset on       everything stays
+    batch with a producer's last sequence      its header is kept until the producer writes again or expires
+    last batch of the pass                     its header is kept, as the log's end offset. A message of magic 0 or 1
+                                               becomes an empty batch of magic 2; a broker fails on such a log
+    transactions                               see cleaned_transactions.py
+    from the first uncleanable offset on       everything is kept
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .batch_table import BatchFacts, BatchRecords
+from .batch_table import BatchInfo, BatchRecords
 from .cleaned_transactions import CleanedTransactions
-from .filtering import BatchRetention, FilterStats, Verdict
+from .filtering import BatchRetention, BatchRetentionResult, FilterStats
 from .log_state import LastRecord
 from .offset_map import OffsetMap
 
@@ -28,14 +28,14 @@ from .offset_map import OffsetMap
 class CleanerStats(FilterStats):
     """What a pass of the cleaner did (Kafka: CleanerStats, and causes that it does not count).
 
-    messages_superseded     a later offset of the same key was there
-    messages_invalid        without a key
-    tombstones_removed      behind the delete horizon
-    messages_aborted        of aborted transactions
-    markers_removed         control records whose transaction has no data left, behind the delete horizon
-    map_messages_read       records that were looked at for the offset map; `keys` of them were different
-    bytes_left_alone        segments from the first uncleanable offset on, passed on as they are
-    first_uncleanable_offset, next_offset   where cleaning ended, and the log
+    messages_superseded     removed: the log has a later offset for the key
+    messages_invalid        removed: no key
+    tombstones_removed      removed: past the delete horizon
+    messages_aborted        removed: data of aborted transactions
+    markers_removed         control records removed: no data left in the transaction, past the delete horizon
+    map_messages_read       records read for the offset map, with `keys` distinct keys
+    bytes_left_alone        bytes from the first uncleanable offset on, copied unchanged
+    first_uncleanable_offset, next_offset   where cleaning ended, and where the log ends
     """
 
     messages_superseded: int = 0
@@ -50,11 +50,14 @@ class CleanerStats(FilterStats):
     next_offset: int = 0
 
 
-_ORDINARY = Verdict(BatchRetention.DELETE_EMPTY)
+_ORDINARY = BatchRetentionResult(BatchRetention.DELETE_EMPTY)
 
 
-class CleanerDecisions:
-    """One pass of the cleaner over one log, segment after segment. `retains_legacy_tombstones`: of the segment."""
+class CleanerRecordFilter:
+    """The record filter of one pass over one log, segment after segment.
+
+    retains_legacy_tombstones   whether tombstones of magic 0 and 1 in the current segment are kept
+    """
 
     retains_legacy_tombstones = True
 
@@ -69,26 +72,26 @@ class CleanerDecisions:
         self._now = now
         self._stats = stats
 
-    def batch(self, batch: BatchFacts) -> Verdict:
+    def batch(self, batch: BatchInfo) -> BatchRetentionResult:
         """Cleaner.cleanInto's checkBatchRetention."""
         if batch.producer_id < 0 and not batch.is_control and batch.next_offset != self._end_offset:
             return _ORDINARY
-        discards = gone = self._transactions.discards(batch)
+        discards = removed = self._transactions.discards(batch)
         if batch.is_control:
-            gone = discards and batch.delete_horizon_ms is not None and batch.delete_horizon_ms <= self._now
+            removed = discards and batch.delete_horizon_ms is not None and batch.delete_horizon_ms <= self._now
         if self._is_last_of_producer(batch) or batch.next_offset == self._end_offset:
             retention = BatchRetention.RETAIN_EMPTY
         else:
-            retention = BatchRetention.DELETE if gone else BatchRetention.DELETE_EMPTY
-        if gone:
-            self._count_gone(batch)
-        return Verdict(
+            retention = BatchRetention.DELETE if removed else BatchRetention.DELETE_EMPTY
+        if removed:
+            self._count_removed(batch)
+        return BatchRetentionResult(
             retention,
             empty_transaction=discards and batch.is_control,
-            records=False if gone else True if batch.is_control else None,
+            records=False if removed else True if batch.is_control else None,
         )
 
-    def _is_last_of_producer(self, batch: BatchFacts) -> bool:
+    def _is_last_of_producer(self, batch: BatchInfo) -> bool:
         if batch.producer_id < 0:
             return False
         last = self._last_records.get(batch.producer_id)
@@ -98,16 +101,16 @@ class CleanerDecisions:
             return batch.last_offset == last.last_data_offset
         return batch.is_control and batch.producer_epoch == last.producer_epoch
 
-    def _count_gone(self, batch: BatchFacts) -> None:
+    def _count_removed(self, batch: BatchInfo) -> None:
         count = batch.record_count or 0
         if batch.is_control:
             self._stats.markers_removed += count
         else:
             self._stats.messages_aborted += count
 
-    def records(self, verdicts: list[tuple[BatchFacts, Verdict]], rows: BatchRecords) -> bytearray:
+    def records(self, results: list[tuple[BatchInfo, BatchRetentionResult]], rows: BatchRecords) -> bytearray:
         """Cleaner.shouldRetainRecord for all rows at once."""
-        asked = [batch for batch, verdict in verdicts if verdict.records is None and batch.start < batch.stop]
+        asked = [batch for batch, result in results if result.records is None and batch.start < batch.stop]
         if not asked:
             return bytearray(len(rows))
         keep = self._offsets.latest(rows)
@@ -120,8 +123,8 @@ class CleanerDecisions:
         self._stats.messages_superseded += lost - invalid - tombstones
         return keep
 
-    def _drop_tombstones(self, asked: list[BatchFacts], missing: bytes | None, keep: bytearray) -> int:
-        """Marks tombstones whose time has come; returns how many."""
+    def _drop_tombstones(self, asked: list[BatchInfo], missing: bytes | None, keep: bytearray) -> int:
+        """Clears `keep` for tombstones past their delete horizon; returns how many."""
         if missing is None:
             return 0
         found = 0
@@ -133,7 +136,7 @@ class CleanerDecisions:
                 at = missing.find(1, at + 1, batch.stop)
         return found
 
-    def _drops_tombstones(self, batch: BatchFacts) -> bool:
+    def _drops_tombstones(self, batch: BatchInfo) -> bool:
         if batch.magic < 2:
             return not self.retains_legacy_tombstones
         return batch.delete_horizon_ms is not None and self._now >= batch.delete_horizon_ms

@@ -1,11 +1,12 @@
-"""filter_to: batches and records thrown away by somebody's decisions (Kafka: MemoryRecords.filterTo, RecordFilter)
+"""filter_to: removes the batches and records that a filter rejects (Kafka: MemoryRecords.filterTo, RecordFilter)
 
-    decision on a batch    DELETE         gone, unread
-                           DELETE_EMPTY   gone when no record of it stays
-                           RETAIN_EMPTY   without records its header stays, as an empty batch
-    what became of it      as it was      magic 2, every record stays, no delete horizon to be set: its bytes, copied
-                           rewritten      see rewriting.py
-                           emptied, gone
+    batch retention   DELETE         removed without reading its records
+                      DELETE_EMPTY   removed if none of its records is kept
+                      RETAIN_EMPTY   if none of its records is kept, its header is, as an empty batch
+    outcome           copied         magic 2, every record is kept and no delete horizon is to be set: the same bytes
+                      rewritten      see rewrite_batch.py
+                      emptied        the header alone
+                      removed
 
 A delete horizon (KIP-534), `now` + `delete_retention_ms`, is set on a batch that has none and keeps a tombstone, or is
 the marker of a transaction without data.
@@ -24,28 +25,30 @@ from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.passes import PassResult, as_columns
 from kafkarec.write.record_input import record_input_of
 
-from .batch_table import BatchFacts, BatchRecords, asked, batches
+from .batch_table import BatchInfo, BatchRecords, batches, decode_request
 from .log_input import Buffer, LogInput
 from .rewrite_batch import HEADER_SIZE, emptied, refuse, rewritten
 
 _LOG_APPEND = 1
-# Behind a good checksum: the batch ends where it says.
-_OF_PAYLOADS = frozenset(list(REASONS)[list(REASONS).index("crc_mismatch") + 1 : list(REASONS).index("out_of_memory")])
+# Reasons of errors in the payload of a batch whose checksum is right, so that its length can be trusted.
+_PAYLOAD_REASONS = frozenset(
+    list(REASONS)[list(REASONS).index("crc_mismatch") + 1 : list(REASONS).index("out_of_memory")]
+)
 
 
 class BatchRetention(Enum):
-    """What becomes of a batch (Kafka: RecordFilter.BatchRetention)."""
+    """How a batch without kept records is treated (Kafka: RecordFilter.BatchRetention)."""
 
     DELETE = "delete"
     RETAIN_EMPTY = "retain_empty"
     DELETE_EMPTY = "delete_empty"
 
 
-class Verdict(NamedTuple):
-    """A decision on a batch (Kafka: RecordFilter.BatchRetentionResult).
+class BatchRetentionResult(NamedTuple):
+    """What a filter returns for a batch (Kafka: RecordFilter.BatchRetentionResult).
 
     empty_transaction   it holds the marker of a transaction that has no data left: its delete horizon is set
-    records             True: all stay, False: none; None: `Decisions.records` is asked
+    records             True: all are kept, False: none; None: `RecordFilter.records` says which
     """
 
     retention: BatchRetention
@@ -53,30 +56,30 @@ class Verdict(NamedTuple):
     records: bool | None = None
 
 
-class Decisions(Protocol):
-    """What a filter decides (Kafka: MemoryRecords.RecordFilter)."""
+class RecordFilter(Protocol):
+    """Selects the batches and records to keep (Kafka: MemoryRecords.RecordFilter)."""
 
-    def batch(self, batch: BatchFacts) -> Verdict:
-        """Asked of every batch, in order."""
+    def batch(self, batch: BatchInfo) -> BatchRetentionResult:
+        """Called for every batch, in order (Kafka: checkBatchRetention)."""
         ...
 
-    def records(self, verdicts: list[tuple[BatchFacts, Verdict]], rows: BatchRecords) -> bytes | bytearray:
-        """One byte for each of `rows`: 1 stays, 0 goes. Asked once for a stretch of batches, behind `batch`; what
-        stands at rows of batches that need no answer counts for nothing."""
+    def records(self, results: list[tuple[BatchInfo, BatchRetentionResult]], rows: BatchRecords) -> bytes | bytearray:
+        """One byte for each of `rows`: 1 keeps it, 0 removes it (Kafka: shouldRetainRecord). Called once for several
+        batches, after `batch` was called for each. Bytes are ignored for batches whose result has `records` set."""
         ...
 
 
 @dataclass(slots=True)
 class FilterStats:
-    """What a filter read and what it left (Kafka: MemoryRecords.FilterResult).
+    """What a filter read and what it kept (Kafka: MemoryRecords.FilterResult).
 
-    messages_read             records of the batches that were read; those of deleted batches are not
+    messages_read             records of the batches that were read; deleted batches are not read
     max_offset                greatest last offset of a batch that was copied or emptied, or offset of a record in one
-                              that was rewritten; -1: nothing is left
-    max_timestamp             greatest max timestamp of what is left, ms; -1: none
-    offset_of_max_timestamp   the last offset of the batch that has it
-    batches_*                 read; then copied as they were, rewritten, emptied, removed
-    horizons_set              batches that got a delete horizon
+                              that was rewritten; -1: nothing was kept
+    max_timestamp             greatest max timestamp of what was kept, ms; -1: none
+    offset_of_max_timestamp   last offset of the batch with that max timestamp
+    batches_read              the sum of batches_copied, batches_rewritten, batches_emptied and batches_removed
+    horizons_set              batches that were given a delete horizon
     """
 
     messages_read: int = 0
@@ -93,8 +96,10 @@ class FilterStats:
     batches_removed: int = 0
     horizons_set: int = 0
 
-    def left(self, batch: BatchFacts, max_timestamp: int, at: int, max_offset: int, messages: int, size: int) -> None:
-        """A batch that stays in some form (FilterResult.updateRetainedBatchMetadata)."""
+    def add_retained(
+        self, batch: BatchInfo, max_timestamp: int, at: int, max_offset: int, messages: int, size: int
+    ) -> None:
+        """Counts a batch that is kept in some form (FilterResult.updateRetainedBatchMetadata)."""
         if max_timestamp != -1 and at < 0:
             refuse(batch, f"its last offset {at} is negative")
         if max_offset < 0:
@@ -107,21 +112,23 @@ class FilterStats:
 
 
 class Filter:
-    """One pass over one or more inputs. `stats` counts on.
+    """One pass over one or more inputs; adds to `stats`.
 
-    empties_messages   RETAIN_EMPTY makes an empty batch of a message of magic 0 or 1, too, where Kafka refuses
+    empties_messages   whether RETAIN_EMPTY turns a message of magic 0 or 1 into an empty batch of magic 2, which Kafka
+                       refuses to do
     """
 
     def __init__(
-        self, decisions: Decisions, now: int, delete_retention_ms: int, stats: FilterStats, *, empties_messages: bool
-    ) -> None:
+        self, record_filter: RecordFilter, now: int, delete_retention_ms: int, stats: FilterStats, *,
+        empties_messages: bool,
+    ) -> None:  # fmt: skip
         self.stats = stats
         self._empties_messages = empties_messages
-        self._decisions = decisions
+        self._record_filter = record_filter
         self._horizon = (now + delete_retention_ms + 2**63) % 2**64 - 2**63  # a long of Java: it wraps
 
     def run(self, asked: DecodeRequest, source: LogInput, stop: int | None = None) -> Iterator[bytes | memoryview]:
-        """What is left of an input, or of its first bytes, in stretches of whole batches."""
+        """The kept batches of an input, or of its first `stop` bytes; each item is one or more whole batches."""
         start: int | None = 0
         while start is not None:
             try:
@@ -129,20 +136,21 @@ class Filter:
                     yield from self._part(asked, part, source)
                 start = None
             except KafkaRecordError as error:
-                start = self._behind_unreadable(error, source)
+                start = self._end_of_unread_batch(error, source)
                 if start is None:
                     raise
 
-    def _behind_unreadable(self, error: KafkaRecordError, source: LogInput) -> int | None:
-        """A batch that is deleted is not read, so it may hold anything behind a good checksum: where to go on."""
-        if error.reason not in _OF_PAYLOADS or error.position is None:
+    def _end_of_unread_batch(self, error: KafkaRecordError, source: LogInput) -> int | None:
+        """Where to go on after a batch with an unreadable payload: a batch with retention DELETE is not read, so its
+        payload does not matter. None if the error stands."""
+        if error.reason not in _PAYLOAD_REASONS or error.position is None:
             return None
         start = error.position
         table = next(source.scan_pieces(start=start), None)
         if table is None or not len(table):
             return None
         [batch] = batches(table[:1], BatchRecords(None))
-        if self._decisions.batch(batch).retention is not BatchRetention.DELETE:
+        if self._record_filter.batch(batch).retention is not BatchRetention.DELETE:
             return None
         self.stats.batches_read += 1
         self.stats.bytes_read += batch.size
@@ -152,79 +160,84 @@ class Filter:
     def _part(self, asked: DecodeRequest, part: PassResult, source: LogInput) -> Iterator[bytes | memoryview]:
         columns = as_columns(asked, part)
         rows = BatchRecords(part.chunks[0] if part.chunks else None)
-        verdicts = [(batch, self._decisions.batch(batch)) for batch in batches(columns.batches, rows)]
-        keep = self._decisions.records(verdicts, rows)
+        results = [(batch, self._record_filter.batch(batch)) for batch in batches(columns.batches, rows)]
+        keep = self._record_filter.records(results, rows)
         ones, zeros = b"\x01" * len(rows), bytes(len(rows))
         record_input: RecordInput | None = None
-        copied = stop = 0  # bytes [copied, stop) of the input wait to be passed on as they are
-        for batch, verdict in verdicts:
-            chosen = keep if verdict.records is None else ones if verdict.records else zeros
-            fate = self._fate(batch, verdict, chosen, rows)
-            if fate is _COPIED and batch.position == stop:
+        copied = stop = 0  # bytes [copied, stop) of the input are yet to be copied
+        for batch, result in results:
+            chosen = keep if result.records is None else ones if result.records else zeros
+            outcome = self._outcome(batch, result, chosen, rows)
+            if outcome is _COPIED and batch.position == stop:
                 stop += batch.size
                 continue
             if stop > copied:
                 yield source.raw(copied, stop - copied)
                 copied = stop
-            if fate is _COPIED:
+            if outcome is _COPIED:
                 copied, stop = batch.position, batch.position + batch.size
-            elif fate is _EMPTIED:
+            elif outcome is _EMPTIED:
                 yield emptied(batch)
-            elif fate is not _GONE:
+            elif outcome is not _REMOVED:
                 if record_input is None:
                     record_input = record_input_of(columns)
-                yield self._rewritten(batch, rows, record_input, bytes(chosen[batch.start : batch.stop]), fate.horizon)
+                keep_rows = bytes(chosen[batch.start : batch.stop])
+                yield self._rewritten(batch, rows, record_input, keep_rows, outcome.horizon)
         if stop > copied:
             yield source.raw(copied, stop - copied)
 
-    def _fate(self, batch: BatchFacts, verdict: Verdict, keep: bytes | bytearray, rows: BatchRecords) -> _Fate:
+    def _outcome(
+        self, batch: BatchInfo, result: BatchRetentionResult, keep: bytes | bytearray, rows: BatchRecords
+    ) -> _Outcome:
         stats, count = self.stats, batch.stop - batch.start
         stats.batches_read += 1
         stats.bytes_read += batch.size
-        if verdict.retention is BatchRetention.DELETE:
+        if result.retention is BatchRetention.DELETE:
             stats.batches_removed += 1
-            return _GONE
+            return _REMOVED
         stats.messages_read += count
         kept = keep.count(1, batch.start, batch.stop)
         if not kept:
-            if verdict.retention is not BatchRetention.RETAIN_EMPTY:
+            if result.retention is not BatchRetention.RETAIN_EMPTY:
                 stats.batches_removed += 1
-                return _GONE
+                return _REMOVED
             if batch.magic < 2 and not self._empties_messages:
                 raise ValueError("RETAIN_EMPTY for a message of magic 0 or 1: only batches of magic 2 can be empty")
             stats.batches_emptied += 1
-            stats.left(batch, batch.max_timestamp, batch.last_offset, batch.last_offset, 0, HEADER_SIZE)
+            stats.add_retained(batch, batch.max_timestamp, batch.last_offset, batch.last_offset, 0, HEADER_SIZE)
             return _EMPTIED
-        sets = batch.delete_horizon_ms is None and (verdict.empty_transaction or _tombstones(batch, keep, rows))
+        sets = batch.delete_horizon_ms is None and (result.empty_transaction or _tombstones(batch, keep, rows))
         if kept == count and batch.magic == 2 and not sets:
             stats.batches_copied += 1
-            stats.left(batch, batch.max_timestamp, batch.last_offset, batch.last_offset, count, batch.size)
+            stats.add_retained(batch, batch.max_timestamp, batch.last_offset, batch.last_offset, count, batch.size)
             return _COPIED
         stats.batches_rewritten += 1
         stats.horizons_set += sets and self._horizon >= 0
-        return _Fate(self._horizon if sets else batch.delete_horizon_ms)
+        return _Outcome(self._horizon if sets else batch.delete_horizon_ms)
 
-    def _rewritten(self, batch: BatchFacts, rows: BatchRecords, record_input: RecordInput, keep: bytes, horizon: int | None) -> bytes:
+    def _rewritten(
+        self, batch: BatchInfo, rows: BatchRecords, record_input: RecordInput, keep: bytes, horizon: int | None
+    ) -> bytes:
         written, offsets = rewritten(batch, rows, record_input, keep, horizon)
         max_timestamp = int.from_bytes(written[35:43], "big", signed=True)
         at = batch.last_offset if batch.magic == 2 else offsets[-1]
         if max_timestamp == -1 and batch.timestamp_type != _LOG_APPEND:
             at = -1
-        self.stats.left(batch, max_timestamp, at, offsets[-1], len(offsets), len(written))
+        self.stats.add_retained(batch, max_timestamp, at, offsets[-1], len(offsets), len(written))
         return written
 
 
-class _Fate(NamedTuple):
-    """What becomes of a batch: written anew with this delete horizon, or one of the constants."""
+class _Outcome(NamedTuple):
+    """One of the constants below, or: rewritten with this delete horizon (None: without one)."""
 
     horizon: int | None
 
 
-_COPIED, _EMPTIED, _GONE = _Fate(-1), _Fate(-2), _Fate(-3)
+_COPIED, _EMPTIED, _REMOVED = _Outcome(-1), _Outcome(-2), _Outcome(-3)
 
 
-def _tombstones(batch: BatchFacts, keep: bytes | bytearray, rows: BatchRecords) -> bool:
-    """Whether a record without value stays."""
+def _tombstones(batch: BatchInfo, keep: bytes | bytearray, rows: BatchRecords) -> bool:
+    """Whether a tombstone is kept."""
     missing = rows.without_value
     if missing is None or missing.find(1, batch.start, batch.stop) < 0:
         return False
@@ -233,7 +246,7 @@ def _tombstones(batch: BatchFacts, keep: bytes | bytearray, rows: BatchRecords) 
 
 
 class Filtered(bytes):
-    """Batches that were filtered. `.stats`: FilterStats; `.remaining`: bytes of the input behind its last batch."""
+    """The filtered batches. `.stats`: FilterStats; `.remaining`: bytes of the input after its last batch."""
 
     stats: FilterStats
     remaining: int
@@ -241,28 +254,28 @@ class Filtered(bytes):
 
 def filter_to(
     data: Any,
-    decisions: Decisions,
+    record_filter: RecordFilter,
     *,
     now: int,
     delete_retention_ms: int,
     check_crcs: bool | str = True,
     max_decompressed_bytes: int = 128 << 20,
 ) -> Filtered:
-    """The batches of a buffer without what `decisions` throw away. Follows MemoryRecords.filterTo of Kafka 4.3.
+    """The batches of a buffer without what `record_filter` rejects. Follows MemoryRecords.filterTo of Kafka 4.3.
 
     now, delete_retention_ms: int ms; their sum is the delete horizon of batches that get one
     check_crcs, max_decompressed_bytes: as for kafkarec.decode
 
-    Kafka looks at no checksum here, so `check_crcs=False` is its way. Header keys that are no UTF-8 keep their bytes;
-    Kafka's builder writes U+FFFD in their place.
+    Kafka checks no CRC here, as with `check_crcs=False`. Header keys that are not UTF-8 keep their bytes; Kafka's
+    builder writes U+FFFD in their place.
 
-    KafkaRecordError for bytes that are no batches, and for records that no batch could be written with. ValueError for
+    KafkaRecordError for bytes that are not batches, and for records that cannot be written as a batch. ValueError for
     RETAIN_EMPTY on a message of magic 0 or 1 that loses all its records.
     """
     source = Buffer(data)
-    wishes = asked(check_crcs, max_decompressed_bytes)
-    done = FilterStats()
-    going = Filter(decisions, now, delete_retention_ms, done, empties_messages=False).run(wishes, source)
-    result = Filtered(b"".join(going))
-    result.stats, result.remaining = done, source.remaining
+    asked = decode_request(check_crcs, max_decompressed_bytes)
+    stats = FilterStats()
+    parts = Filter(record_filter, now, delete_retention_ms, stats, empties_messages=False).run(asked, source)
+    result = Filtered(b"".join(parts))
+    result.stats, result.remaining = stats, source.remaining
     return result

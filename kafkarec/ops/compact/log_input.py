@@ -1,7 +1,7 @@
-"""What is compacted: a buffer, a segment, or all segments of a log, behind one face
+"""The input of the cleaner: a buffer, a segment, or all segments of a log, with one interface
 
     Buffer     bytes in memory: one segment that begins with its first batch
-    File       a storage.Segment: base offset by its name, .txnindex and .snapshot beside it
+    LogFile    a storage.Segment: base offset from its name, .txnindex and .snapshot beside it
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from kafkarec.tables.records import BatchTable
 
 
 class LogInput(Protocol):
-    """One segment. `remaining`: bytes behind its last batch, known when all its parts were read.
+    """One segment.
 
-    parts         bytes [start, stop), decoded; everything in front of damage comes before its exception
-    scan_pieces   headers from `start` on. Damage is raised whatever `errors` says: nothing is passed over in silence
+    remaining     bytes after its last batch, known when all its parts were read
+    parts         decodes bytes [start, stop); yields everything before damage, then raises
+    scan_pieces   headers from `start` on; raises at damage whatever `errors` is
     """
 
     remaining: int
@@ -41,7 +42,7 @@ class LogInput(Protocol):
 
 
 class Buffer:
-    """Bytes in memory. Without a name it has no base offset of its own."""
+    """Bytes in memory; without a file name there is no base offset."""
 
     path = "bytes in memory"
     base_offset: int | None = None
@@ -94,7 +95,7 @@ class LogFile:
             yield from scan_pieces(self.segment.named(request()), source, start)
 
     def modified_ms(self) -> int | None:
-        """None where there is no local file."""
+        """None if there is no local file."""
         try:
             return os.stat(self.path).st_mtime_ns // 1_000_000
         except OSError:
@@ -102,7 +103,7 @@ class LogFile:
 
 
 def inputs(source: Any) -> list[LogInput]:
-    """The segments of what `compact` was given, in order. TypeError says what is taken."""
+    """The segments of the argument of `compact`, in order; TypeError for other types."""
     if isinstance(source, Log):
         return [LogFile(segment) for segment in source.segments]
     if isinstance(source, Segment):
@@ -114,7 +115,9 @@ def inputs(source: Any) -> list[LogInput]:
     return [Buffer(source)]
 
 
-def hiding(asked: DecodeRequest, aborted: tuple[tuple[int, int, int], ...], start: int | None) -> DecodeRequest:
-    """The request for what a consumer sees from an offset on: no aborted data, no control records."""
+def consumer_request(
+    asked: DecodeRequest, aborted: tuple[tuple[int, int, int], ...], start: int | None
+) -> DecodeRequest:
+    """The request for the records from an offset on without aborted data and control records, as a consumer reads."""
     options = replace(asked.options, aborted=aborted, offsets=(start, None), control=False)
     return asked._replace(options=options)

@@ -1,8 +1,8 @@
-"""What is known of a log before it is cleaned, from headers and markers
+"""The state of a log before it is cleaned, from batch headers and transaction markers
 
-    producers       their last data and epoch: the batch that holds a producer's last sequence must not go
-    transactions    aborted ones, and where the first open one begins: nothing is cleaned from there on
-    time            where the first batch younger than `min_compaction_lag_ms` begins
+    producers       last data offset and epoch: the batch that holds a producer's last sequence must be kept
+    transactions    aborted ones, and the first offset of the first open one: nothing is cleaned from there on
+    time            the first offset of the first batch younger than `min_compaction_lag_ms`
 
 Follows ProducerStateManager and LogCleanerManager.cleanableOffsets.
 """
@@ -25,8 +25,11 @@ from .log_input import LogInput
 
 
 class Aborted(NamedTuple):
-    """An aborted transaction. first_offset: of the data that is left, the marker's without any; `entry`: for the index,
-    which may know of an earlier beginning."""
+    """An aborted transaction.
+
+    first_offset   of the data that is left; that of the marker if none is left
+    entry          for the new .txnindex; its first offset may be lower, from the old one
+    """
 
     producer_id: int
     first_offset: int
@@ -43,7 +46,7 @@ class LastRecord(NamedTuple):
 
 @dataclass(slots=True)
 class LogState:
-    """start_offset: base offset of each segment; first_young_offset: None where nothing is too young."""
+    """start_offsets: first offset of each segment; first_young_offset: None if no batch is too young."""
 
     start_offsets: list[int]
     next_offset: int
@@ -54,7 +57,7 @@ class LogState:
 
 
 def survey(sources: list[LogInput], now: int, producer_expiration_ms: int, min_compaction_lag_ms: int) -> LogState:
-    """Reads all headers and all markers of a log. KafkaRecordError where it cannot be framed; no CRC is checked."""
+    """Reads all headers and markers of a log; checks no CRC. KafkaRecordError if batches cannot be delimited."""
     states = ProducerStates(_snapshot(sources[0]) if sources else ())
     found = LogState([], 0, 0, None, [], {})
     youngest = now - min_compaction_lag_ms if min_compaction_lag_ms > 0 else None
@@ -88,21 +91,21 @@ def survey(sources: list[LogInput], now: int, producer_expiration_ms: int, min_c
 
 
 def _active(producer: Producer, now: int, expiration: int) -> bool:
-    """ProducerStateManager.isProducerExpired, turned around."""
+    """Not ProducerStateManager.isProducerExpired."""
     return producer.first_offset is not None or now - producer.last_timestamp < expiration
 
 
 def _snapshot(first: LogInput) -> tuple[SnapshotEntry, ...]:
-    """The producers in front of a log that does not begin at 0, where its first segment's .snapshot tells."""
+    """The producers before a log that does not begin at 0, from the .snapshot of its first segment if it is there."""
     with suppress(KafkaRecordError, OSError):
         data = first.sidecar(producer_snapshot.SUFFIX) if first.base_offset else None
         return () if data is None else producer_snapshot.read(data)
     return ()
 
 
-def _first(base: int | None, last: int, behind: int) -> int:
-    """Where a batch begins; a wrapper message tells only where it ends."""
-    return min(last, behind) if base is None else base
+def _first(base: int | None, last: int, default: int) -> int:
+    """The base offset of a batch; for a wrapper message, whose header has only the last offset, `default`."""
+    return min(last, default) if base is None else base
 
 
 def _first_young(stretch: GoodBatches, youngest: int, next_offset: int) -> int | None:
@@ -121,8 +124,8 @@ _Marker = tuple[int, int]
 def _abort_markers(
     states: ProducerStates, stretch: GoodBatches
 ) -> Iterator[tuple[_Marker, EndedTransaction | None]]:
-    """((producer id, offset), the transaction, None without data) of ABORT markers; the states follow the stretch.
-    Batches without a producer cost nothing."""
+    """((producer id, offset), the transaction or None if it has no data) of each ABORT marker. Updates `states`; skips
+    batches without a producer."""
     columns = stretch.columns
     wanted = [producer_id is not None for producer_id in columns["producer_id"]]
     if True not in wanted:
@@ -138,7 +141,7 @@ def _abort_markers(
             ended = states.append_control(producer_id, epoch, base, time, marker)
             if marker is not None and marker.aborted:
                 yield (producer_id, base), ended
-            if marker is None:  # emptied by the cleaner: its producer still wrote it when its header says
+            if marker is None:  # emptied by the cleaner: the header still has the time of the producer's write
                 known = states.producers[producer_id]
                 known.last_timestamp = max(known.last_timestamp, time)
         else:
@@ -146,8 +149,8 @@ def _abort_markers(
 
 
 def _aborted(source: LogInput, markers: dict[_Marker, EndedTransaction | None]) -> Iterator[Aborted]:
-    """The aborted transactions whose markers lie in a segment. Its .txnindex is believed only where there is a marker,
-    and only for what the batches that are left cannot tell: a wrong one must not cost data."""
+    """The aborted transactions whose markers are in a segment. An entry of its .txnindex is used only if the marker
+    exists, and its first offset only in the new .txnindex: a wrong index must not remove data."""
     entries = {}
     with suppress(KafkaRecordError, OSError):
         for entry in txn_index.read(source.sidecar(txn_index.SUFFIX) or b""):

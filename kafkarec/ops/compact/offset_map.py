@@ -1,8 +1,8 @@
 """The last offset of each key (Kafka: OffsetMap, SkimpyOffsetMap, Cleaner.buildOffsetMap)
 
-Kafka hashes keys to 16 bytes (MD5) and keeps 24 bytes a key in a buffer of fixed size (log.cleaner.dedupe.buffer.size);
-where that is full, a run of the cleaner ends. Here keys are kept as they are: no two are taken for one. A key costs its
-bytes, one more, and 21 to 43: some 50 bytes with keys of 16, so 20 million of them are 1 GB. `max_keys` ends a run as
+Kafka hashes keys to 16 bytes (MD5) and stores 24 bytes per key in a buffer of log.cleaner.dedupe.buffer.size bytes;
+when it is full, a run of the cleaner ends. Here whole keys are stored, so there are no collisions. A key takes its
+length + 1 bytes plus 21 to 43: some 50 bytes for keys of 16, so 20 million of them take 1 GB. `max_keys` ends a run as
 Kafka's full buffer does.
 """
 
@@ -21,7 +21,7 @@ COLUMNS = ("key", "offset")
 
 
 class OffsetMap:
-    """Built in one pass over the dirty part of a log; read for each part of it. `messages_read`: what was looked at."""
+    """Last offsets, put in by one pass over the dirty part of a log. `messages_read`: records that were read for it."""
 
     def __init__(self, max_keys: int | None = None) -> None:
         self._last = LastOffsets()
@@ -32,8 +32,8 @@ class OffsetMap:
         return len(self._last)
 
     def read(self, source: LogInput, asked: DecodeRequest, stop: int | None) -> int | None:
-        """Takes the keys of a segment's first bytes; the request leaves out what does not count (inputs.hiding). None,
-        or the offset behind the last batch that was taken before there were too many."""
+        """Adds the keys of the first `stop` bytes of a segment; the request leaves out aborted data and control records
+        (consumer_request). Returns None, or, once there are `max_keys`, the next offset after the last batch read."""
         for part in source.parts(asked, 0, stop):
             for chunk in part.chunks:
                 self._put(chunk)
@@ -53,5 +53,5 @@ class OffsetMap:
         self.messages_read += len(chunk)
 
     def latest(self, rows: BatchRecords) -> bytearray:
-        """One byte a row: 1 where no later offset of the same key is known; 0 without a key."""
+        """One byte per row: 1 if the row has the last offset of its key; 0 if not, or without a key."""
         return rows.with_keys(self._last.latest)

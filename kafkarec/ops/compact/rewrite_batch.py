@@ -1,12 +1,12 @@
-"""Batches written anew behind a filter (Kafka: MemoryRecords.buildRetainedRecordsInto, DefaultRecordBatch)
+"""New bytes of batches that a filter changed (Kafka: MemoryRecords.buildRetainedRecordsInto, DefaultRecordBatch)
 
-    what stays as it was     base and last offset, leader epoch, producer id, epoch and base sequence, the flags, codec
-    what may change          base timestamp: that of the first record that is left, or the delete horizon (KIP-534)
-                             max timestamp: the greatest of what is left; with LogAppendTime the broker's, as before
-                             magic: messages of magic 0 and 1 become batches of magic 2 (KIP-724, since Kafka 4.0);
-                             these begin with the first record that is left and end with the last
+    unchanged     base and last offset, leader epoch, producer id, epoch and base sequence, flags, codec
+    may change    base timestamp: that of the first kept record, or the delete horizon (KIP-534)
+                  max timestamp: the greatest of the kept records; with LogAppendTime it is unchanged
+                  magic: messages of magic 0 and 1 become batches of magic 2 (KIP-724, since Kafka 4.0), whose base and
+                  last offset are those of the first and last kept record
 
-What Kafka's builder refuses is refused here: such a log makes a broker give up cleaning the partition.
+Records that Kafka's builder refuses are refused here: a broker stops cleaning the partition of such a log.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafkarec.format.enums import Compression
 from kafkarec.write.header import BatchHeader
 from kafkarec.write.record_input import record_input_of
 
-from .batch_table import BatchFacts, BatchRecords
+from .batch_table import BatchInfo, BatchRecords
 
 HEADER_SIZE = 61  # DefaultRecordBatch.RECORD_BATCH_OVERHEAD
 _LOG_APPEND = 1
@@ -28,8 +28,8 @@ _CODECS = {codec.name.lower(): int(codec) for codec in Compression}
 _MAX_DELTA = 2**31 - 1
 
 
-def refuse(batch: BatchFacts, why: str) -> NoReturn:
-    """The batch cannot be written anew."""
+def refuse(batch: BatchInfo, why: str) -> NoReturn:
+    """Raises InvalidRecordError: the batch cannot be rewritten."""
     which = f"the batch at byte {batch.position} (last offset {batch.last_offset})"
     raise batch.error("batch_not_rewritable", f"{which} cannot be written again: {why}")
 
@@ -39,8 +39,8 @@ def _no_rows() -> RecordInput:
     return record_input_of([])
 
 
-def emptied(batch: BatchFacts) -> bytes:
-    """The header alone: it keeps a producer's last sequence, or the log's end (writeEmptyHeader)."""
+def emptied(batch: BatchInfo) -> bytes:
+    """The header as an empty batch, for a producer's last sequence or the end of the log (writeEmptyHeader)."""
     time = batch.max_timestamp
     return _no_rows().write(
         _header(batch, None)._replace(codec=0, log_append_time=time, base_timestamp=-1, max_timestamp=time)
@@ -48,10 +48,13 @@ def emptied(batch: BatchFacts) -> bytes:
 
 
 def rewritten(
-    batch: BatchFacts, rows: BatchRecords, record_input: RecordInput, keep: bytes, horizon: int | None
+    batch: BatchInfo, rows: BatchRecords, record_input: RecordInput, keep: bytes, horizon: int | None
 ) -> tuple[bytes, list[int]]:
-    """A batch with the records that `keep`, one byte for each of its rows, marks with 1; and their offsets. `horizon`:
-    delete horizon in ms, None or below 0: none."""
+    """A batch with some of its records, and their offsets.
+
+    keep      one byte for each of its rows, 1 for the records to write
+    horizon   delete horizon in ms; None or below 0: none
+    """
     span = slice(batch.start, batch.stop)
     offsets = list(compress(rows.offsets[span], keep))
     _demand_writable(batch, offsets, list(compress(rows.timestamps[span], keep)))
@@ -64,7 +67,7 @@ def rewritten(
     return record_input.write(header, batch.start, batch.stop, keep), offsets
 
 
-def _header(batch: BatchFacts, horizon: int | None) -> BatchHeader:
+def _header(batch: BatchInfo, horizon: int | None) -> BatchHeader:
     return BatchHeader(
         codec=_CODECS[batch.compression],
         timestamp_type=batch.timestamp_type or 0,
@@ -81,7 +84,7 @@ def _header(batch: BatchFacts, horizon: int | None) -> BatchHeader:
     )
 
 
-def _demand_writable(batch: BatchFacts, offsets: list[int], timestamps: list[int | None]) -> None:
+def _demand_writable(batch: BatchInfo, offsets: list[int], timestamps: list[int | None]) -> None:
     """MemoryRecordsBuilder.appendWithOffset and validateProducerState."""
     for one, other in pairwise(offsets):
         if other <= one:

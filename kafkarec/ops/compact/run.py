@@ -1,8 +1,8 @@
-"""compact, cleaned: one pass of the cleaner over a log, in memory or in a stream
+"""compact, cleaned: one pass of the cleaner over a log, in memory or as a stream
 
     survey (headers, markers) -> offset map (keys and offsets of the dirty part) -> filter (every batch once)
 
-Time is three readings of the log; memory is the offset map, a part of about 1 MB, and what `compact` returns.
+The log is read three times. Memory: the offset map, a part of about 1 MB, and what `compact` returns.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.read.decode_options import request
 
-from .batch_table import asked
+from .batch_table import decode_request
 from .cleaned_transactions import CleanedTransactions
-from .cleaner import CleanerDecisions, CleanerStats
+from .cleaner import CleanerRecordFilter, CleanerStats
 from .filtering import Filter
-from .log_input import LogInput, hiding, inputs
+from .log_input import LogInput, consumer_request, inputs
 from .log_state import LogState, survey
 from .offset_map import COLUMNS, OffsetMap
 
@@ -29,7 +29,7 @@ _LONG = 2**63
 
 
 class CleanerSettings(NamedTuple):
-    """What `compact` and `cleaned` were told; see there."""
+    """The options of `compact` and `cleaned`; see there."""
 
     now: int
     delete_retention_ms: int = DAY_MS
@@ -42,9 +42,9 @@ class CleanerSettings(NamedTuple):
     max_decompressed_bytes: int = 128 << 20
 
     @classmethod
-    def of(cls, now: int | None = None, **wishes: Any) -> CleanerSettings:
-        """Checked; ValueError says what is wrong."""
-        settings = cls(time.time_ns() // 1_000_000 if now is None else now, **wishes)
+    def of(cls, now: int | None = None, **options: Any) -> CleanerSettings:
+        """Checked settings; ValueError for a number out of range."""
+        settings = cls(time.time_ns() // 1_000_000 if now is None else now, **options)
         for name in _NUMBERS:
             value = getattr(settings, name)
             if value is None and name in _MAY_BE_NONE:
@@ -59,13 +59,13 @@ _MAY_BE_NONE = ("first_dirty_offset", "first_uncleanable_offset", "max_keys")
 
 
 class Cleaning:
-    """A pass of the cleaner while it goes on; iterating gives stretches of whole batches, in order.
+    """A running pass of the cleaner: an iterator over the cleaned log, one or more whole batches at a time, in order.
 
     .stats                  CleanerStats so far
     .aborted_transactions   entries of the new .txnindex files so far, in the order of their markers: each belongs to
-                            the segment that takes the batch with its `last_offset`
-    .input_number           which of the log's segments the last stretch comes from
-    .remaining              bytes behind the last batch of the segments that were read
+                            the segment that the batch with its `last_offset` is written to
+    .input_number           index of the log's segment that the last item comes from
+    .remaining              bytes after the last batch of the segments that were read
     """
 
     def __init__(self, sources: list[LogInput], settings: CleanerSettings) -> None:
@@ -87,30 +87,30 @@ class Cleaning:
         return self._stretches
 
     def _run(self) -> Iterator[bytes | memoryview]:
-        told, stats = self._settings, self.stats
-        known = survey(self._sources, told.now, told.producer_expiration_ms, told.min_compaction_lag_ms)
+        settings, stats = self._settings, self.stats
+        known = survey(self._sources, settings.now, settings.producer_expiration_ms, settings.min_compaction_lag_ms)
         self._transactions = CleanedTransactions(known.aborted)
-        offsets = OffsetMap(told.max_keys)
-        limit = self._build(offsets, known, _limit(known, told))
+        offsets = OffsetMap(settings.max_keys)
+        limit = self._build(offsets, known, _limit(known, settings))
         stops = [self._stop(known, number, limit) for number in range(len(self._sources))]
         stats.first_uncleanable_offset, stats.next_offset = limit, known.next_offset
         stats.map_messages_read, stats.keys = offsets.messages_read, len(offsets)
-        decisions = CleanerDecisions(offsets, self._transactions, known.last_records, limit, told.now, stats)
-        cleaner = Filter(decisions, told.now, told.delete_retention_ms, stats, empties_messages=True)
-        wishes = asked(told.check_crcs, told.max_decompressed_bytes)
+        record_filter = CleanerRecordFilter(offsets, self._transactions, known.last_records, limit, settings.now, stats)
+        cleaner = Filter(record_filter, settings.now, settings.delete_retention_ms, stats, empties_messages=True)
+        asked = decode_request(settings.check_crcs, settings.max_decompressed_bytes)
         horizon = self._legacy_horizon(known)
         for number, (source, stop) in enumerate(zip(self._sources, stops, strict=True)):
             self.input_number = number
             if stop != 0:
                 modified = source.modified_ms()
-                decisions.retains_legacy_tombstones = horizon is None or modified is None or modified > horizon
-                yield from cleaner.run(wishes, source, stop)
+                record_filter.retains_legacy_tombstones = horizon is None or modified is None or modified > horizon
+                yield from cleaner.run(asked, source, stop)
             if stop is not None:
-                yield from self._as_it_is(source, stop)
-        self._transactions.leave_rest(limit)
+                yield from self._uncleaned(source, stop)
+        self._transactions.keep_entries_from(limit)
 
     def _stop(self, known: LogState, number: int, limit: int) -> int | None:
-        """The first byte of a segment that is left alone; None: all of it is cleaned. A broker cleans no segment with
+        """The position from which a segment is not cleaned; None: all of it is cleaned. A broker cleans no segment with
         an uncleanable offset in it."""
         if known.start_offsets[number] >= limit:
             return 0
@@ -124,32 +124,32 @@ class Cleaning:
         return None
 
     def _build(self, offsets: OffsetMap, known: LogState, limit: int) -> int:
-        """Fills the offset map; gives the limit, lower where there are too many keys."""
-        told = self._settings
-        wishes = request(
-            columns=COLUMNS, check_crcs=told.check_crcs, max_decompressed_bytes=told.max_decompressed_bytes
+        """Fills the offset map. Returns the first uncleanable offset: `limit`, or less if there are too many keys."""
+        settings = self._settings
+        asked = request(
+            columns=COLUMNS, check_crcs=settings.check_crcs, max_decompressed_bytes=settings.max_decompressed_bytes
         )
         spans = tuple((one.producer_id, one.first_offset, one.last_offset) for one in known.aborted)
-        wishes = hiding(wishes, spans, told.first_dirty_offset)
+        asked = consumer_request(asked, spans, settings.first_dirty_offset)
         ends = [*known.start_offsets[1:], known.next_offset]
         for number, (source, end) in enumerate(zip(self._sources, ends, strict=True)):
             stop = self._stop(known, number, limit)
-            if stop != 0 and end > (told.first_dirty_offset or 0):
-                full = offsets.read(source, wishes, stop)
+            if stop != 0 and end > (settings.first_dirty_offset or 0):
+                full = offsets.read(source, asked, stop)
                 if full is not None:
                     return min(limit, full)
         return limit
 
     def _legacy_horizon(self, known: LogState) -> int | None:
-        """Tombstones of magic 0 and 1 go from segments that were not modified after this time (Cleaner.doClean)."""
+        """Tombstones of magic 0 and 1 are removed from segments not modified after this time, ms (Cleaner.doClean)."""
         dirty, modified = self._settings.first_dirty_offset, None
         for source, start in zip(self._sources, known.start_offsets, strict=True):
             if dirty is not None and start < dirty:
                 modified = source.modified_ms()
         return None if modified is None else modified - self._settings.delete_retention_ms
 
-    def _as_it_is(self, source: LogInput, start: int) -> Iterator[bytes | memoryview]:
-        """The rest of a segment, which nothing is cleaned in."""
+    def _uncleaned(self, source: LogInput, start: int) -> Iterator[bytes | memoryview]:
+        """The rest of a segment, unchanged."""
         for table in source.scan_pieces(start=start):
             ends = list(map(add, table.column("position"), table.column("size_in_bytes")))
             for end in ends:
@@ -160,25 +160,26 @@ class Cleaning:
             source.remaining = table.remaining
 
 
-def _limit(known: LogState, told: CleanerSettings) -> int:
-    """The first uncleanable offset (LogCleanerManager.cleanableOffsets); where nothing below it is dirty, nothing is
-    cleaned."""
-    limits = (known.last_stable_offset, known.first_young_offset, told.first_uncleanable_offset, known.next_offset)
+def _limit(known: LogState, settings: CleanerSettings) -> int:
+    """The first uncleanable offset (LogCleanerManager.cleanableOffsets); the start of the log if nothing below it is
+    dirty."""
+    limits = (known.last_stable_offset, known.first_young_offset, settings.first_uncleanable_offset, known.next_offset)
     limit = min(limit for limit in limits if limit is not None)
-    return min([limit, *known.start_offsets]) if (told.first_dirty_offset or 0) >= limit else limit
+    return min([limit, *known.start_offsets]) if (settings.first_dirty_offset or 0) >= limit else limit
 
 
 def cleaned(source: Any, **settings: Any) -> Cleaning:
-    """As compact, in flat memory besides the offset map: iterate it for stretches of whole batches, in order."""
+    """Like `compact`, as an iterator: yields one or more whole batches at a time, in order, in constant memory besides
+    the offset map."""
     return Cleaning(inputs(source), CleanerSettings.of(**settings))
 
 
 class Compacted(bytes):
-    """Batches behind the cleaner.
+    """The cleaned batches.
 
     .stats                  CleanerStats
-    .aborted_transactions   entries for the .txnindex: aborted transactions whose data was still there in this pass
-    .remaining              bytes of the input behind its last batch; they are not taken along
+    .aborted_transactions   entries for the .txnindex: aborted transactions that had data in this pass
+    .remaining              bytes of the input after its last batch; they are left out
     """
 
     stats: CleanerStats
@@ -199,35 +200,35 @@ def compact(
     check_crcs: bool | str = True,
     max_decompressed_bytes: int = 128 << 20,
 ) -> Compacted:
-    """Runs the log cleaner over a log that no broker has open: the last record of each key stays. Follows Cleaner and
+    """Runs the log cleaner over a log that no broker has open: keeps the last record of each key. Follows Cleaner and
     MemoryRecords.filterTo of Kafka 4.3.
 
-    source: a buffer of batches, or a Segment or Log from kafkarec.open. A log is cleaned to its end, its last segment
-        too, which a broker would not touch
-    now: ms since 1970, the wall clock by default. Tombstones and markers are given now + delete_retention_ms to live
-        in the pass that finds them first, and go in one behind that time: it takes two passes to be rid of them
+    source: a buffer of batches, or a Segment or Log from kafkarec.open. A log is cleaned to its end, including the last
+        segment, which a broker does not clean
+    now: ms since 1970, the wall clock by default. The first pass that reads a tombstone or marker sets its delete
+        horizon, now + delete_retention_ms; a pass after that time removes it, so removal takes two passes
     delete_retention_ms: delete.retention.ms
     producer_expiration_ms: producer.id.expiration.ms; the last batch of a producer that wrote less than this before
-        `now` keeps its header, without records if need be
-    min_compaction_lag_ms: min.compaction.lag.ms; from the first batch with a younger record on everything stays. A
-        broker looks at whole segments
-    first_dirty_offset: what lies before was cleaned already: its keys are not looked at again (default: nothing was)
-    first_uncleanable_offset: from here on everything stays; never beyond the last stable offset, the default
-    max_keys: a run ends behind about so many keys (some 50 bytes each): everything from
-        `.stats.first_uncleanable_offset` on stays, which is the next run's first_dirty_offset
-    check_crcs, max_decompressed_bytes: as for kafkarec.decode; no checksum is looked at by Kafka's cleaner, which gives
-        damaged bytes a new one
+        `now` keeps its header, if need be without records
+    min_compaction_lag_ms: min.compaction.lag.ms; everything is kept from the first batch with a younger record on. A
+        broker decides by whole segments
+    first_dirty_offset: offsets below it are already cleaned and their keys are not read again (default: none are)
+    first_uncleanable_offset: everything is kept from here on; at most, and by default, the last stable offset
+    max_keys: a run ends after about so many keys (some 50 bytes each): everything is kept from
+        `.stats.first_uncleanable_offset` on, which is the next run's first_dirty_offset
+    check_crcs, max_decompressed_bytes: as for kafkarec.decode; Kafka's cleaner checks no CRC and writes a new one over
+        damaged bytes
 
-    KafkaRecordError for bytes that are no batches and for a batch that Kafka's cleaner would fail on; TypeError for a
+    KafkaRecordError for bytes that are not batches and for a batch that Kafka's cleaner fails on; TypeError for a
     source that is a path or a data folder; ValueError for a number out of range.
     """
-    going = cleaned(
+    cleaning = cleaned(
         source, now=now, delete_retention_ms=delete_retention_ms, producer_expiration_ms=producer_expiration_ms,
         min_compaction_lag_ms=min_compaction_lag_ms, first_dirty_offset=first_dirty_offset,
         first_uncleanable_offset=first_uncleanable_offset, max_keys=max_keys,
         check_crcs=check_crcs, max_decompressed_bytes=max_decompressed_bytes,
     )  # fmt: skip
-    result = Compacted(b"".join(going))
-    result.stats, result.aborted_transactions = going.stats, going.aborted_transactions
-    result.remaining = going.remaining
+    result = Compacted(b"".join(cleaning))
+    result.stats, result.aborted_transactions = cleaning.stats, cleaning.aborted_transactions
+    result.remaining = cleaning.remaining
     return result

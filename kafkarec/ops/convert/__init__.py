@@ -1,11 +1,16 @@
-"""Batches into another magic, codec, level or size
+"""Converts batches to another magic, codec, level or size
 
-units      the batches of the input, validated      target      what each one is to become
-neighbours which of them may become one             decoded     their records
-cutting    where a batch of a given size ends       rewriting   a batch's new bytes
-refusals   what cannot be converted                 stats       what was done, what is lost
-run        one pass                                 converting  convert(), converted()
-varints    how many bytes numbers take
+source_batches     the batches of the input, validated
+target             the magic, codec and size limit of each output batch
+neighbours         which adjacent batches may be joined
+decoded            the records of batches that are rewritten
+batch_splitting    where records are split into batches of a given size
+varints            sizes of varints
+rewrite            the new bytes of a batch
+conversion_errors  errors for batches that cannot be converted
+stats              counts, and what was lost
+run                one pass over the input
+convert_bytes      convert(), converted()
 """
 
 from .convert_bytes import Converted, convert, converted

@@ -1,10 +1,10 @@
-"""Where a run of records is cut into batches of a given size.
+"""Where records are split into batches of a given size.
 
-Sizes are those of the uncompressed batch: what goes into a batch then does not depend on how well a codec does, and a
-second conversion cuts where the first one did.
+Sizes are those of the uncompressed batch, so they do not depend on the codec, and a second conversion splits at the
+same records.
 
     magic 2      61 header | records of: length | attributes 1 | timestamp delta | offset delta | key | value | headers
-    magic 0, 1   inner messages of 26 and 34 bytes, key and value besides
+    magic 0, 1   inner messages of 26 and 34 bytes, plus key and value
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _HEADER_BYTES = 61
 _MESSAGE_BYTES = {0: 26, 1: 34}
 
 
-def borders(decoded: Decoded, start: int, stop: int, magic: int, limit: int) -> list[int]:
-    """The rows of [start, stop) that begin a batch, and `stop`. A record that is too large is a batch of its own."""
+def split_points(decoded: Decoded, start: int, stop: int, magic: int, limit: int) -> list[int]:
+    """The rows of [start, stop) that begin a batch, then `stop`. A record above `limit` is a batch of its own."""
     if magic == 2:
-        return [*_borders_of_batches(decoded, start, stop, limit), stop]
-    return [*_borders_of_wrappers(decoded, start, stop, _MESSAGE_BYTES[magic], limit), stop]
+        return [*_split_points_v2(decoded, start, stop, limit), stop]
+    return [*_split_points_v01(decoded, start, stop, _MESSAGE_BYTES[magic], limit), stop]
 
 
-def _borders_of_wrappers(decoded: Decoded, start: int, stop: int, overhead: int, limit: int) -> Iterator[int]:
+def _split_points_v01(decoded: Decoded, start: int, stop: int, overhead: int, limit: int) -> Iterator[int]:
     keys, values = decoded.key_lengths[start:stop], decoded.value_lengths[start:stop]
     size = limit + 1
     for row, (key, value) in enumerate(zip(keys, values, strict=True), start):
@@ -36,10 +36,9 @@ def _borders_of_wrappers(decoded: Decoded, start: int, stop: int, overhead: int,
         size += more
 
 
-def _borders_of_batches(decoded: Decoded, start: int, stop: int, limit: int) -> Iterator[int]:
-    """The most frequent sizes of a varint are worked out in place: this is what cutting spends its time on.
-
-    A run's batches have one delete horizon or none; it is what their base timestamp holds (KIP-534).
+def _split_points_v2(decoded: Decoded, start: int, stop: int, limit: int) -> Iterator[int]:
+    """Splits a run of magic 2 batches. All its batches have the same delete horizon or none; with one, it is stored as
+    the base timestamp (KIP-534). The frequent varint sizes are computed inline, as this loop takes most of the time.
     """
     horizon = decoded.units[0].delete_horizon_ms
     contents, offsets, timestamps = (

@@ -1,4 +1,4 @@
-"""What can be read and yet not be converted: where Kafka's builder or its down-conversion raises."""
+"""Errors for readable batches that cannot be converted: Kafka's builder or its down-conversion raises for them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .source_batches import SourceBatch
 
 
 def refused(unit: SourceBatch, reason: str, **sides: Any) -> KafkaRecordError:
-    """What cannot be written: a reason with both sides of the comparison, or with its `detail`."""
-    place = {
+    """The error for a batch that cannot be written: `sides` is expected and found, or `detail`."""
+    location = {
         "position": unit.position, "base_offset": unit.base_offset, "file": unit.file,
         "next_position": unit.position + unit.size_in_bytes,
     }  # fmt: skip
-    return damage.error(reason, {**place, **sides})
+    return damage.error(reason, {**location, **sides})
 
 
 def too_wide(unit: SourceBatch, base: int, last: int) -> KafkaRecordError:
@@ -39,7 +39,7 @@ def zstd_below_2(unit: SourceBatch) -> KafkaRecordError:
 
 
 def as_damage(unit: SourceBatch, refusal: KafkaRecordError) -> Damage:
-    """For errors="skip": the batch is good and missing all the same."""
+    """The Damage entry under errors="skip" for a good batch that the output does not have."""
     first = unit.base_offset if unit.base_offset is not None else unit.last_offset
     end = unit.position + unit.size_in_bytes
     return Damage(

@@ -1,4 +1,4 @@
-"""convert() and converted(): what users call."""
+"""The public functions convert() and converted()."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kafkarec.damage import Damage
 from kafkarec.format.enums import Compression
 
 from .run import Conversion
-from .source_batches import Units
+from .source_batches import SourceBatches
 from .stats import ConversionStats, LossError
 from .target import target
 
@@ -18,7 +18,7 @@ class Converted(bytes):
 
     .stats       ConversionStats: what was done, what was lost
     .damage      tuple of Damage: batches that errors="skip" left out
-    .remaining   bytes of the input behind its last batch: a cut tail, which is left out
+    .remaining   bytes of the input after its last batch: an incomplete batch, which is left out
     """
 
     stats: ConversionStats
@@ -48,15 +48,15 @@ def converted(
     errors: str = "raise",
     max_decompressed_bytes: int = 128 << 20,
 ) -> Conversion:
-    """As `convert`, an iterator over the batches of the output: flat memory. Its .stats grow as it goes.
+    """Like `convert`, as an iterator over the output batches, in constant memory. Its .stats are updated as it runs.
 
-    Under errors="raise" everything in front of the damage comes first; with on_loss="raise" the input is read twice,
-    and nothing comes before it is known that nothing is lost.
+    Under errors="raise" all batches before the damage are yielded first. With on_loss="raise" the input is read twice:
+    the first pass raises LossError before anything is yielded.
     """
     wanted = target(magic, compression, level, batch_size, first_offset)
     if on_loss not in ("count", "raise"):
         raise ValueError(f"on_loss {on_loss!r}: one of count, raise")
-    units = Units(data, check_crcs=check_crcs, errors=errors, max_decompressed_bytes=max_decompressed_bytes)
+    units = SourceBatches(data, check_crcs=check_crcs, errors=errors, max_decompressed_bytes=max_decompressed_bytes)
     if on_loss == "raise":
         trial = Conversion(units, wanted, max_decompressed_bytes, writes=False)
         for _ in trial:
@@ -79,25 +79,26 @@ def convert(
     errors: str = "raise",
     max_decompressed_bytes: int = 128 << 20,
 ) -> Converted:
-    """Record batches in another magic, codec, level or size. What needs no change is copied byte for byte.
+    """Record batches in another magic, codec, level or size. Batches that need no change are copied byte for byte.
 
     data: a buffer of batches of any magic, a Segment or a Log, or an iterable of RecordBatch
     magic: 2 converts 0 and 1 up. 1 and 0 convert down as RecordsUtil.downConvert of Kafka 3.9 does: headers and
         producer fields are lost, control batches and batches without records are left out (so what was aborted looks
-        committed), zstd is refused (UnsupportedCompressionError) unless `compression` names another codec, lower
-        magics stay. None: each its own
-    compression: none, gzip, snappy, lz4, zstd; None: each its own. Markers that are not compressed stay so
-    level: of `compression`; None is Kafka's default. Batches that have the codec already are then written anew, too
-    batch_size: bytes, before compression. Neighbours are put together up to it, and cut above it, where no reader can
-        tell: the producer, its epoch and sequence, the transaction, the leader epoch, the timestamp type and the delete
-        horizon must be the same. None: batches stay as they are cut; plain messages of magic 0 and 1, which nobody cut,
-        are gathered to 16384 bytes where they are converted or compressed
-    first_offset: on the way down records below it are left out of batches that were not compressed, as Kafka has it
-    on_loss: "count" what is lost in `.stats.lost`, or "raise" a LossError that says what and where, and return nothing
-    check_crcs, errors, max_decompressed_bytes: as decode has them. What Kafka cannot read is not converted: every batch
-        is validated, with check_crcs="all" inner messages of magic 0 and 1 too, since they get a new checksum
+        committed), zstd is refused (UnsupportedCompressionError) unless `compression` names another codec, batches of a
+        lower magic keep it. None: every batch keeps its magic
+    compression: none, gzip, snappy, lz4, zstd; None: every batch keeps its codec. Uncompressed markers stay
+    uncompressed level: of `compression`; None is Kafka's default. With a level, batches that already have the codec
+        are compressed again
+    batch_size: bytes before compression. Adjacent batches are joined up to it and split above it if they have the same
+        producer, epoch, consecutive sequences, transaction, leader epoch, timestamp type and delete horizon, so that
+        readers see no difference. None: batches are neither joined nor split, except that uncompressed messages of
+        magic 0 and 1 are joined into batches of 16384 bytes when they are converted or compressed
+    first_offset: down-conversion leaves records below it out of batches that were not compressed, as Kafka's does
+    on_loss: "count" counts losses in `.stats.lost`; "raise" raises a LossError that says what is lost and where
+    check_crcs, errors, max_decompressed_bytes: as for `decode`. Every batch is validated, so what Kafka cannot read is
+        not converted; with check_crcs="all" inner messages of magic 0 and 1 too, since they get a new checksum
 
-    InvalidRecordError for what Kafka's builder refuses: on the way down offsets_out_of_order and timestamp_negative,
+    InvalidRecordError for what Kafka's builder refuses: in down-conversion offsets_out_of_order and timestamp_negative;
     offsets that are too far apart for one batch. `errors="skip"` leaves such batches out and lists them in `.damage`.
     """
     conversion = converted(

@@ -1,4 +1,4 @@
-"""The records of batches that are written anew: columns for the writer, and the few lists that decide how."""
+"""The records of batches that are rewritten: columns for the writer, and lists of sizes, offsets and timestamps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafkarec.read.passes import as_columns, read_part
 from kafkarec.write.record_input import record_input_of
 
 from .source_batches import SourceBatch
-from .varints import all_sized, varint_size
+from .varints import sizes_with_length, varint_size
 
 INT32_MAX = 2**31 - 1
 _COLUMNS = ("offset", "timestamp", "key", "value", "headers")
@@ -22,10 +22,10 @@ _KEY, _VALUE, _HEADERS = (_COLUMNS.index(name) for name in ("key", "value", "hea
 
 
 class Decoded:
-    """All records of some units.
+    """All records of some units (SourceBatch).
 
-    bounds: unit i has rows bounds[i] .. bounds[i + 1]
-    offsets, timestamps: a list each, -1 for no timestamp
+    bounds: unit i has the rows [bounds[i], bounds[i + 1])
+    offsets, timestamps: one per row; timestamp -1: none
     """
 
     def __init__(self, units: Sequence[SourceBatch], max_decompressed_bytes: int) -> None:
@@ -44,7 +44,7 @@ class Decoded:
 
     @cached_property
     def record_input(self) -> Any:
-        """The input of the writer, made when it is first asked for."""
+        """The writer's input, created at first use."""
         return record_input_of(self.columns)
 
     @cached_property
@@ -63,33 +63,33 @@ class Decoded:
 
     @cached_property
     def content_sizes(self) -> list[int]:
-        """Bytes of each record in magic 2 without its length and its two deltas."""
-        keys, values = all_sized(self.key_lengths), all_sized(self.value_lengths)
+        """Size in bytes of each record in magic 2, without its length field and its two deltas."""
+        keys, values = sizes_with_length(self.key_lengths), sizes_with_length(self.value_lengths)
         headers = [size for chunk in self._chunks for size in _header_sizes(chunk)]
         return [1 + key + value + header for key, value, header in zip(keys, values, headers, strict=True)]
 
     def all_at(self, time: int, start: int, stop: int) -> bool:
-        """Whether all records in rows [start, stop) have that timestamp."""
+        """Whether all rows [start, stop) have the timestamp `time`."""
         return self.timestamps[start:stop].count(time) == stop - start
 
-    def ascend(self, start: int, stop: int) -> bool:
-        """Whether offsets go up from record to record in rows [start, stop)."""
+    def is_ascending(self, start: int, stop: int) -> bool:
+        """Whether the offsets of rows [start, stop) are strictly ascending."""
         offsets = self.offsets[start:stop]
         return all(map(lt, offsets, offsets[1:]))
 
 
 def _ends(chunk: Chunk, column: int) -> list[int]:
-    """Where each value of a column begins, and where the last one ends."""
+    """The offsets buffer of a column: row count + 1 numbers."""
     _, offsets, _ = chunk.column(column, 0)
     return offsets.cast("i")[: len(chunk) + 1].tolist()
 
 
 def _lengths(chunk: Chunk, column: int) -> list[int]:
     validity, _, _ = chunk.column(column, 0)
-    return _marked([stop - start for start, stop in pairwise(_ends(chunk, column))], validity)
+    return _null_as_minus_one([stop - start for start, stop in pairwise(_ends(chunk, column))], validity)
 
 
-def _marked(lengths: list[int], validity: memoryview | None) -> list[int]:
+def _null_as_minus_one(lengths: list[int], validity: memoryview | None) -> list[int]:
     if validity is None:
         return lengths
     return [length if validity[row >> 3] >> (row & 7) & 1 else -1 for row, length in enumerate(lengths)]
@@ -105,5 +105,5 @@ def _header_sizes(chunk: Chunk) -> list[int]:
         [stop - start for start, stop in pairwise(ends.cast("i")[: lists[-1] + 1].tolist())]
         for ends in (key_ends, value_ends)
     )
-    upto = [0, *accumulate(map(add, all_sized(keys), all_sized(_marked(values, validity))))]
+    upto = [0, *accumulate(map(add, sizes_with_length(keys), sizes_with_length(_null_as_minus_one(values, validity))))]
     return [varint_size(stop - start) + upto[stop] - upto[start] for start, stop in pairwise(lists)]

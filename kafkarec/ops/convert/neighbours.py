@@ -1,8 +1,8 @@
-"""Which batches may become one: what a consumer and the broker's producer state see must stay.
+"""Which adjacent batches may be joined without a change for consumers and for the broker's producer state.
 
-The producer state (ProducerStateManager) knows a producer's epoch, its last sequence and its first open offset; a
-consumer knows offsets, timestamps, and to which transaction a batch belongs. Control batches and batches without
-records never come here (Target.shape gives them no limit).
+The producer state (ProducerStateManager) has a producer's epoch, its last sequence and its first open offset; a
+consumer sees offsets, timestamps and the transaction of a batch. Control batches and batches without records are never
+joined (Target.shape gives them no limit).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _SEQUENCES = 2**31
 
 
 def may_follow(first: SourceBatch, last: SourceBatch, unit: SourceBatch, shape: Shape) -> bool:
-    """Whether `unit` can go on a run of batches from `first` to `last`, all of the same shape, by the headers alone."""
-    if _facts(last, shape) != _facts(unit, shape):
+    """Whether the headers allow `unit` to be joined to a run of batches from `first` to `last` of the same shape."""
+    if _shared_fields(last, shape) != _shared_fields(unit, shape):
         return False
     begin = unit.last_offset if unit.base_offset is None else unit.base_offset
     whole = first.last_offset if first.base_offset is None else first.base_offset
@@ -26,8 +26,8 @@ def may_follow(first: SourceBatch, last: SourceBatch, unit: SourceBatch, shape: 
     return shape.magic < 2 or _in_sequence(last, unit)
 
 
-def _facts(unit: SourceBatch, shape: Shape) -> tuple[object, ...]:
-    """What a batch has once for all its records, as far as the target's magic has it."""
+def _shared_fields(unit: SourceBatch, shape: Shape) -> tuple[object, ...]:
+    """The header fields that apply to all records of a batch, as far as the target's magic has them."""
     stamped = unit.timestamp_type == LOG_APPEND
     if shape.magic < 2:
         return (stamped, unit.max_timestamp if stamped else None) if shape.magic else ()
@@ -38,7 +38,7 @@ def _facts(unit: SourceBatch, shape: Shape) -> tuple[object, ...]:
 
 
 def _in_sequence(last: SourceBatch, unit: SourceBatch) -> bool:
-    """A record's sequence follows its offset delta, so both have to go on."""
+    """Whether offsets and sequences both continue: a record's sequence is base sequence + offset delta."""
     if last.base_sequence is None and unit.base_sequence is None:
         return True
     if last.base_sequence is None or unit.base_sequence is None or last.base_offset is None:
@@ -48,15 +48,15 @@ def _in_sequence(last: SourceBatch, unit: SourceBatch) -> bool:
 
 
 def sequence_after(sequence: int, step: int) -> int:
-    """DefaultRecordBatch.incrementSequence: 0 follows the last int."""
+    """DefaultRecordBatch.incrementSequence: 0 follows 2^31-1."""
     return (sequence + step) % _SEQUENCES
 
 
 def is_regular(decoded: Decoded, number: int, shape: Shape) -> bool:
-    """Whether unit `number` can be cut and put together: its records go up and its header says of them what is so."""
+    """Whether unit `number` can be split and joined: its offsets ascend and its header agrees with its records."""
     unit, start, stop = decoded.units[number], decoded.bounds[number], decoded.bounds[number + 1]
     first, last = decoded.offsets[start], decoded.offsets[stop - 1]
-    if not decoded.ascend(start, stop) or last - first > WIDEST:
+    if not decoded.is_ascending(start, stop) or last - first > WIDEST:
         return False
     latest = -1 if unit.max_timestamp is None else unit.max_timestamp
     if unit.magic < 2 and unit.timestamp_type == LOG_APPEND and not decoded.all_at(latest, start, stop):

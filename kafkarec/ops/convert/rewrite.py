@@ -1,9 +1,9 @@
-"""Batches written anew: another codec around the same payload, or other records behind another header.
+"""The new bytes of a batch: the same payload with another codec, or a new header and rewritten records.
 
     base offset 8 | length 4 | leader epoch 4 | magic 1 | crc 4 | attributes 2 | 38 more bytes | payload     (magic 2)
 
-Where only the codec or its level changes, everything behind the attributes stays, the payload's content too. The rest
-is the writer's: the header that a group of rows gets is made here.
+If only the codec or its level changes, all fields after the attributes and the decompressed payload stay the same.
+Otherwise the writer encodes the records; their header is built here.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from .source_batches import SourceBatch
 from .stats import ConversionStats
 from .target import Shape, Target
 
-_FRONT = Struct(">qiib")
+_PREFIX = Struct(">qiib")
 _ATTRIBUTES_AT, _COUNT_AT, _PAYLOAD_AT = 21, 57, 61
 _CODEC_BITS = 7
 _BEFORE_LENGTH = 12
 
 
-def recoded(unit: SourceBatch, codec: int, level: int | None, limit: int) -> bytes:
-    """A batch of magic 2 in another codec or level; its records stay as they are. `limit`: decompressed bytes."""
+def recompressed_batch(unit: SourceBatch, codec: int, level: int | None, limit: int) -> bytes:
+    """A batch of magic 2 with another codec or level and the same records. `limit`: max decompressed bytes."""
     raw = unit.raw
     if any(raw[_COUNT_AT:_PAYLOAD_AT]):
-        payload = _packed_anew(unit, codec, level, limit)
+        payload = _recompressed(unit, codec, level, limit)
     else:
-        codec, payload = 0, b""  # no reader looks behind the header of an empty batch, whatever is there
-    base_offset, _, epoch, magic = _FRONT.unpack_from(raw)
+        codec, payload = 0, b""  # readers ignore bytes after the header of an empty batch
+    base_offset, _, epoch, magic = _PREFIX.unpack_from(raw)
     attributes = (unit.attributes & 0xFFFF & ~_CODEC_BITS | codec).to_bytes(2, "big")
     header = attributes + raw[_ATTRIBUTES_AT + 2 : _PAYLOAD_AT]
     length = _PAYLOAD_AT - _BEFORE_LENGTH + len(payload)
@@ -48,10 +48,10 @@ def recoded(unit: SourceBatch, codec: int, level: int | None, limit: int) -> byt
         most = INT32_MAX - _BEFORE_LENGTH
         raise conversion_errors.refused(unit, "batch_too_large", expected=most, found=length)
     crc = crc32c(payload, crc32c(header))
-    return b"".join((_FRONT.pack(base_offset, length, epoch, magic), crc.to_bytes(4, "big"), header, payload))
+    return b"".join((_PREFIX.pack(base_offset, length, epoch, magic), crc.to_bytes(4, "big"), header, payload))
 
 
-def _packed_anew(unit: SourceBatch, codec: int, level: int | None, limit: int) -> bytes:
+def _recompressed(unit: SourceBatch, codec: int, level: int | None, limit: int) -> bytes:
     try:
         return codecs.compress(codec, codecs.decompress(unit.codec, unit.raw[_PAYLOAD_AT:], limit), level)
     except codecs.MissingCodec as missing:
@@ -59,7 +59,7 @@ def _packed_anew(unit: SourceBatch, codec: int, level: int | None, limit: int) -
 
 
 class Group(NamedTuple):
-    """Rows [start, stop) of decoded units, to become one batch."""
+    """Rows [start, stop) of decoded units that are written as one batch."""
 
     decoded: Decoded
     start: int
@@ -67,7 +67,7 @@ class Group(NamedTuple):
 
     @property
     def first(self) -> int:
-        """The number of the unit that the first row is of."""
+        """The index of the unit of the first row."""
         return bisect_right(self.decoded.bounds, self.start) - 1
 
     @property
@@ -76,21 +76,21 @@ class Group(NamedTuple):
 
     @property
     def whole(self) -> SourceBatch | None:
-        """The unit, where the rows are all those of one."""
+        """The unit, if the rows are exactly those of one unit."""
         first, bounds = self.first, self.decoded.bounds
         if (self.start, self.stop) == (bounds[first], bounds[first + 1]):
             return self.decoded.units[first]
         return None
 
     def ended(self) -> Iterator[int]:
-        """The numbers of the units whose last row is among these."""
+        """The indexes of the units whose last row is in the group."""
         for number in range(self.first, self.last + 1):
             if self.decoded.bounds[number + 1] <= self.stop:
                 yield number
 
 
 class GroupPlan(NamedTuple):
-    """What the writer gets for a group: the header, how many rows there are, and which of them (None: all)."""
+    """How a group is written: the header, the number of rows, and a mask of the rows to write (None: all)."""
 
     header: BatchHeader
     rows: int
@@ -98,7 +98,7 @@ class GroupPlan(NamedTuple):
 
 
 def written(group: Group, plan: GroupPlan) -> bytes:
-    """One batch of magic 2, one wrapper, or plain messages one behind the other."""
+    """One batch of magic 2, one wrapper message, or consecutive plain messages."""
     try:
         data: bytes = group.decoded.record_input.write(plan.header, group.start, group.stop, plan.keep)
     except codecs.MissingCodec as missing:
@@ -120,11 +120,14 @@ def planned(group: Group, shape: Shape, target: Target) -> GroupPlan | None:
     )
     if keep:
         offsets, timestamps = list(compress(offsets, keep)), list(compress(timestamps, keep))
-    return GroupPlan(_wrapper_header(group, offsets, timestamps, shape, target), len(offsets), keep) if offsets else None
+    if not offsets:
+        return None
+    return GroupPlan(_wrapper_header(group, offsets, timestamps, shape, target), len(offsets), keep)
 
 
 def _keep(group: Group, shape: Shape, target: Target) -> bytes | None:
-    """RecordsUtil.downConvert leaves records below the first offset out of what was not compressed."""
+    """The mask of rows to write: RecordsUtil.downConvert leaves records below `first_offset` out of uncompressed
+    batches. None: all."""
     first = target.first_offset
     if first is None:
         return None
@@ -138,9 +141,9 @@ def _keep(group: Group, shape: Shape, target: Target) -> bytes | None:
     return bytes(keep)
 
 
-def _stamp(group: Group, shape: Shape) -> tuple[int, int]:
-    """(timestamp type, log append time). Where a wrapper's time is not that of its messages (of another magic, say),
-    only the way down takes it for theirs, as Kafka's does."""
+def _timestamp_type_and_time(group: Group, shape: Shape) -> tuple[int, int]:
+    """(timestamp type, log append time). If a wrapper's time is not that of its messages, only down-conversion uses it
+    for them, as Kafka's does."""
     unit = group.decoded.units[group.first]
     time = -1 if unit.max_timestamp is None else unit.max_timestamp
     if unit.timestamp_type != LOG_APPEND:
@@ -152,9 +155,9 @@ def _stamp(group: Group, shape: Shape) -> tuple[int, int]:
 def _wrapper_header(
     group: Group, offsets: list[int], timestamps: list[int], shape: Shape, target: Target
 ) -> BatchHeader:
-    """As RecordsUtil.convertRecordBatch asks the builder for it, and with what the builder refuses."""
+    """The header that RecordsUtil.convertRecordBatch gives the builder. InvalidRecordError for what that refuses."""
     unit = group.decoded.units[group.first]
-    timestamp_type, time = _stamp(group, shape)
+    timestamp_type, time = _timestamp_type_and_time(group, shape)
     earliest = min(time, min(timestamps))
     base = offsets[0]
     disorder = next((pair for pair in pairwise(offsets) if pair[0] >= pair[1]), None)
@@ -164,7 +167,7 @@ def _wrapper_header(
         raise conversion_errors.refused(unit, "timestamp_negative", expected=-1, found=earliest)
     if offsets[-1] - base > INT32_MAX:
         raise conversion_errors.too_wide(unit, base, offsets[-1])
-    if base < 0 and shape.magic == 1 and shape.codec:  # Kafka writes it, and cannot read it: inner offsets are relative
+    if base < 0 and shape.magic == 1 and shape.codec:  # Kafka writes it but cannot read it: inner offsets are relative
         detail = f"a wrapper cannot hold offset {base}"
         raise conversion_errors.refused(unit, "magic_unfit", expected=2, found=1, detail=detail)
     return BatchHeader(shape.magic, shape.codec, target.level, timestamp_type, base, log_append_time=time)
@@ -176,28 +179,28 @@ def _batch_header(group: Group, shape: Shape, target: Target) -> BatchHeader:
     base, last = _offset_range(group)
     if last - base > INT32_MAX:
         raise conversion_errors.too_wide(unit, base, last)
-    timestamp_type, time = _stamp(group, shape)
+    timestamp_type, time = _timestamp_type_and_time(group, shape)
     sequence = -1
     if unit.base_sequence is not None and unit.base_offset is not None:
         sequence = sequence_after(unit.base_sequence, base - unit.base_offset)
     return BatchHeader(
         shape.magic, shape.codec, target.level, timestamp_type, base, last,
-        partition_leader_epoch=_or_absent(unit.partition_leader_epoch),
+        partition_leader_epoch=_or_minus_one(unit.partition_leader_epoch),
         log_append_time=time,
-        producer_id=_or_absent(unit.producer_id),
-        producer_epoch=_or_absent(unit.producer_epoch),
+        producer_id=_or_minus_one(unit.producer_id),
+        producer_epoch=_or_minus_one(unit.producer_epoch),
         base_sequence=sequence,
         is_transactional=unit.is_transactional,
         delete_horizon_ms=unit.delete_horizon_ms,
     )  # fmt: skip
 
 
-def _or_absent(value: int | None) -> int:
+def _or_minus_one(value: int | None) -> int:
     return -1 if value is None else value
 
 
 def _offset_range(group: Group) -> tuple[int, int]:
-    """Base and last offset. What compaction left of the range of a batch stays covered: a cut batch's pieces meet."""
+    """Base and last offset. Parts of a split batch cover its whole offset range, with the gaps that compaction left."""
     decoded, start, stop = group.decoded, group.start, group.stop
     unit, end = decoded.units[group.first], decoded.units[group.last]
     offsets = decoded.offsets
@@ -210,29 +213,29 @@ def _offset_range(group: Group) -> tuple[int, int]:
 
 
 def count_losses(group: Group, plan: GroupPlan, shape: Shape, stats: ConversionStats) -> None:
-    """What magic 0 and 1 have no place for, of the rows that are written and of the units that end with them."""
+    """Counts what magic 0 and 1 cannot store: of the rows that are written and of the units that end in the group."""
     decoded = group.decoded
-    place = decoded.units[group.first].place
+    location = decoded.units[group.first].location
     counts, timestamps = (
         column[group.start : group.stop] for column in (decoded.header_counts, decoded.timestamps)
     )
     if plan.keep:
         counts, timestamps = list(compress(counts, plan.keep)), list(compress(timestamps, plan.keep))
-    stats.lose("headers", sum(counts), place)
-    stats.lose("records_with_headers", len(counts) - counts.count(0), place)
+    stats.add_loss("headers", sum(counts), location)
+    stats.add_loss("records_with_headers", len(counts) - counts.count(0), location)
     if shape.magic == 0:
-        stats.lose("timestamps", len(timestamps) - timestamps.count(-1), place)
+        stats.add_loss("timestamps", len(timestamps) - timestamps.count(-1), location)
     for number in group.ended():
         unit = decoded.units[number]
         count_header_losses(unit, shape, stats)
         offsets = decoded.offsets[decoded.bounds[number]], decoded.offsets[decoded.bounds[number + 1] - 1]
-        stats.lose("offset_ranges", unit.magic == 2 and offsets != (unit.base_offset, unit.last_offset), unit.place)
+        stats.add_loss("offset_ranges", unit.magic == 2 and offsets != (unit.base_offset, unit.last_offset), unit.location)
 
 
 def count_header_losses(unit: SourceBatch, shape: Shape, stats: ConversionStats) -> None:
-    place = unit.place
-    stats.lose("log_append_times", shape.magic == 0 and unit.timestamp_type == LOG_APPEND, place)
-    stats.lose("transactional_batches", unit.is_transactional, place)
-    stats.lose("producer_ids", unit.producer_id is not None, place)
-    stats.lose("leader_epochs", unit.partition_leader_epoch is not None, place)
-    stats.lose("delete_horizons", unit.delete_horizon_ms is not None, place)
+    location = unit.location
+    stats.add_loss("log_append_times", shape.magic == 0 and unit.timestamp_type == LOG_APPEND, location)
+    stats.add_loss("transactional_batches", unit.is_transactional, location)
+    stats.add_loss("producer_ids", unit.producer_id is not None, location)
+    stats.add_loss("leader_epochs", unit.partition_leader_epoch is not None, location)
+    stats.add_loss("delete_horizons", unit.delete_horizon_ms is not None, location)

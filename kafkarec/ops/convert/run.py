@@ -1,4 +1,5 @@
-"""One pass over the input: each batch is kept, left out, recoded, or goes on a run of neighbours that is cut anew."""
+"""One pass over the input: each batch is copied, left out, recompressed, or added to a run of adjacent batches, which
+is then split into new batches."""
 
 from __future__ import annotations
 
@@ -10,11 +11,11 @@ from kafkarec.errors import KafkaRecordError, MissingCodecError
 from kafkarec.read.decode_options import CHUNK_BYTES
 
 from . import conversion_errors
-from .batch_splitting import borders
+from .batch_splitting import split_points
 from .decoded import Decoded
 from .neighbours import is_regular, may_follow
-from .rewrite import Group, count_header_losses, count_losses, planned, recoded, written
-from .source_batches import SourceBatch, Units
+from .rewrite import Group, count_header_losses, count_losses, planned, recompressed_batch, written
+from .source_batches import SourceBatch, SourceBatches
 from .stats import ConversionStats
 from .target import ZSTD, Shape, Target
 
@@ -22,13 +23,15 @@ _RUN_BYTES = 256 << 10
 
 
 class Conversion(Iterator[bytes]):
-    """The converted batches one by one, in flat memory: what `convert` joins.
+    """An iterator over the converted batches, in constant memory; `convert` joins them.
 
-    .stats                grows as it goes
-    .damage, .remaining   are complete at the end
+    .stats                updated as it runs
+    .damage, .remaining   complete at the end
     """
 
-    def __init__(self, units: Units, wanted: Target, max_decompressed_bytes: int, *, writes: bool = True) -> None:
+    def __init__(
+        self, units: SourceBatches, wanted: Target, max_decompressed_bytes: int, *, writes: bool = True
+    ) -> None:
         self.stats = ConversionStats()
         self._units, self._target, self._limit, self._writes = units, wanted, max_decompressed_bytes, writes
         self._refused: list[Damage] = []
@@ -37,7 +40,7 @@ class Conversion(Iterator[bytes]):
         self._shapes: dict[tuple[int, int, bool], Shape] = {}
         self._known: dict[Shape, Shape] = {}
         self._done = 0  # rows of the run's first unit that are written
-        self._added = self._read = 0  # bytes since the last flush as they lie there; up to there when decompressed
+        self._added = self._read = 0  # stored bytes since the last flush; decompressed bytes up to the last flush
         self._steps = self._pass()
 
     @property
@@ -53,7 +56,7 @@ class Conversion(Iterator[bytes]):
         return next(self._steps)
 
     def close(self) -> None:
-        """Ends it early, and closes the file."""
+        """Stops early and closes the file."""
         self._steps.close()
 
     def _pass(self) -> Generator[bytes]:
@@ -62,7 +65,7 @@ class Conversion(Iterator[bytes]):
             self.stats.records_in += unit.rows
             self.stats.bytes_in += unit.size_in_bytes
             shape = self._shape_of(unit)
-            if self._run and not self._goes_on(unit, shape):
+            if self._run and not self._may_be_joined(unit, shape):
                 yield from self._flush()
             if shape.magic < 2 and self._is_left_out(unit, shape):
                 continue
@@ -79,7 +82,7 @@ class Conversion(Iterator[bytes]):
         yield from self._flush()
 
     def _shape_of(self, unit: SourceBatch) -> Shape:
-        """One object for all batches of a kind."""
+        """The shape of a batch; equal shapes are the same object."""
         kind = unit.magic, unit.attributes, unit.rows == 0
         shape = self._shapes.get(kind)
         if shape is None:
@@ -87,28 +90,28 @@ class Conversion(Iterator[bytes]):
             shape = self._shapes[kind] = self._known.setdefault(found, found)
         return shape
 
-    def _goes_on(self, unit: SourceBatch, shape: Shape) -> bool:
-        """Whether it may be put together with the run so far; without a limit a run is only decoded together."""
+    def _may_be_joined(self, unit: SourceBatch, shape: Shape) -> bool:
+        """Whether the unit may be joined to the current run; without a limit a run is only decoded together."""
         if shape is not self._shape:
             return False
         return shape.limit is None or may_follow(self._run[0], self._run[-1], unit, shape)
 
     def _is_as_cut(self, unit: SourceBatch, shape: Shape) -> bool:
-        """Whether no record of the batch is written anew: a copy, or another codec around the same payload."""
+        """Whether no record of the batch is rewritten: it is copied, or its payload is recompressed."""
         return unit.magic == shape.magic and (unit.magic == 2 or self._target.keeps(unit, shape.magic, shape.codec))
 
     def _is_left_out(self, unit: SourceBatch, shape: Shape) -> bool:
-        """In the order of RecordsUtil.downConvert: control batches, then zstd, then batches without records."""
+        """Checks in the order of RecordsUtil.downConvert: control batches, then zstd, then batches without records."""
         goes_down = shape.magic < unit.magic
         if goes_down and unit.is_control:
-            self.stats.lose("control_batches", 1, unit.place)
-            self.stats.lose("control_records", unit.rows, unit.place)
+            self.stats.add_loss("control_batches", 1, unit.location)
+            self.stats.add_loss("control_records", unit.rows, unit.location)
             return True
         if shape.magic < 2 and shape.codec == ZSTD:
             self._refuse(unit, conversion_errors.zstd_below_2(unit))
             return True
         if goes_down and not unit.rows:
-            self.stats.lose("empty_batches", 1, unit.place)
+            self.stats.add_loss("empty_batches", 1, unit.location)
             count_header_losses(unit, shape, self.stats)
             return True
         return False
@@ -119,20 +122,20 @@ class Conversion(Iterator[bytes]):
         self._refused.append(conversion_errors.as_damage(unit, refusal))
 
     def _as_cut(self, unit: SourceBatch, shape: Shape) -> Iterator[bytes]:
-        """The same bytes, or the same records in another codec."""
+        """The same bytes, or the same records with another codec."""
         if self._target.keeps(unit, shape.magic, shape.codec):
             self.stats.batches_copied += unit.messages
             yield self._out(bytes(unit.raw), unit.messages, unit.rows)
         elif self._writes:
             try:
-                data = recoded(unit, shape.codec, self._target.level, self._limit)
+                data = recompressed_batch(unit, shape.codec, self._target.level, self._limit)
             except KafkaRecordError as refusal:
                 self._refuse(unit, refusal)
             else:
                 yield self._out(data, 1, unit.rows)
 
     def _group(self, group: Group, shape: Shape) -> Iterator[bytes]:
-        """Rows as one batch; where they are all those of one batch already, that one."""
+        """Rows as one batch; if they are exactly those of an input batch, that batch where possible."""
         unit, first = group.whole, group.decoded.units[group.first]
         if unit and self._is_as_cut(unit, shape):
             yield from self._as_cut(unit, shape)
@@ -158,7 +161,7 @@ class Conversion(Iterator[bytes]):
         return data
 
     def _flush(self, *, final: bool = True) -> Iterator[bytes]:
-        """Writes the run; unless `final`, all but the batch at its end, which can still grow."""
+        """Writes the run; unless `final`, without its last batch, to which more may be joined."""
         run, shape, done = self._run, self._shape, self._done
         self._run, self._done, self._added, self._read = [], 0, 0, self._units.read
         if not run:
@@ -169,7 +172,7 @@ class Conversion(Iterator[bytes]):
             if shape.limit is None or not regular:
                 rows = decoded.bounds[start : stop + 1]
             else:
-                rows = borders(decoded, first, last, shape.magic, shape.limit)
+                rows = split_points(decoded, first, last, shape.magic, shape.limit)
                 if not final and stop == len(run):
                     rows.pop()
                     self._keep_open(decoded, rows[-1])
@@ -177,14 +180,14 @@ class Conversion(Iterator[bytes]):
                 yield from self._group(Group(decoded, begin, end), shape)
 
     def _keep_open(self, decoded: Decoded, row: int) -> None:
-        """What lies from that row on begins the next run."""
+        """The next run begins at this row."""
         number = Group(decoded, row, row + 1).first
         self._run = list(decoded.units[number:])
         self._done = row - decoded.bounds[number]
 
 
 def _stretches(decoded: Decoded, shape: Shape) -> Iterator[tuple[int, int, bool]]:
-    """Units [start, stop) that can be cut as one, and single ones that cannot be cut."""
+    """(start, stop, regular): units [start, stop) that can be split as one, or a single unit that cannot be split."""
     start = 0
     count = len(decoded.units)
     if shape.limit is None:

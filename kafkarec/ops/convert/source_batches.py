@@ -1,7 +1,6 @@
-"""The batches that are converted, one by one, each validated as the reader does it.
+"""The batches to convert, one by one, validated as by the reader.
 
-A batch goes through the engine before anything is made of it: what Kafka cannot read must not come out in a batch
-whose new checksum is right.
+Every batch is decoded before it is converted: records that Kafka cannot read must not get a new, right checksum.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from kafkarec.storage.segment import Readable
 from kafkarec.tables.records import BatchTable, RecordBatch
 
 WIDEST = 2**30 - 1
-"""Offsets that a batch may span and still be put together with others: of two such, the delta fits."""
+"""Largest last - base offset of a batch that may be joined with another: the offset delta of two such fits an int32."""
 
 _Read = Callable[[int, int], bytes | memoryview]
-"""Gives `size` bytes of the input from `position` on."""
+"""(position, size) -> bytes of the input."""
 
 
 class SourceBatch(NamedTuple):
-    """One batch (magic 2) or wrapper: its header as BatchTable has it, its bytes. Or plain messages (magic 0, 1) that
-    could be one batch: the header is the first one's, the last offset the last one's.
+    """A unit of conversion: one batch (magic 2) or wrapper with its header as in BatchTable and its bytes, or adjacent
+    plain messages (magic 0, 1) that could be one batch, with the header of the first and the last offset of the last.
 
-    rows: records in it, control records too; messages: how many batches or outer messages it is
-    file: None when it is no file's
+    rows: number of records, including control records; messages: number of batches or outer messages
+    file: None if the input is not a file
     """
 
     position: int
@@ -56,28 +55,28 @@ class SourceBatch(NamedTuple):
 
     @property
     def codec(self) -> int:
-        """Its id; 0: not compressed."""
+        """The codec id; 0: not compressed."""
         return self.attributes & 7
 
     @property
-    def place(self) -> tuple[str | None, int, int]:
+    def location(self) -> tuple[str | None, int, int]:
         return self.file, self.position, self.last_offset
 
 
 _HEADER = SourceBatch._fields[: SourceBatch._fields.index("rows")]
 
 
-class Units:
-    """The batches of a buffer, a segment, a log, or of an iterable of RecordBatch. May be iterated again.
+class SourceBatches:
+    """The batches of a buffer, a segment, a log, or of an iterable of RecordBatch. May be iterated more than once.
 
     .damage      what was skipped, with errors="skip"
-    .remaining   bytes behind the last batch: a cut tail
-    .read        bytes that were decompressed so far, about, from below
+    .remaining   bytes after the last batch: an incomplete batch
+    .read        lower bound of the bytes decompressed so far
     """
 
-    def __init__(self, data: Any, **wishes: Any) -> None:
+    def __init__(self, data: Any, **options: Any) -> None:
         self._data = _checked(data)
-        self._asked = request(columns=(), control=True, **wishes)
+        self._asked = request(columns=(), control=True, **options)
         self.skips = self._asked.skip
         self.damage: list[Damage] = []
         self.remaining = self.read = 0
@@ -96,7 +95,7 @@ class Units:
                 yield from self._of_batch(batch)
 
     def _of_batch(self, batch: RecordBatch) -> Iterator[SourceBatch]:
-        """Its bytes are read by themselves, so what is said of them counts from its first one."""
+        """Reads the batch's bytes alone; positions in damage and errors are changed to those of the batch."""
         begin = len(self.damage)
         try:
             for part in self._counted(read_pieces(self._asked, Source(batch.raw))):
@@ -105,11 +104,11 @@ class Units:
         except KafkaRecordError as error:
             error.position = batch.position
             raise
-        moved = [
+        relocated = [
             one._replace(position=batch.position, next_position=batch.position + one.length)
             for one in self.damage[begin:]
         ]
-        self.damage[begin:] = moved
+        self.damage[begin:] = relocated
 
     def _of(self, part: PassResult, read: _Read, file: str | None = None) -> Iterator[SourceBatch]:
         self.damage += part.damage
@@ -124,19 +123,19 @@ class Units:
             whole = memoryview(read(begin, size))
             raws = [whole[at - begin : at - begin + length] for at, length in zip(positions, sizes, strict=True)]
         else:
-            raws = [memoryview(read(*place)) for place in zip(positions, sizes, strict=True)]
+            raws = [memoryview(read(*location)) for location in zip(positions, sizes, strict=True)]
         units = map(SourceBatch, *columns, rows_by_batch(part), raws, repeat(file))
-        yield from _gathered(units) if min(table.column("magic")) < 2 else units
+        yield from _join_plain_messages(units) if min(table.column("magic")) < 2 else units
 
     def _counted(self, parts: Iterable[PassResult]) -> Iterator[PassResult]:
-        """A part that another one follows held at least a chunk."""
+        """Adds to `read`: every part but the last decompressed at least one chunk."""
         for number, part in enumerate(parts):
             self.read += CHUNK_BYTES if number else 0
             yield part
 
 
-def _gathered(units: Iterable[SourceBatch]) -> Iterator[SourceBatch]:
-    """Plain messages side by side as one: there may be millions of them."""
+def _join_plain_messages(units: Iterable[SourceBatch]) -> Iterator[SourceBatch]:
+    """Joins adjacent plain messages into one unit, as there may be millions of them."""
     first: SourceBatch | None = None
     last, size = 0, 0
     raws: list[memoryview] = []
@@ -151,17 +150,17 @@ def _gathered(units: Iterable[SourceBatch]) -> Iterator[SourceBatch]:
             raws.append(unit.raw)
             continue
         if first:
-            yield _together(first, last, raws)
+            yield _joined(first, last, raws)
         if plain:
             first, last, size, raws = unit, unit.last_offset, unit.size_in_bytes, [unit.raw]
         else:
             first = None
             yield unit
     if first:
-        yield _together(first, last, raws)
+        yield _joined(first, last, raws)
 
 
-def _together(first: SourceBatch, last_offset: int, raws: list[memoryview]) -> SourceBatch:
+def _joined(first: SourceBatch, last_offset: int, raws: list[memoryview]) -> SourceBatch:
     raw = memoryview(b"".join(raws)) if len(raws) > 1 else raws[0]
     return first._replace(
         last_offset=last_offset, size_in_bytes=raw.nbytes, rows=len(raws), raw=raw, messages=len(raws)
@@ -173,7 +172,7 @@ def _reader_of(content: memoryview) -> _Read:
 
 
 def rows_by_batch(part: PassResult) -> list[int]:
-    """How many records of what was read each of its batches has."""
+    """The number of records of each batch of a part."""
     rows: list[int] = []
     for table in part.tables:
         rows += [0] * len(table)

@@ -1,4 +1,4 @@
-"""What a conversion did, and what it could not take along."""
+"""Counts of a conversion: what was converted and what was lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-# What is counted as lost, and what it is called. The words are public: they are keys of `ConversionStats.lost`.
+# What is counted as lost, with a description. The keys are public, in `ConversionStats.lost`.
 LOSSES = {
     "headers": "record headers",
     "records_with_headers": "records with headers",
@@ -25,15 +25,16 @@ LOSSES = {
 
 @dataclass
 class ConversionStats:
-    """What came in and went out, and what was lost on the way.
+    """Counts of input, output and losses.
 
-    batches_in, batches_out   of magic 0 and 1 each outer message counts; what is damaged is not counted
-    batches_copied            went out as the bytes they were
-    records_in, records_out   control records included
-    records_converted         went into another magic (Kafka: RecordValidationStats.numRecordsConverted)
+    batches_in, batches_out   each outer message of magic 0 and 1 counts as one; damaged batches are not counted
+    batches_copied            copied byte for byte
+    records_in, records_out   including control records
+    records_converted         written with another magic (Kafka: RecordValidationStats.numRecordsConverted)
     records_below_first       left out because of `first_offset`
     bytes_in, bytes_out       of the batches
-    lost                      word of `LOSSES` -> how many; 0 where nothing was lost
+    lost                      key of `LOSSES` -> count, 0 if nothing was lost
+    first_lost                key of `LOSSES` -> (file, position, last offset) of the first batch with that loss
     """
 
     batches_in: int = 0
@@ -47,17 +48,16 @@ class ConversionStats:
     bytes_out: int = 0
     lost: dict[str, int] = field(default_factory=lambda: dict.fromkeys(LOSSES, 0))
     first_lost: dict[str, tuple[str | None, int, int]] = field(default_factory=dict, repr=False)
-    """where each loss occurs first: (file, position, last offset of the batch)"""
 
     @property
     def losses(self) -> dict[str, int]:
-        """What was lost, without the zeros."""
+        """The entries of `lost` that are not 0."""
         return {word: count for word, count in self.lost.items() if count}
 
-    def lose(self, word: str, count: int, place: tuple[str | None, int, int]) -> None:
+    def add_loss(self, word: str, count: int, location: tuple[str | None, int, int]) -> None:
         if count:
             self.lost[word] += count
-            self.first_lost.setdefault(word, place)
+            self.first_lost.setdefault(word, location)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -66,23 +66,24 @@ class ConversionStats:
 
 
 class LossError(ValueError):
-    """on_loss="raise": what would be lost, how much of it, where first. Nothing was written.
+    """Raised with on_loss="raise", before anything is written, if the conversion would lose something.
 
-    lost: dict of the words of `LOSSES` to counts
+    lost: key of `LOSSES` -> count
+    first_lost: key of `LOSSES` -> (file, position, last offset) of the first batch with that loss
     """
 
-    def __init__(self, lost: Mapping[str, int], places: Mapping[str, tuple[str | None, int, int]]) -> None:
+    def __init__(self, lost: Mapping[str, int], first_lost: Mapping[str, tuple[str | None, int, int]]) -> None:
         self.lost = dict(lost)
-        self.places = dict(places)
+        self.first_lost = dict(first_lost)
         super().__init__(self._sentence())
 
     def _sentence(self) -> str:
         parts = []
         for word, count in self.lost.items():
-            file, position, offset = self.places[word]
+            file, position, offset = self.first_lost[word]
             where = f"{file} at byte" if file else "byte"
             parts.append(f"{LOSSES[word]}: {count}, first in the batch at {where} {position}, offsets up to {offset}")
         return f"the conversion would lose {'; '.join(parts)}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.lost, self.places)
+        return type(self), (self.lost, self.first_lost)

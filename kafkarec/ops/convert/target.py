@@ -1,4 +1,4 @@
-"""What the caller wants of every batch: magic, codec, level, size. Checked once."""
+"""The checked conversion options, and the magic, codec and size limit that follow from them for each batch."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from kafkarec.format.enums import Compression
 from .source_batches import SourceBatch
 
 ZSTD = Compression.ZSTD.value
-GATHERED_BYTES = 16384
-"""The producer's batch.size: what plain messages of magic 0 and 1, which nobody cut into batches, are gathered to."""
+JOINED_BYTES = 16384
+"""The producer's default batch.size: the size of batches that plain messages of magic 0 and 1 are joined into."""
 
 _ATTRIBUTE_BITS = 0x7F
 
 
 class Shape(NamedTuple):
-    """What one batch becomes: magic and codec; limit: bytes up to which it may be put together with its neighbours and
-    above which it is cut (None: it stays as it is cut)."""
+    """Magic and codec of the output of one batch. limit: bytes up to which it is joined with adjacent batches and above
+    which it is split; None: it is neither joined nor split."""
 
     magic: int
     codec: int
@@ -26,7 +26,7 @@ class Shape(NamedTuple):
 
 
 class Target(NamedTuple):
-    """magic None: each batch's own. codec None: each batch's own. The rest as `convert` has it."""
+    """The options of `convert`. magic, codec: None keeps that of each batch."""
 
     magic: int | None
     codec: int | None
@@ -35,7 +35,7 @@ class Target(NamedTuple):
     first_offset: int | None
 
     def shape(self, unit: SourceBatch) -> Shape:
-        """Down-conversion leaves lower magics as they are; up-conversion there is to magic 2 only."""
+        """The output of one batch. Down-conversion keeps lower magics; up-conversion is only to magic 2."""
         magic = self.magic
         if magic is None or unit.magic < magic < 2:
             magic = unit.magic
@@ -43,27 +43,27 @@ class Target(NamedTuple):
         return Shape(magic, codec, self._limit(unit, magic, codec))
 
     def keeps(self, unit: SourceBatch, magic: int, codec: int) -> bool:
-        """Whether such a batch, where it stays as it is cut, goes out as it came in."""
+        """Whether a batch that is neither joined nor split is copied unchanged."""
         return unit.magic == magic and unit.codec == codec and (self.level is None or not codec)
 
     def _limit(self, unit: SourceBatch, magic: int, codec: int) -> int | None:
         if unit.is_control or not unit.rows:
             return None
-        if unit.magic == 2 and unit.attributes & ~_ATTRIBUTE_BITS:  # bits from Kafka's future stay with their batch
+        if unit.magic == 2 and unit.attributes & ~_ATTRIBUTE_BITS:  # attribute bits of a later Kafka apply to one batch
             return None
         never_cut = unit.magic < 2 and not unit.codec and not self.keeps(unit, magic, codec)
         if magic < 2 and not codec:
-            return GATHERED_BYTES if never_cut else None
-        return self.batch_size or (GATHERED_BYTES if never_cut else None)
+            return JOINED_BYTES if never_cut else None
+        return self.batch_size or (JOINED_BYTES if never_cut else None)
 
 
 def _stays_plain(unit: SourceBatch, magic: int) -> bool:
-    """Without records there is nothing to compress, and Kafka compresses no markers."""
+    """Whether a batch is not compressed in any case: it has no records, or it is a marker, as in Kafka."""
     return unit.magic == magic == 2 and not unit.codec and (unit.is_control or not unit.rows)
 
 
 def target(magic: Any, compression: Any, level: Any, batch_size: Any, first_offset: Any) -> Target:
-    """ValueError or TypeError for what makes no sense."""
+    """The checked options; ValueError or TypeError for invalid ones."""
     if magic not in (0, 1, 2, None) or isinstance(magic, bool):
         raise ValueError(f"magic {magic!r}: 0, 1, 2, or None for that of each batch")
     codec = None if compression is None else int(Compression.of(compression))

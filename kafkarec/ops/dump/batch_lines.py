@@ -1,6 +1,7 @@
-"""The line of one batch, and of it what its records' lines need
+"""The line of one batch, and the batch fields that its records' lines need
 
-Magic 2 (KIP-98), big-endian; the first 17 bytes are in `frames`:
+Magic 2 (KIP-98), big-endian; for the first 17 bytes see `batch_reader`:
+
 
     byte  size  field
     17    4     crc                uint32  CRC-32C of all bytes from 21 on
@@ -38,7 +39,7 @@ _BOOL = ("false", "true")
 
 
 class DumpedBatch(NamedTuple):
-    """What the lines of its records need. magic 0 and 1: the fields of magic 2 are 0.
+    """The batch fields that the lines of its records need. In magic 0 and 1 the fields of magic 2 are 0.
 
     position    of the batch in the file
     raw         its bytes
@@ -59,17 +60,17 @@ class DumpedBatch(NamedTuple):
     record_count: int = 0
 
 
-def batch_line(source: DumpedFile, piece: FilePiece, frame: Frame, made: list[DumpedBatch]) -> Iterator[str]:
-    """The line in two parts, as Kafka prints it: what is wrong with the second leaves the first standing.
+def batch_line(source: DumpedFile, piece: FilePiece, frame: Frame, batches: list[DumpedBatch]) -> Iterator[str]:
+    """Yields the line in two parts, as Kafka prints it: an error in the second part leaves the first one printed.
 
-    The batch is put into `made` where the line is whole.
+    Appends the batch to `batches` when the line is complete.
     """
     raw = memoryview(piece.data)[frame.at : frame.at + frame.size]
     position = piece.position + frame.at
     if frame.magic < 2:
-        yield from _message_line(source, frame, raw, position, made)
+        yield from _message_line(source, frame, raw, position, batches)
         return
-    # The header is read from the file, so that of a batch too small for one is what follows it.
+    # Kafka reads the header from the file: if the batch is too small, it includes bytes after the batch.
     header = raw[:OVERHEAD] if frame.size >= OVERHEAD else source.read_at(position, OVERHEAD)
     if len(header) < OVERHEAD:
         refuse("batch_too_small", source, position, offset=frame.offset, expected=OVERHEAD, found=frame.size)
@@ -93,7 +94,7 @@ def batch_line(source: DumpedFile, piece: FilePiece, frame: Frame, made: list[Du
         f" position: {position} {timestamp_type}: {max_timestamp} size: {frame.size} magic: {magic} "
         f"compresscodec: {CODECS[codec]} crc: {crc} isvalid: {_BOOL[valid]}\n"
     )
-    made.append(
+    batches.append(
         DumpedBatch(
             position, raw, magic, offset, codec, timestamp_type, bool(attributes & 0x20), base_timestamp,
             max_timestamp, base_sequence, count,
@@ -101,7 +102,9 @@ def batch_line(source: DumpedFile, piece: FilePiece, frame: Frame, made: list[Du
     )  # fmt: skip
 
 
-def _message_line(source: DumpedFile, frame: Frame, raw: memoryview, position: int, made: list[DumpedBatch]) -> Iterator[str]:
+def _message_line(
+    source: DumpedFile, frame: Frame, raw: memoryview, position: int, batches: list[DumpedBatch]
+) -> Iterator[str]:
     yield f"offset: {frame.offset}"
     if frame.magic < 0:
         refuse("unsupported_magic", source, position, offset=frame.offset, expected=2, found=frame.magic)
@@ -118,12 +121,12 @@ def _message_line(source: DumpedFile, frame: Frame, raw: memoryview, position: i
         f" position: {position} {timestamp_type}: {timestamp} size: {frame.size} magic: {frame.magic} "
         f"compresscodec: {CODECS[codec]} crc: {crc} isvalid: {_BOOL[valid]}\n"
     )
-    made.append(
+    batches.append(
         DumpedBatch(position, raw, frame.magic, frame.offset, codec, timestamp_type, max_timestamp=timestamp)
     )
 
 
 def message_crc(message: memoryview) -> tuple[int, bool]:
-    """(stored CRC-32 of a message of magic 0 or 1, whether it is that of its bytes from 4 on)."""
+    """(stored CRC-32 of a message of magic 0 or 1, whether it matches its bytes from 4 on)."""
     stored = int.from_bytes(message[:4], "big")
     return stored, checksums_of(message[4:])[2] == stored

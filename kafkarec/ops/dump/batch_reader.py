@@ -1,13 +1,14 @@
-"""Batches of a file as Kafka's FileLogInputStream finds them, in pieces of some megabytes
+"""Batches of a file as Kafka's FileLogInputStream reads them, in pieces of some megabytes
+
 
     byte  size  field
     0     8     base offset (magic 0 and 1: the offset of the last message inside)
-    8     4     size      bytes behind this field, 14 at least
+    8     4     size      bytes after this field, at least 14
     12    4     partition leader epoch (magic 0 and 1: crc)
     16    1     magic
 
-A frame is looked at only where more than 17 bytes are left, and one that claims more than there are ends the log in
-silence. Any magic from 2 on is read as 2, any below 2 as a message of magic 0 and 1.
+A batch is read only if more than 17 bytes are left; one whose size is above the bytes left ends the log without an
+error. A magic of 2 or more is read as 2, one below 2 as a message of magic 0 and 1.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _FRAME = Struct(">qiib")
 
 
 class DumpedFile(Protocol):
-    """What is read: `read_at` gives fewer bytes than asked for at the end only, and raises OSError."""
+    """A file to read. `read_at` returns fewer than `length` bytes only at the end of the file; raises OSError."""
 
     name: str
     size: int
@@ -33,7 +34,8 @@ class DumpedFile(Protocol):
 
 
 class Frame(NamedTuple):
-    """One batch. `at`: its first byte in the piece's data; `offset`: what its first eight bytes say."""
+    """One batch. `at`: its position in the piece's data; `size`: including the size field; `offset`: its first
+    field."""
 
     at: int
     size: int
@@ -42,7 +44,7 @@ class Frame(NamedTuple):
 
 
 class FilePiece(NamedTuple):
-    """Whole batches that lie behind each other, from byte `position` of the file on."""
+    """Consecutive whole batches from byte `position` of the file on."""
 
     position: int
     data: bytes
@@ -52,13 +54,13 @@ class FilePiece(NamedTuple):
 def refuse(
     reason: str, source: DumpedFile, position: int, detail: str = "", *, offset: int | None = None, **sides: int
 ) -> NoReturn:
-    """Raises the error of a `reason`: what Kafka's tool ends with where it stands."""
+    """Raises the error of a `reason`, where Kafka's tool ends with an exception."""
     fault = {"file": source.name, "position": position, "base_offset": offset, "detail": detail, **sides}
     raise error(reason, fault)
 
 
 def pieces(source: DumpedFile, start: int, end: int, window: int = WINDOW) -> Iterator[FilePiece]:
-    """All batches between two bytes of a file. A size below 14 raises CorruptRecordError behind all that is good."""
+    """All batches between two bytes of a file. A size below 14 raises CorruptRecordError after the good batches."""
     position = start
     while position < end - HEADER_UP_TO_MAGIC:
         data = source.read_at(position, min(window, end - position))
@@ -81,7 +83,7 @@ def pieces(source: DumpedFile, start: int, end: int, window: int = WINDOW) -> It
 
 
 def _frames(data: bytes, left: int) -> tuple[list[Frame], int, int]:
-    """(frames, bytes they take, how many bytes the next one needs if `data` is what ends in front of it, or 0)."""
+    """(frames, their total size, bytes that the next one needs if it is cut off by the end of `data`, else 0)."""
     found: list[Frame] = []
     at, have = 0, len(data)
     while left - at > HEADER_UP_TO_MAGIC:
@@ -98,9 +100,9 @@ def _frames(data: bytes, left: int) -> tuple[list[Frame], int, int]:
 
 
 class WalkEnds:
-    """How walks over the frames of one file end, for Kafka's tool walks to the end for every entry of a time index.
+    """Iterates over the frames of one file to its end, as Kafka's tool does for every entry of a time index.
 
-    Two walks that meet go on as one, so an outcome is kept for a place every some thousand frames.
+    Positions from which the end was reached are kept, one in 1024 frames; a later walk stops at any of them.
     """
 
     _EVERY = 1024

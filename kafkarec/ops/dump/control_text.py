@@ -1,4 +1,4 @@
-"""The part of a line that tells what a control record says"""
+"""The text of a control record in its line"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kafkarec.format import control
 from kafkarec.format.control import ControlRecordType
 from kafkarec.internal_topics import json_view
 
-# What stands in front of each message's JSON.
+# The label before each message's JSON.
 _LABELS = {
     ControlRecordType.LEADER_CHANGE: "LeaderChange:",
     ControlRecordType.SNAPSHOT_HEADER: "SnapshotHeader",
@@ -17,8 +17,8 @@ _LABELS = {
 _NO_DIRECTORY = "A" * 22  # Uuid.ZERO_UUID
 
 
-def shown(key: bytes | None, value: bytes | None) -> str:
-    """With its leading space; InvalidRecordError where Kafka's classes refuse the record."""
+def control_record_text(key: bytes | None, value: bytes | None) -> str:
+    """The text with a leading space; InvalidRecordError if Kafka's classes refuse the record."""
     kind = control.type_id(key)
     if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
         marker = control.parse(key, value)
@@ -31,7 +31,8 @@ def shown(key: bytes | None, value: bytes | None) -> str:
 
 
 def _message(key: bytes | None, value: bytes | None) -> str:
-    """ControlRecordUtils reads every version as 0; its JSON then follows the version that the message itself names."""
+    """The message as JSON. ControlRecordUtils reads every version as 0; the JSON then has the stored version's
+    fields."""
     if value is None or len(value) < 2:
         control.parse(key, value)  # refuses it
         raise AssertionError("a message begins with its version")

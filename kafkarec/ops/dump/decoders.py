@@ -1,6 +1,6 @@
-"""What prints keys and payloads: kafka-dump-log's decoder flags, and the Java classes whose text is known here
+"""Decoders of keys and payloads: kafka-dump-log's decoder flags, and the Java classes that are supported here
 
-A flag of an internal topic goes before the classes; of several flags the first in this table holds.
+A flag for an internal topic overrides the classes; of several flags the first in DECODERS is used.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from kafkarec.internal_topics.dump_text import DECODERS
 from .record_lines import Cut, Decode
 
 FLAGS = tuple(DECODERS)
-"""In the order in which they hold."""
+"""In order of precedence."""
 
 TextOf = Callable[[bytes], str]
 
 
 def _number(layout: str, java_type: str) -> TextOf:
-    """ByteBuffer's getInt and kin: bytes behind the number are not looked at."""
+    """Prints a number as ByteBuffer.getInt or getLong reads it; further bytes are ignored."""
     number = Struct(layout)
 
     def text(data: bytes) -> str:
@@ -39,8 +39,8 @@ def _number(layout: str, java_type: str) -> TextOf:
 
 _TEXT, _INTEGER, _LONG = java_text, _number(">i", "int"), _number(">q", "long")
 STRING_CLASS = "org.apache.kafka.tools.api.StringDecoder"
-# Kafka's own Decoder classes, by today's package and the one before 3.7; and the deserializers that people name in
-# their place, which Kafka's tool refuses because they are no Decoder.
+# Kafka's Decoder classes, by their package since 3.7 and the one before; and the deserializers, which Kafka's tool
+# refuses because they are not a Decoder.
 CLASSES: dict[str, TextOf] = {
     STRING_CLASS: _TEXT,
     "org.apache.kafka.tools.api.IntegerDecoder": _INTEGER,
@@ -55,7 +55,7 @@ CLASSES: dict[str, TextOf] = {
 
 
 class UnknownClass(ValueError):
-    """A Java class, which only a JVM could run. One line that says what there is instead."""
+    """A Java class that is not supported. The message, one line, names the alternatives."""
 
 
 def _coordinators_cut(offset: int, complaint: str) -> tuple[str | None, str | None]:
@@ -70,10 +70,10 @@ CUTS = dict.fromkeys(FLAGS, Cut(_coordinators_cut, with_key=True)) | {
 }
 
 
-def chosen(
+def decoder_of_options(
     flags: Collection[str], key_class: str | None = None, value_class: str | None = None
 ) -> tuple[Decode | None, Cut | None]:
-    """The decoder that the options ask for; None: UTF-8 text, which the lines are made for."""
+    """(decoder, text for cut messages) that the options select; (None, None): UTF-8 text, the default."""
     for flag in FLAGS:
         if flag in flags:
             return DECODERS[flag], CUTS[flag]

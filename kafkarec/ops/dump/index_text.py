@@ -1,7 +1,7 @@
-"""An .index or .timeindex file as text, beside what its log says
+"""An .index or .timeindex file as text, compared with its log
 
-Kafka maps the whole file and takes every slot for an entry, the zeros that a broker makes in advance too, until one
-has the segment's base offset again; bytes that are no whole slot are passed over (AbstractIndex). The layouts are in
+Kafka maps the whole file and reads every slot as an entry, including the zeros that a broker preallocates, up to the
+first later slot with the segment's base offset; an incomplete last slot is ignored (AbstractIndex). The layouts are in
 `kafkarec.sidecars.offset_index` and `time_index`.
 """
 
@@ -26,7 +26,7 @@ _WARM_BYTES = 8192
 
 
 class Slots:
-    """The slots of an index file. A file of a sane size is kept, of another one each slot is read."""
+    """The slots of an index file. A file of up to 16 MiB is held in memory; of a larger one each slot is read."""
 
     def __init__(self, source: DumpedFile, layout: Struct, base_offset: int) -> None:
         self._source, self._layout = source, layout
@@ -42,7 +42,7 @@ class Slots:
 
 
 class OffsetSlots(Slots):
-    """Of an .index file."""
+    """The slots of an .index file."""
 
     def __init__(self, source: DumpedFile, base_offset: int) -> None:
         super().__init__(source, OffsetIndex.layout, base_offset)
@@ -52,7 +52,7 @@ class OffsetSlots(Slots):
         return OffsetEntry(self.base_offset + relative, position)
 
     def position_for(self, offset: int) -> int:
-        """OffsetIndex.lookup: a search in the last 8 KiB first, which on zeros behind the entries matters."""
+        """OffsetIndex.lookup: searches the last 8 KiB first, which changes the result if zeros follow the entries."""
         if not self.count:
             return 0
         last = self.count - 1
@@ -77,7 +77,7 @@ class OffsetSlots(Slots):
 
 
 class TimeSlots(Slots):
-    """Of a .timeindex file."""
+    """The slots of a .timeindex file."""
 
     def __init__(self, source: DumpedFile, base_offset: int) -> None:
         super().__init__(source, TimeIndex.layout, base_offset)
@@ -88,31 +88,31 @@ class TimeSlots(Slots):
 
 
 class Checked(NamedTuple):
-    """An index file with its log, and how it is to be told.
+    """An index file with its log and the options that apply.
 
-    shown, path   the file as Kafka prints it in a line, and as it stands over findings (absolute)
-    sanity        only the check that a broker makes when it starts
-    verify        findings only
+    display_path, path   the file's path as printed in a line, and the absolute one printed above mismatches
+    sanity        only the check that a broker makes when it starts (--index-sanity-check)
+    verify        prints mismatches only (--verify-index-only)
     """
 
     file: DumpedFile
     log: DumpedFile
-    shown: str
+    display_path: str
     path: str
     base_offset: int
     sanity: bool
     verify: bool
 
 
-def offset_index_text(checked: Checked, max_message_size: int, complaints: Mismatches) -> Iterator[str]:
+def offset_index_text(checked: Checked, max_message_size: int, mismatches: Mismatches) -> Iterator[str]:
     """The lines of an .index file."""
     slots = OffsetSlots(checked.file, checked.base_offset)
     if not slots.count:
-        yield f"{checked.shown} is empty.\n"
+        yield f"{checked.display_path} is empty.\n"
         return
     if checked.sanity:
         _sane(checked, OffsetIndex.layout.size, slots.entry(slots.count - 1).offset)
-        yield f"{checked.shown} passed sanity check.\n"
+        yield f"{checked.display_path} passed sanity check.\n"
         return
     for number in range(slots.count):
         entry = slots.entry(number)
@@ -120,13 +120,13 @@ def offset_index_text(checked: Checked, max_message_size: int, complaints: Misma
             return
         found = _batch_at(checked, entry, max_message_size)
         if found != entry.offset:
-            complaints.add("index_mismatch", checked.path, entry.offset, found)
+            mismatches.add("index_mismatch", checked.path, entry.offset, found)
         if not checked.verify:
             yield f"offset: {entry.offset} position: {entry.position}\n"
 
 
-def time_index_text(checked: Checked, index: DumpedFile, complaints: Mismatches, limit: int) -> Iterator[str]:
-    """The lines of a .timeindex file; `index`: the .index beside it."""
+def time_index_text(checked: Checked, index: DumpedFile, mismatches: Mismatches, limit: int) -> Iterator[str]:
+    """The lines of a .timeindex file; `index`: the .index file of the same segment."""
     offsets = OffsetSlots(index, checked.base_offset)
     times = TimeSlots(checked.file, checked.base_offset)
     last = times.entry(times.count - 1) if times.count else None
@@ -134,7 +134,7 @@ def time_index_text(checked: Checked, index: DumpedFile, complaints: Mismatches,
         if last is not None and last.timestamp < times.entry(0).timestamp:
             _broken(checked, f"the last timestamp {last.timestamp} is below the first, {times.entry(0).timestamp}")
         _sane(checked, TimeIndex.layout.size, checked.base_offset if last is None else last.offset)
-        yield f"{checked.shown} passed sanity check.\n"
+        yield f"{checked.display_path} passed sanity check.\n"
         return
     ends = WalkEnds(checked.log)
     previous = -1
@@ -142,14 +142,14 @@ def time_index_text(checked: Checked, index: DumpedFile, complaints: Mismatches,
         entry = times.entry(number)
         if number and entry.offset == checked.base_offset:
             return
-        _compare(checked, entry, offsets.position_for(entry.offset), previous, complaints, ends, limit)
+        _compare(checked, entry, offsets.position_for(entry.offset), previous, mismatches, ends, limit)
         if not checked.verify:
             yield f"timestamp: {entry.timestamp} offset: {entry.offset}\n"
         previous = entry.timestamp
 
 
 def _compare(
-    checked: Checked, entry: TimeEntry, position: int, previous: int, complaints: Mismatches, ends: WalkEnds, limit: int
+    checked: Checked, entry: TimeEntry, position: int, previous: int, mismatches: Mismatches, ends: WalkEnds, limit: int
 ) -> None:
     log = checked.log
     _inside(checked, entry.offset, position)
@@ -160,35 +160,35 @@ def _compare(
             if found < entry.offset:
                 continue
             if found != entry.offset:
-                complaints.add("offset_missing", checked.path, entry.offset, found)
+                mismatches.add("offset_missing", checked.path, entry.offset, found)
                 return
             latest = _latest(log, piece, frame, limit)
             if latest != entry.timestamp:
-                complaints.add("time_mismatch", checked.path, entry.timestamp, latest)
+                mismatches.add("time_mismatch", checked.path, entry.timestamp, latest)
             if previous >= entry.timestamp:
-                complaints.add("time_order", checked.path, entry.timestamp, previous)
+                mismatches.add("time_order", checked.path, entry.timestamp, previous)
             return
-    complaints.add("offset_missing", checked.path, entry.offset, -1)
+    mismatches.add("offset_missing", checked.path, entry.offset, -1)
 
 
 def _latest(log: DumpedFile, piece: FilePiece, frame: Frame, limit: int) -> int:
-    """The largest timestamp of a batch's records, -1 without one."""
+    """The largest timestamp of a batch's records; -1 without records."""
     if frame.magic >= 2:
         if frame.size < OVERHEAD:
             _too_small(log, piece, frame)
         if not any(piece.data[frame.at + 57 : frame.at + OVERHEAD]):
             return -1
-    made: list[DumpedBatch] = []
-    for _ in batch_line(log, piece, frame, made):
+    batches: list[DumpedBatch] = []
+    for _ in batch_line(log, piece, frame, batches):
         pass
-    batch = made[0]
+    batch = batches[0]
     if batch.magic < 2:
         return max(-1, *(timestamp_of(log, batch, message) for message in messages(log, batch, limit)))
     return max(-1, *(max(rows.timestamps) for rows in whole_batch(log, batch, limit)))
 
 
 def _last_offset(log: DumpedFile, piece: FilePiece, frame: Frame) -> int:
-    """As the header says; that of a batch too small for one is what follows it in the file."""
+    """The last offset by the header, which includes bytes after the batch if the batch is too small."""
     if frame.magic < 2:
         return frame.offset
     position = piece.position + frame.at

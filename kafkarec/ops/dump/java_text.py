@@ -1,4 +1,4 @@
-"""Java's ways that show in the text: overflow, java.io.File's paths, the order of a HashMap of strings"""
+"""Java behaviour that the text depends on: overflow, java.io.File's paths, the order of a HashMap of strings"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def wrapped(value: int, bits: int) -> int:
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """DefaultRecordBatch.incrementSequence: sequences run from 0 to 2^31-1 and begin anew."""
+    """DefaultRecordBatch.incrementSequence: 0 follows 2^31-1."""
     if sequence > wrapped(INT_MAX - increment, 32):
         return wrapped(increment - (INT_MAX - sequence) - 1, 32)
     return wrapped(sequence + increment, 32)
@@ -35,7 +35,7 @@ def optional_long(value: int | None) -> str:
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
-def shown_path(path: str) -> str:
+def java_path(path: str) -> str:
     """java.io.File.toString on a Unix system: no repeated and no trailing slash."""
     short = re.sub("/+", "/", path)
     return short.rstrip("/") if len(short) > 1 else short
@@ -43,12 +43,12 @@ def shown_path(path: str) -> str:
 
 def absolute_path(path: str) -> str:
     """java.io.File.getAbsolutePath: `..` and links stay as they are."""
-    shown = shown_path(path)
-    return shown if shown.startswith("/") else f"{os.getcwd().rstrip('/')}/{shown}"
+    display_path = java_path(path)
+    return display_path if display_path.startswith("/") else f"{os.getcwd().rstrip('/')}/{display_path}"
 
 
 def parse_long(text: str) -> int:
-    """Long.parseLong; InvalidRecordError where it throws NumberFormatException."""
+    """Long.parseLong; InvalidRecordError for its NumberFormatException."""
     if re.fullmatch(r"[+-]?[0-9]+", text):
         value = int(text)
         if value == wrapped(value, 64):
@@ -66,10 +66,10 @@ def string_hash(text: str) -> int:
 
 
 class HashMapOrder:
-    """The order in which a java.util.HashMap<String, ...> walks that computeIfAbsent was called on.
+    """The iteration order of a java.util.HashMap<String, ...> that is filled by computeIfAbsent.
 
-    A call puts a new key in front of its bucket's others. It doubles the buckets first when more than three in four
-    are taken, whether its key is new or not.
+    A call puts a new key first in its bucket. If the map has more than 0.75 * capacity keys, it doubles the capacity
+    before that, whether the key is new or not.
     """
 
     def __init__(self) -> None:

@@ -19,11 +19,11 @@ _CONTROL = 0x20
 
 
 class LogTextOptions(NamedTuple):
-    """What a log's text depends on.
+    """The options of a log's text.
 
     style       None: batches without their records
-    max_bytes   read only what begins and ends within so many bytes
-    limit       of what one batch may decompress to
+    max_bytes   reads only batches that end within this many bytes
+    limit       max decompressed bytes of a batch
     """
 
     style: LineOptions | None
@@ -31,37 +31,38 @@ class LogTextOptions(NamedTuple):
     limit: int
 
 
-def log_text(source: DumpedFile, name: str, wishes: LogTextOptions, consecutive: Consecutive) -> Iterator[str]:
-    """Everything behind the file's heading. KafkaRecordError where Kafka's tool dies, all before it is given."""
-    whole = wishes.max_bytes == INT_MAX  # of a file beyond 2 GiB, too, which Kafka's tool refuses
-    end = source.size if whole else min(source.size, wishes.max_bytes)
+def log_text(source: DumpedFile, name: str, options: LogTextOptions, consecutive: Consecutive) -> Iterator[str]:
+    """The text after the file's heading. Raises KafkaRecordError where Kafka's tool ends with an exception, after
+    yielding everything before."""
+    whole = options.max_bytes == INT_MAX  # the whole file, even above 2 GiB, which Kafka's tool refuses
+    end = source.size if whole else min(source.size, options.max_bytes)
     position = 0
     for piece in pieces(source, 0, end):
-        yield from _Spans(source, piece, wishes, consecutive).text()
+        yield from _PieceText(source, piece, options, consecutive).text()
         last = piece.frames[-1]
         position = piece.position + last.at + last.size
     if whole and end > position:
         yield f"Found {end - position} invalid bytes at the end of {name}\n"
 
 
-class _Spans:
-    """The text of one piece. Batches of magic 2 that lie behind each other go to the engine together."""
+class _PieceText:
+    """The text of one piece. Consecutive batches of magic 2 are decoded together."""
 
-    def __init__(self, source: DumpedFile, piece: FilePiece, wishes: LogTextOptions, consecutive: Consecutive) -> None:
-        self._source, self._piece, self._wishes, self._consecutive = source, piece, wishes, consecutive
+    def __init__(self, source: DumpedFile, piece: FilePiece, options: LogTextOptions, consecutive: Consecutive) -> None:
+        self._source, self._piece, self._options, self._consecutive = source, piece, options, consecutive
         self._engine: RecordReader | None = None
         self._engine_ends = 0
 
     def text(self) -> Iterator[str]:
         for number, frame in enumerate(self._piece.frames):
-            made: list[DumpedBatch] = []
-            yield from batch_line(self._source, self._piece, frame, made)
-            if self._wishes.style is not None:
-                yield from self._records(number, made[0], self._wishes.style)
+            batches: list[DumpedBatch] = []
+            yield from batch_line(self._source, self._piece, frame, batches)
+            if self._options.style is not None:
+                yield from self._records(number, batches[0], self._options.style)
 
     def _records(self, number: int, batch: DumpedBatch, style: LineOptions) -> Iterator[str]:
         if batch.magic < 2:
-            yield from message_lines(self._source, batch, style, self._consecutive, self._wishes.limit)
+            yield from message_lines(self._source, batch, style, self._consecutive, self._options.limit)
             return
         size = len(batch.raw)
         if size < OVERHEAD:
@@ -69,7 +70,7 @@ class _Spans:
                 "batch_too_small", self._source, batch.position, offset=batch.offset, expected=OVERHEAD, found=size
             )
         if batch.record_count == 0:
-            return  # whatever the payload is, Kafka does not look at it
+            return  # Kafka ignores the payload
         for rows in self._rows(number, batch, style):
             self._consecutive.note(rows.offsets)
             yield from record_lines(batch, rows, style)
@@ -85,11 +86,11 @@ class _Spans:
                 self._engine = None
             else:
                 return
-        yield from records_of(self._source, batch, self._wishes.limit)
+        yield from records_of(self._source, batch, self._options.limit)
 
     def _start(self, number: int, style: LineOptions) -> None:
-        """An engine from a frame on, up to the first one that Kafka's tool takes in a way of its own, and for data
-        or for control batches: only those need their bytes."""
+        """Starts decoding at a frame, up to the first one that Kafka's tool reads differently or that is not of the
+        same kind (data or control): only control batches need keys and values as bytes."""
         data = self._piece.data
         frames = self._piece.frames
         kind = data[frames[number].at + 22] & _CONTROL
@@ -99,12 +100,12 @@ class _Spans:
         last = frames[stop - 1]
         span = data[frames[number].at : last.at + last.size]
         texts = style.content and style.decode is None and not kind
-        self._engine = RecordReader(span, self._wishes.limit, texts, raw=bool(kind or style.decode))
+        self._engine = RecordReader(span, self._options.limit, texts, raw=bool(kind or style.decode))
         self._engine_ends = stop
 
 
 def _is_plain(data: bytes, frame: Frame, kind: int) -> bool:
-    """Whether a batch has records and a codec, and is a control batch or none as `kind` says."""
+    """Whether a batch has records and a known codec, and its control bit is `kind`."""
     if frame.magic != 2 or frame.size < OVERHEAD:
         return False
     attributes = data[frame.at + 22]

@@ -1,6 +1,6 @@
-"""Lines of messages of magic 0 and 1, and of those inside a compressed one
+"""Lines of messages of magic 0 and 1, and of the inner messages of a wrapper
 
-    byte  size  field of a message, behind its offset and size
+    byte  size  field of a message, after its offset and size
     0     4     crc          CRC-32 of all bytes from 4 on
     4     1     magic
     5     1     attributes   bits 0-2 codec, 3 timestamp type
@@ -8,10 +8,10 @@
     ..    4     key length   below 0: null
     ..          key
     ..    4     value length
-    ..          value        of a compressed one: the messages inside, each with offset and size
+    ..          value        of a wrapper: the compressed inner messages, each with offset and size
 
-LegacyRecord looks at a field when it is asked for it, so a line may end where the message does. Messages inside are
-laid out as magic 0 where they say 0 and as magic 1 otherwise (AbstractLegacyRecordBatch.DeepRecordsIterator).
+LegacyRecord reads fields lazily, so an error in a truncated message may come after part of its line. Inner messages are
+read as magic 0 if their magic is 0, otherwise as magic 1 (AbstractLegacyRecordBatch.DeepRecordsIterator).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BOOL = ("false", "true")
 
 
 class _Message(NamedTuple):
-    """A message and what its wrapper says of it: a timestamp that overrules its own, or None."""
+    """A message. timestamp: the log append time of its wrapper, which replaces its own, or None."""
 
     offset: int
     raw: memoryview
@@ -50,7 +50,7 @@ def message_lines(
 
 
 def messages(source: DumpedFile, batch: DumpedBatch, limit: int) -> Iterator[_Message]:
-    """`limit`: of decompressed bytes."""
+    """A plain message itself, or the inner messages of a wrapper. `limit`: max decompressed bytes."""
     outer = batch.raw[LOG_OVERHEAD:]
     if batch.codec == 0:
         yield _Message(batch.offset, outer)
@@ -85,7 +85,7 @@ def _inside(source: DumpedFile, batch: DumpedBatch, value: memoryview, limit: in
     except codecs.CodecError as failure:
         reason = failure.reason if failure.reason in REASONS else "payload_corrupt"
         refuse(reason, source, batch.position, str(failure), offset=batch.offset)
-    overruled = batch.max_timestamp if batch.timestamp_type == "LogAppendTime" else None
+    log_append_time = batch.max_timestamp if batch.timestamp_type == "LogAppendTime" else None
     found = []
     at = 0
     while len(data) - at >= LOG_OVERHEAD:
@@ -96,10 +96,10 @@ def _inside(source: DumpedFile, batch: DumpedBatch, value: memoryview, limit: in
                 offset=batch.offset, expected=LEAST_SIZE, found=size,
             )  # fmt: skip
         if size > len(data) - at - LOG_OVERHEAD:
-            break  # cut: Kafka drops it in silence
+            break  # incomplete: Kafka drops it without an error
         raw = data[at + LOG_OVERHEAD : at + LOG_OVERHEAD + size]
         offset = int.from_bytes(data[at : at + 8], "big", signed=True)
-        found.append(_Message(offset, raw, overruled if raw[4] == 1 else None))
+        found.append(_Message(offset, raw, log_append_time if raw[4] == 1 else None))
         at += LOG_OVERHEAD + size
     if not found:
         refuse("wrapper_empty", source, batch.position, offset=batch.offset)
@@ -137,14 +137,14 @@ def _line(source: DumpedFile, batch: DumpedBatch, message: _Message, style: Line
 
 
 def _cut(raw: memoryview, with_key: bool) -> str | None:
-    """What Java says of the first field that does not lie within the message."""
+    """Java's exception message for the first field that is not within the message; None if there is none."""
     at = _key_at(raw)
     for looked_at in (with_key, True):
         if at + 4 > len(raw):
-            return "null"  # an IndexOutOfBoundsException has no words
+            return "null"  # an IndexOutOfBoundsException has no message
         size, left = int.from_bytes(raw[at : at + 4], "big", signed=True), len(raw) - at - 4
         if looked_at and at == _key_at(raw) and size < 0:
-            return None  # without a key, it dies all the same
+            return None  # without a key Kafka's tool ends with an exception
         if looked_at and size > left:
             return f"newLimit > capacity: ({size} > {left})"
         at += 4 + max(0, size)

@@ -1,6 +1,6 @@
-"""What kafka-dump-log says on standard error when all files are printed: what does not fit together.
+"""The mismatches that kafka-dump-log prints to standard error after all files.
 
-Files come in the order of a java.util.HashMap over their absolute paths, which is what Kafka's tool keeps them in.
+Files are in the order of a java.util.HashMap by their absolute paths, as in Kafka's tool.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .java_text import HashMapOrder, wrapped
 
 
 class Pairs:
-    """Pairs of longs, as a TreeMap by the first would keep them: one per key, the last one wins. 16 bytes each."""
+    """Pairs of longs like a TreeMap with the first as key: the last value of a key is kept. 16 bytes per pair."""
 
     def __init__(self, descending: bool = False) -> None:
         self._first, self._second = array("q"), array("q")
@@ -32,14 +32,14 @@ class Pairs:
 
 
 class _Section(NamedTuple):
-    """A heading over each file's lines; `sorted`: None as they came, else by their first number, descending or not."""
+    """Heading and line of one kind of mismatch. descending: order by the first number; None: in order of addition."""
 
     heading: str
     line: str
     descending: bool | None
 
 
-# In the order of their appearance.
+# In the order in which they are printed.
 _SECTIONS = {
     "index_mismatch": _Section("Mismatches in :{}", "  Index offset: {}, log offset: {}", True),
     "time_mismatch": _Section(
@@ -56,14 +56,14 @@ _SECTIONS = {
 
 
 class Mismatches:
-    """All findings of one run."""
+    """All mismatches of one run."""
 
     def __init__(self) -> None:
         self._found: dict[str, dict[str, Pairs | list[tuple[int, int]]]] = {kind: {} for kind in _SECTIONS}
         self._order = {kind: HashMapOrder() for kind in _SECTIONS}
 
     def add(self, kind: str, path: str, first: int, second: int) -> None:
-        """`path`: absolute, as it will be printed."""
+        """Adds the two numbers of a line under the heading of `path` (absolute)."""
         files = self._found[kind]
         self._order[kind].compute_if_absent(path)
         if path not in files:
@@ -86,11 +86,11 @@ class Mismatches:
 
 
 class Consecutive:
-    """Watches that a file's record offsets count up by one. Kafka 4.3 begins to count at -1, so the first record of
-    every segment but the first of a log is reported, too."""
+    """Checks that a file's record offsets increase by one. Kafka 4.3 starts at -1, so the first record of every segment
+    that does not begin at 0 is reported, too."""
 
-    def __init__(self, complaints: Mismatches, path: str) -> None:
-        self._complaints = complaints
+    def __init__(self, mismatches: Mismatches, path: str) -> None:
+        self._mismatches = mismatches
         self._path = path
         self._last = -1
 
@@ -101,6 +101,6 @@ class Consecutive:
             return
         for offset in offsets:
             if offset != wrapped(last + 1, 64):
-                self._complaints.add("not_consecutive", self._path, last, offset)
+                self._mismatches.add("not_consecutive", self._path, last, offset)
             last = offset
         self._last = last

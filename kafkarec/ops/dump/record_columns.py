@@ -1,8 +1,9 @@
-"""Records of magic 2 in columns: by the engine where they are whole, one at a time where they are not
+"""Records of magic 2 in columns: decoded as whole batches, or one at a time if a batch is damaged
 
-Kafka's tool reads an uncompressed batch record by record, and prints those in front of one that cannot be read; of a
-compressed batch it prints all or nothing (DefaultRecordBatch.iterator). The engine gives whole batches only, so a
+Kafka's tool reads an uncompressed batch record by record and prints those before an unreadable one; of a compressed
+batch it prints all or none (DefaultRecordBatch.iterator). The decoder returns whole batches only, so an uncompressed
 batch that it refuses is read again here.
+
 
     record: length varint | attributes int8 | timestamp delta varlong | offset delta varint
             | key | value | header count varint | per header: key, value
@@ -32,11 +33,11 @@ _NUMBERS = Numbers()
 
 
 class RecordReader:
-    """The records of batches that lie behind each other, some at a time.
+    """The records of consecutive batches, some at a time.
 
-    data    bytes and no view: a view that a refusal keeps alive cannot be let go of
-    texts   whether keys and values are wanted as texts
-    raw     whether they are wanted as bytes
+    data    bytes, not a memoryview: an exception would keep a view exported
+    texts   whether to return keys and values as text
+    raw     whether to return them as bytes
     """
 
     def __init__(self, data: bytes, limit: int, texts: bool, raw: bool) -> None:
@@ -49,7 +50,7 @@ class RecordReader:
         self._at = 0
 
     def take(self, count: int) -> Iterator[RecordTexts]:
-        """The next `count` records. What is wrong with them is raised in front of the first one."""
+        """The next `count` records. An error in any of them is raised before the first one."""
         while count:
             if self._at == len(self._held.offsets):
                 self._held, self._at = self._rows(next(self._pieces)), 0
@@ -92,7 +93,7 @@ def _cut(rows: RecordTexts, start: int, stop: int) -> RecordTexts:
 
 
 def _header_names(records: RecordColumns) -> list[str] | None:
-    """Each record's header keys; the engine gives them as Java reads them."""
+    """Each record's header keys, joined by commas; None if there are no headers."""
     index = _COLUMNS.index("headers")
     found: list[str] = []
     for chunk, start, stop in records._pieces:
@@ -108,7 +109,7 @@ def _header_names(records: RecordColumns) -> list[str] | None:
 
 
 def _part(chunk: Chunk, column: int, start: int, stop: int) -> tuple[list[int], bytes, list[int]]:
-    """(borders of the values in the bytes, the bytes, rows that are null)."""
+    """(offsets of the values in the bytes, the bytes, rows that are null)."""
     validity, borders, data = chunk.column(column, 0)
     ends = borders.cast("i")[start : stop + 1].tolist()
     blob = b"" if data is None else bytes(data[ends[0] : ends[-1]])
@@ -121,7 +122,7 @@ def _part(chunk: Chunk, column: int, start: int, stop: int) -> tuple[list[int], 
 
 
 class _Blobs:
-    """One binary column of a piece, as sizes, texts or bytes."""
+    """One binary column of a piece, as sizes, text or bytes."""
 
     def __init__(self, records: RecordColumns, name: str) -> None:
         index = _COLUMNS.index(name)
@@ -165,7 +166,7 @@ class _Blobs:
 
 
 class _Cursor:
-    """A place in the payload of an uncompressed batch."""
+    """A read position in the payload of an uncompressed batch."""
 
     def __init__(self, source: DumpedFile, batch: DumpedBatch) -> None:
         self.source, self.batch = source, batch
@@ -178,7 +179,7 @@ class _Cursor:
         refuse(reason, self.source, self.batch.position, "", **place, **sides)
 
     def varint(self, longest: int, end: int) -> int:
-        """ByteUtils.readVarint (longest 5) and readVarlong (10): excess bits fall away."""
+        """ByteUtils.readVarint (longest 5) and readVarlong (10): excess bits are dropped."""
         raw = 0
         for i in range(longest):
             if self.at >= end:
@@ -193,7 +194,7 @@ class _Cursor:
         self.refuse("varint_too_long")
 
     def sized(self, reason: str, null: bool = True) -> bytes | None:
-        """A length and its bytes. Fields may reach beyond their record, not beyond the batch, as in Kafka."""
+        """Reads a length and its bytes. A field may end after its record but not after the batch, as in Kafka."""
         length = self.varint(5, len(self.data))
         if length < 0 and null:
             return None
@@ -205,9 +206,9 @@ class _Cursor:
 
 
 def one_by_one(source: DumpedFile, batch: DumpedBatch) -> Iterator[RecordTexts]:
-    """The records of an uncompressed batch as Kafka's iterator gives them, up to the one that it refuses.
+    """The records of an uncompressed batch as Kafka's iterator returns them, up to the one that it refuses.
 
-    The last one that the batch declares is not given when bytes are left behind it.
+    The last record is refused if bytes follow it.
     """
     cursor = _Cursor(source, batch)
     if batch.record_count < 0:
@@ -253,7 +254,7 @@ def _one(cursor: _Cursor) -> RecordTexts:
 
 
 def records_of(source: DumpedFile, batch: DumpedBatch, limit: int) -> Iterator[RecordTexts]:
-    """The records of one batch that the engine refused, or that Kafka's tool takes in a way of its own."""
+    """The records of one batch that the decoder refused, or that Kafka's tool reads differently."""
     if batch.record_count < 0:
         refuse(
             "record_count_negative", source, batch.position, offset=batch.offset, expected=0, found=batch.record_count
@@ -261,12 +262,12 @@ def records_of(source: DumpedFile, batch: DumpedBatch, limit: int) -> Iterator[R
     if batch.codec == 0:
         yield from one_by_one(source, batch)
         return
-    # A file's batches of a later magic are read as 2; the checksum does not cover the magic.
+    # Batches of a later magic are read as 2; the checksum does not cover the magic.
     raw = bytes(batch.raw) if batch.magic == 2 else bytes(batch.raw[:16]) + b"\2" + bytes(batch.raw[17:])
     try:
         yield from RecordReader(raw, limit, texts=True, raw=True).take(batch.record_count)
     except KafkaRecordError as fault:
-        raise _moved(fault, source, batch) from None
+        raise _relocated(fault, source, batch) from None
 
 
 def whole_batch(source: DumpedFile, batch: DumpedBatch, limit: int) -> Iterator[RecordTexts]:
@@ -281,8 +282,8 @@ def whole_batch(source: DumpedFile, batch: DumpedBatch, limit: int) -> Iterator[
     yield from records_of(source, batch, limit)
 
 
-def _moved(fault: KafkaRecordError, source: DumpedFile, batch: DumpedBatch) -> KafkaRecordError:
-    """What the engine said of a batch that it was given alone, with the batch's place in the file."""
+def _relocated(fault: KafkaRecordError, source: DumpedFile, batch: DumpedBatch) -> KafkaRecordError:
+    """The error of a batch that was decoded alone, with the file and the batch's position in it."""
     text = str(fault).replace("at byte 0", f"in {source.name} at byte {batch.position}", 1)
     fields = {name: getattr(fault, name) for name in ("base_offset", "reason", "expected", "found")}
     return type(fault)(text, position=batch.position, file=source.name, **fields)

@@ -2,7 +2,7 @@
 
     | offset: 7 CreateTime: 1700000000000 keySize: 1 valueSize: 5 sequence: -1 headerKeys: [] key: k payload: value
 
-A million of them have to take less than a second, so they are made from whole columns, a comprehension per column.
+A million lines should take less than a second, so they are formatted from whole columns.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Texts = Sequence[str | None]
 
 
 class RecordTexts(NamedTuple):
-    """Some records of one batch in columns. Sizes are texts; what is null has size -1.
+    """Some records of one batch in columns. Sizes are strings; null has size "-1".
 
-    headers     each record's header keys, joined by commas; None: no record has any
-    keys, values    as texts; empty where no line needs them
-    raw         (keys, values) as bytes, where a decoder needs them or the batch is a control batch
+    headers         each record's header keys, joined by commas; None: no record has any
+    keys, values    as text; empty if no line needs them
+    raw             (keys, values) as bytes, if a decoder needs them or the batch is a control batch
     """
 
     offsets: Sequence[int]
@@ -40,7 +40,7 @@ class RecordTexts(NamedTuple):
 
 
 class Numbers(dict[int, str]):
-    """Texts of numbers that come again and again. Bounded."""
+    """A bounded cache of numbers as strings."""
 
     def __missing__(self, number: int) -> str:
         if len(self) > 1 << 16:
@@ -50,15 +50,18 @@ class Numbers(dict[int, str]):
 
 
 class Cut(NamedTuple):
-    """What the decoder of an internal topic says where a message of magic 0 or 1 ends inside its key or value, given
-    its offset and Java's words for it; others let Kafka's tool die. with_key: whether it looks at the key."""
+    """The text that the decoder of an internal topic prints for a message of magic 0 or 1 that ends inside its key or
+    value, from its offset and Java's exception message. With other decoders Kafka's tool ends with an exception.
+
+    with_key    whether the decoder reads the key
+    """
 
     texts: Callable[[int, str], tuple[str | None, str | None]]
     with_key: bool
 
 
 class LineOptions(NamedTuple):
-    """What the options ask of a record's line: its numbers, its content, who decodes that, and what of cut ones."""
+    """The parts of a record's line: metadata, content, the decoder of the content, the text for cut messages."""
 
     metadata: bool
     content: bool
@@ -69,7 +72,7 @@ class LineOptions(NamedTuple):
 def record_lines(batch: DumpedBatch, rows: RecordTexts, style: LineOptions) -> Iterator[str]:
     """The lines of some records of a magic 2 batch, joined.
 
-    Where Kafka's tool dies within a line, the part in front of it is given and InvalidRecordError raised.
+    Where Kafka's tool ends with an exception within a line, yields the part before it and raises InvalidRecordError.
     """
     if batch.is_control:
         yield from _control_lines(batch, rows, style)
@@ -95,7 +98,7 @@ def _words(label: str, texts: Texts) -> list[str]:
 
 
 def _common(batch: DumpedBatch, rows: RecordTexts) -> str:
-    """Keys and values everywhere: what most logs are made of."""
+    """The lines of records that all have a key and a value, the usual case."""
     kind = batch.timestamp_type
     sequences = _sequences(batch, rows.offsets)
     headers = rows.headers or [""] * len(rows.offsets)
@@ -125,7 +128,7 @@ def _heads(batch: DumpedBatch, rows: RecordTexts) -> list[str]:
 
 
 def content(key: str | None, value: str | None, metadata: bool) -> str:
-    """What follows the numbers of a record; without them the first word follows the bar."""
+    """Key and value of a line, after its metadata or, without metadata, after the bar."""
     words = [f"key: {key}"] if key is not None else []
     if value is not None:
         words.append(f"payload: {value}")
@@ -153,15 +156,15 @@ def _control_lines(batch: DumpedBatch, rows: RecordTexts, style: LineOptions) ->
     assert rows.raw is not None
     for head, key, value in zip(_heads(batch, rows), *rows.raw, strict=True):
         try:
-            said = control_text.shown(key, value)
+            text = control_text.control_record_text(key, value)
         except KafkaRecordError:
             yield head
             raise
-        yield f"{head}{said}\n"
+        yield f"{head}{text}\n"
 
 
 def _sequences(batch: DumpedBatch, offsets: Sequence[int]) -> Iterable[object]:
-    """A record's sequence follows its offset delta, an int, and wraps behind 2^31-1."""
+    """base sequence + offset delta (an int) of each record; 0 follows 2^31-1."""
     if batch.base_sequence < 0:
         return ["-1"] * len(offsets)
     first, last = min(offsets) - batch.offset, max(offsets) - batch.offset
@@ -172,5 +175,5 @@ def _sequences(batch: DumpedBatch, offsets: Sequence[int]) -> Iterable[object]:
 
 
 def as_text(key: bytes | None, value: bytes | None, offset: int) -> tuple[str | None, str | None]:
-    """What Kafka's StringDecoder makes of key and value."""
+    """Key and value as Kafka's StringDecoder prints them."""
     return tuple(None if data is None else java_text(data) for data in (key, value))  # type: ignore[return-value]

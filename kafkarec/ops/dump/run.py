@@ -1,7 +1,7 @@
-"""The run over all files: which is read how, in which order things are said, and what ends it
+"""The run over all files: each is read by its suffix, mismatches are printed at the end
 
-Kafka's tool dies with a stack trace of the first thing that it cannot read, and what stands in later files, or was
-found so far that does not fit together, is never told. So here: KafkaRecordError or OSError leave in that place.
+Kafka's tool ends with a stack trace at the first thing that it cannot read, without the later files and without the
+mismatches found so far. KafkaRecordError or OSError is raised at the same point here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafkarec.storage.names import PACKED_SUFFIXES
 from . import state_file_text
 from .batch_reader import DumpedFile
 from .index_text import Checked, offset_index_text, time_index_text
-from .java_text import INT_MAX, absolute_path, parse_long, shown_path
+from .java_text import INT_MAX, absolute_path, java_path, parse_long
 from .log_text import LogTextOptions, log_text
 from .mismatches import Consecutive, Mismatches
 from .record_lines import Cut, Decode, LineOptions
@@ -29,7 +29,7 @@ _BOOTSTRAP = "bootstrap.checkpoint"
 
 
 class ClosableSource(DumpedFile, Protocol):
-    """What opening a path gives."""
+    """An open file."""
 
     def close(self) -> None: ...
 
@@ -39,11 +39,11 @@ Say = Callable[[str], None]
 
 
 class DumpOptions(NamedTuple):
-    """kafka-dump-log's flags, and one of our own.
+    """kafka-dump-log's flags, and `limit`.
 
-    decode      prints keys and values in place of UTF-8 text; given, print_data holds
-    cut         see `lines.Cut`
-    limit       bytes that one batch may decompress to
+    decode      decoder of keys and values in place of UTF-8 text; implies print_data
+    cut         see `record_lines.Cut`
+    limit       max decompressed bytes of a batch
     """
 
     print_data: bool = False
@@ -59,35 +59,35 @@ class DumpOptions(NamedTuple):
 
     @property
     def style(self) -> LineOptions | None:
-        """How records are told; None: not at all."""
+        """The parts of a record's line; None: records are not printed."""
         content = self.print_data or self.decode is not None
         return LineOptions(not self.skip_metadata, content, self.decode, self.cut) if content or self.deep else None
 
 
 def dump(paths: list[str], options: DumpOptions, opened: Open, say: Say) -> Iterator[str]:
-    """The text of files as Kafka 4.3's DumpLogSegments prints it, in pieces of no certain size.
+    """The text of files as Kafka 4.3's DumpLogSegments prints it, in pieces of any size.
 
-    opened   gives a source for a path, OSError
-    say      is called with each line for standard error
+    opened   opens a path; raises OSError
+    say      called with each line for standard error
 
-    KafkaRecordError and OSError where Kafka's tool ends with an exception, behind all that it prints in front of it.
+    KafkaRecordError and OSError where Kafka's tool ends with an exception, after the text that it prints before.
     """
-    complaints = Mismatches()
+    mismatches = Mismatches()
     for path in paths:
-        shown = path if "://" in path else shown_path(path)
-        yield f"Dumping {shown}\n"
-        name = _unwrapped(shown.rsplit("/", 1)[-1])
+        display_path = path if "://" in path else java_path(path)
+        yield f"Dumping {display_path}\n"
+        name = _without_compression_suffix(display_path.rsplit("/", 1)[-1])
         kind = _log if name == STANDARD_INPUT else _KINDS.get(name[name.rindex(".") :] if "." in name else "")
         if kind is None:
-            say(f"Ignoring unknown file {shown}")
+            say(f"Ignoring unknown file {display_path}")
             continue
-        yield from kind(_File(shown, name, options, opened, say), complaints)
-    for line in complaints.lines():
+        yield from kind(_File(display_path, name, options, opened, say), mismatches)
+    for line in mismatches.lines():
         say(line)
 
 
-def _unwrapped(name: str) -> str:
-    """Without the .gz or .zst of a file that was packed as a whole; `opened` gives what is inside."""
+def _without_compression_suffix(name: str) -> str:
+    """The name without the .gz or .zst of a compressed file; `opened` decompresses it."""
     for suffix in PACKED_SUFFIXES:
         name = name.removesuffix(suffix)
     return name
@@ -96,7 +96,7 @@ def _unwrapped(name: str) -> str:
 class _File(NamedTuple):
     """A file of the command line."""
 
-    shown: str
+    display_path: str
     name: str
     options: DumpOptions
     opened: Open
@@ -104,30 +104,30 @@ class _File(NamedTuple):
 
     @property
     def absolute(self) -> str:
-        return absolute_path(self.shown)
+        return absolute_path(self.display_path)
 
     @property
     def base_offset(self) -> int:
-        """Kafka takes what stands in front of the first dot."""
+        """The part of the name before the first dot, as in Kafka."""
         return parse_long(self.name.split(".")[0])
 
     def neighbour(self, suffix: str) -> str:
-        return os.path.join(os.path.dirname(self.shown), self.name.split(".")[0] + suffix)
+        return os.path.join(os.path.dirname(self.display_path), self.name.split(".")[0] + suffix)
 
 
-def _log(file: _File, complaints: Mismatches) -> Iterator[str]:
+def _log(file: _File, mismatches: Mismatches) -> Iterator[str]:
     heading, note = _heading(file)
     yield heading
     options = file.options
-    with closing(file.opened(file.shown)) as source:
+    with closing(file.opened(file.display_path)) as source:
         if note:
-            file.say(f"note: {file.shown}: its name tells no {note}; Kafka's tool would refuse it")
-        wishes = LogTextOptions(options.style, options.max_bytes, options.limit)
-        yield from log_text(source, file.name, wishes, Consecutive(complaints, file.absolute))
+            file.say(f"note: {file.display_path}: its name tells no {note}; Kafka's tool would refuse it")
+        text_options = LogTextOptions(options.style, options.max_bytes, options.limit)
+        yield from log_text(source, file.name, text_options, Consecutive(mismatches, file.absolute))
 
 
 def _heading(file: _File) -> tuple[str, str]:
-    """The line in front of the batches, and what is missing in the file's name."""
+    """(the line before the batches, what the file's name lacks)."""
     if file.name == STANDARD_INPUT:
         return "", ""
     if file.name == _BOOTSTRAP:
@@ -143,42 +143,42 @@ def _heading(file: _File) -> tuple[str, str]:
         return "", "offset"
 
 
-def _offset_index(file: _File, complaints: Mismatches) -> Iterator[str]:
+def _offset_index(file: _File, mismatches: Mismatches) -> Iterator[str]:
     base_offset = file.base_offset
-    with closing(file.opened(file.neighbour(".log"))) as log, closing(file.opened(file.shown)) as source:
+    with closing(file.opened(file.neighbour(".log"))) as log, closing(file.opened(file.display_path)) as source:
         checked = _checked(file, source, log, base_offset)
-        yield from offset_index_text(checked, file.options.max_message_size, complaints)
+        yield from offset_index_text(checked, file.options.max_message_size, mismatches)
 
 
-def _time_index(file: _File, complaints: Mismatches) -> Iterator[str]:
+def _time_index(file: _File, mismatches: Mismatches) -> Iterator[str]:
     base_offset = file.base_offset
     with (
         closing(file.opened(file.neighbour(".log"))) as log,
         closing(file.opened(file.neighbour(".index"))) as index,
-        closing(file.opened(file.shown)) as source,
+        closing(file.opened(file.display_path)) as source,
     ):
         checked = _checked(file, source, log, base_offset)
-        yield from time_index_text(checked, index, complaints, file.options.limit)
+        yield from time_index_text(checked, index, mismatches, file.options.limit)
 
 
 def _checked(file: _File, source: DumpedFile, log: DumpedFile, base_offset: int) -> Checked:
     options = file.options
     return Checked(
-        source, log, file.shown, file.absolute, base_offset, options.index_sanity, options.verify_index
+        source, log, file.display_path, file.absolute, base_offset, options.index_sanity, options.verify_index
     )
 
 
-def _snapshot(file: _File, complaints: Mismatches) -> Iterator[str]:
-    with closing(file.opened(file.shown)) as source:
+def _snapshot(file: _File, mismatches: Mismatches) -> Iterator[str]:
+    with closing(file.opened(file.display_path)) as source:
         try:
             yield from state_file_text.snapshot_text(source)
-        except state_file_text.Complaint as complaint:
+        except state_file_text.SnapshotError as complaint:
             file.say(str(complaint))
 
 
-def _txn_index(file: _File, complaints: Mismatches) -> Iterator[str]:
+def _txn_index(file: _File, mismatches: Mismatches) -> Iterator[str]:
     parse_long(file.name.split(".")[0])
-    with closing(file.opened(file.shown)) as source:
+    with closing(file.opened(file.display_path)) as source:
         yield from state_file_text.txn_index_text(source)
 
 

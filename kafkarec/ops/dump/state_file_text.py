@@ -1,9 +1,8 @@
 """A .txnindex or .snapshot file as text
 
 The layouts are in `kafkarec.sidecars.txn_index` and `producer_snapshot`; Kafka's tool is less strict than those
-readers, and what it prints of odd files is its own. So of a .txnindex entry's version only the first byte is looked
-at (AbortedTxn), bytes behind the last whole entry are passed over, and a snapshot is taken as its generated class
-takes it (ProducerStateManager.readSnapshot).
+readers. Only the first byte of a .txnindex entry's version is read (AbortedTxn), bytes after the last whole entry are
+ignored, and a snapshot is read as by Kafka's generated class (ProducerStateManager.readSnapshot).
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ _HEAD, _ENTRY, _CRC_FROM = Struct(">hIi"), Struct(">qhiqiqiq"), 6
 _LARGEST = 256 << 20
 
 
-class Complaint(Exception):
-    """What Kafka's tool says of a snapshot on standard error before it goes on to the next file."""
+class SnapshotError(Exception):
+    """The error that Kafka's tool prints for a snapshot before it continues with the next file."""
 
 
 def txn_index_text(source: DumpedFile) -> Iterator[str]:
-    """All or nothing: Kafka reads every entry before it prints the first."""
+    """The lines of a .txnindex. Kafka reads all entries before it prints the first."""
     lines = []
     for number, entry in enumerate(_ABORTED.iter_unpack(_whole(source, _ABORTED.size))):
         version, producer_id, first, last, stable = entry
@@ -41,7 +40,7 @@ def txn_index_text(source: DumpedFile) -> Iterator[str]:
 
 
 def snapshot_text(source: DumpedFile) -> Iterator[str]:
-    """Complaint where the file is no snapshot."""
+    """The lines of a .snapshot; SnapshotError if the file is not one."""
     lines = []
     for entry in _entries(_whole(source, 1)):
         producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, transaction = entry
@@ -68,25 +67,25 @@ def _whole(source: DumpedFile, unit: int) -> bytes:
 def _entries(data: bytes) -> list[tuple[int, ...]]:
     schema = "Snapshot failed schema validation: "
     if len(data) < 2:
-        raise Complaint(f"{schema}null")
+        raise SnapshotError(f"{schema}null")
     version = int.from_bytes(data[:2], "big", signed=True)
     if version != 1:
-        raise Complaint(f"{schema}Snapshot contained an unknown file version {version}")
+        raise SnapshotError(f"{schema}Snapshot contained an unknown file version {version}")
     if len(data) < _HEAD.size:
-        raise Complaint(f"{schema}null")
+        raise SnapshotError(f"{schema}null")
     _, stored, count = _HEAD.unpack_from(data)
     left = len(data) - _HEAD.size
     if count < 0:
-        raise Complaint(f"{schema}non-nullable field producerEntries was serialized as null")
+        raise SnapshotError(f"{schema}non-nullable field producerEntries was serialized as null")
     if count > left:
-        raise Complaint(
+        raise SnapshotError(
             f"{schema}Tried to allocate a collection of size {count}, but there are only {left} bytes remaining."
         )
     if count * _ENTRY.size > left:
-        raise Complaint(f"{schema}null")
+        raise SnapshotError(f"{schema}null")
     computed = crc32c(data[_CRC_FROM:])
     if stored != computed:
-        raise Complaint(
+        raise SnapshotError(
             f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored}. Computed crc: {computed}"
         )
     return [_ENTRY.unpack_from(data, _HEAD.size + number * _ENTRY.size) for number in range(count)]

@@ -1,6 +1,6 @@
-"""Every byte of one batch, annotated: what it is, what it means, and at which byte something is wrong.
+"""Every byte of one batch, annotated: its field, its meaning, and at which byte something is wrong.
 
-`explain` gives data (spans that tile the bytes); `kafkarec explain` prints it.
+`explain` returns spans that cover the bytes without a gap; `kafkarec explain` prints them.
 """
 
 from .run import explain

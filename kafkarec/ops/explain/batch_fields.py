@@ -2,7 +2,7 @@
 
     offset  bytes  field
          0      8  base offset            outside of the checksum
-         8      4  batch length           bytes behind this field
+         8      4  batch length           bytes after this field
         12      4  partition leader epoch outside of the checksum
         16      1  magic                  outside of the checksum
         17      4  crc                    CRC-32C of byte 21 to the end
@@ -14,9 +14,9 @@
         51      2  producer epoch
         53      4  base sequence
         57      4  record count
-        61         records, compressed as a whole where a codec is named
+        61         records, compressed as a whole if attributes have a codec
 
-Follows DefaultRecordBatch. What its readers refuse is a fault; what is odd and accepted is said in a note.
+Follows DefaultRecordBatch. What its readers refuse is a fault; what is odd but accepted is a note.
 """
 
 from __future__ import annotations
@@ -29,66 +29,67 @@ from kafkarec.codecs import CODECS, CodecError, MissingCodec, decompress, probe
 from . import compression_frames, value_words
 from .record_fields import Head, records
 from .spans import Broken, Section, SpanWriter
-from .value_words import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, moment
+from .value_words import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, iso_time
 
 HEADER_SIZE, CRC_POSITION, CRC_FROM = 61, 17, 21
 
 
-def walk(pen: SpanWriter, whole: bool, cap: int, most_records: int | None) -> list[Section]:
-    """The batch from its partition leader epoch on; `whole`: all the bytes that it claims are there.
+def walk(writer: SpanWriter, whole: bool, cap: int, most_records: int | None) -> list[Section]:
+    """Writes the spans of the batch from its partition leader epoch on; `whole`: all bytes of its length are there.
 
-    Returns the section of the decompressed payload, where there is one; its faults are the pen's as well.
+    Returns the section of the decompressed payload, if there is one; its faults are added to the writer's.
     """
-    head = _header(pen, whole)
+    head = _header(writer, whole)
     if head is None:
         return []
     codec = head.attributes & CODEC_MASK
     if head.record_count < 0:
-        pen.unread(pen.stop, "records")
+        writer.unread(writer.stop, "records")
         return []
     if not codec:
-        records(pen, head, most_records)
+        records(writer, head, most_records)
         return []
     if codec >= len(CODECS):
-        pen.unread(pen.stop, "records", "", Broken("unsupported_codec", len(CODECS) - 1, codec))
+        writer.unread(writer.stop, "records", "", Broken("unsupported_codec", len(CODECS) - 1, codec))
         return []
-    return compressed(pen, codec, head, cap, most_records)
+    return compressed(writer, codec, head, cap, most_records)
 
 
-def _header(pen: SpanWriter, whole: bool) -> Head | None:
-    """The fields up to the record count; None where the header is cut."""
-    data = pen.data
+def _header(writer: SpanWriter, whole: bool) -> Head | None:
+    """Writes the fields up to the record count; None if the header is incomplete."""
+    data = writer.data
     base_offset = int.from_bytes(data[:8], "big", signed=True)
     try:
         epoch = value_words.absent("none", "the leader's epoch when it was appended; outside of the checksum")
-        pen.number("partition_leader_epoch", 4, epoch)
-        pen.number("magic", 1, "DefaultRecordBatch; outside of the checksum")
-        _checksum(pen, whole)
-        attributes = pen.number("attributes", 2, value_words.batch_attributes, show=lambda v: f"0x{v & 0xFFFF:04x}")
-        pen.number("last_offset_delta", 4, lambda v: _last_offset(base_offset, v))
+        writer.number("partition_leader_epoch", 4, epoch)
+        writer.number("magic", 1, "DefaultRecordBatch; outside of the checksum")
+        _checksum(writer, whole)
+        attributes = writer.number("attributes", 2, value_words.batch_attributes, show=lambda v: f"0x{v & 0xFFFF:04x}")
+        writer.number("last_offset_delta", 4, lambda v: _last_offset(base_offset, v))
         horizon = attributes & DELETE_HORIZON
-        base_timestamp = pen.number(
-            "base_timestamp", 8, lambda v: f"delete horizon: {moment(v)}" if horizon else moment(v)
+        base_timestamp = writer.number(
+            "base_timestamp", 8, lambda v: f"delete horizon: {iso_time(v)}" if horizon else iso_time(v)
         )
-        max_timestamp = pen.number("max_timestamp", 8, moment)
-        producer_id = pen.number("producer_id", 8, value_words.absent("no idempotent producer"))
-        pen.number("producer_epoch", 2, value_words.absent("none"))
-        base_sequence = pen.number("base_sequence", 4, value_words.absent("none"))
-        count = pen.number("record_count", 4, "empty: all of its records were compacted away" if _empty(pen) else "")
+        max_timestamp = writer.number("max_timestamp", 8, iso_time)
+        producer_id = writer.number("producer_id", 8, value_words.absent("no idempotent producer"))
+        writer.number("producer_epoch", 2, value_words.absent("none"))
+        base_sequence = writer.number("base_sequence", 4, value_words.absent("none"))
+        empty = "empty: all of its records were compacted away" if _empty(writer) else ""
+        count = writer.number("record_count", 4, empty)
     except Broken as broken:
-        pen.unread(pen.stop, "header", "", Broken("batch_too_small", HEADER_SIZE, pen.stop, broken.detail))
+        writer.unread(writer.stop, "header", "", Broken("batch_too_small", HEADER_SIZE, writer.stop, broken.detail))
         return None
     if count < 0:
-        pen.blame("record_count_negative", 0, count)
-    trusted = not any(fault.reason == "crc_mismatch" for fault in pen.faults)
+        writer.add_fault("record_count_negative", 0, count)
+    trusted = not any(fault.reason == "crc_mismatch" for fault in writer.faults)
     return Head(
         base_offset, attributes, base_timestamp, max_timestamp, base_sequence if producer_id >= 0 else -1, count,
         bool(attributes & LOG_APPEND_TIME), bool(attributes & CONTROL), trusted,
     )  # fmt: skip
 
 
-def _empty(pen: SpanWriter) -> bool:
-    return pen.left == 4 and not any(pen.data[pen.at : pen.at + 4])
+def _empty(writer: SpanWriter) -> bool:
+    return writer.left == 4 and not any(writer.data[writer.at : writer.at + 4])
 
 
 def _last_offset(base_offset: int, delta: int) -> str:
@@ -96,28 +97,29 @@ def _last_offset(base_offset: int, delta: int) -> str:
     return f"last offset {last}, the next batch begins at {value_words.wrapped(last + 1)} or later"
 
 
-def _checksum(pen: SpanWriter, whole: bool) -> None:
-    stored = pen.number("crc", 4, signed=False, show=lambda v: f"0x{v:08x}")
+def _checksum(writer: SpanWriter, whole: bool) -> None:
+    stored = writer.number("crc", 4, signed=False, show=lambda v: f"0x{v:08x}")
     if not whole:
-        pen.spans[-1] = pen.spans[-1]._replace(note="CRC-32C; cannot be checked, as bytes of the batch are missing")
+        note = "CRC-32C; cannot be checked, as bytes of the batch are missing"
+        writer.spans[-1] = writer.spans[-1]._replace(note=note)
         return
-    computed = checksums_of(pen.data[CRC_FROM : pen.stop])[0]
-    note = f"CRC-32C of bytes {CRC_FROM} to {pen.stop - 1} of the batch"
+    computed = checksums_of(writer.data[CRC_FROM : writer.stop])[0]
+    note = f"CRC-32C of bytes {CRC_FROM} to {writer.stop - 1} of the batch"
     if stored == computed:
-        pen.spans[-1] = pen.spans[-1]._replace(note=f"{note}: matches")
+        writer.spans[-1] = writer.spans[-1]._replace(note=f"{note}: matches")
         return
-    pen.spans[-1] = pen.spans[-1]._replace(note=note)
-    pen.blame("crc_mismatch", stored, computed)
+    writer.spans[-1] = writer.spans[-1]._replace(note=note)
+    writer.add_fault("crc_mismatch", stored, computed)
 
 
-def compressed(pen: SpanWriter, codec: int, head: Head, cap: int, most_records: int | None) -> list[Section]:
-    """The compressed payload: its frame in this section, its records in one of their own."""
-    start, end = pen.at, pen.stop
-    payload = pen.data[start:end]
+def compressed(writer: SpanWriter, codec: int, head: Head, cap: int, most_records: int | None) -> list[Section]:
+    """The compressed payload: its frame is written to this section, its records to a section of their own."""
+    start, end = writer.at, writer.stop
+    payload = writer.data[start:end]
     content: Any = None
     refusal: CodecError | None = None
     try:
-        # As Kafka does: of a batch without records only the stream's head is looked at.
+        # As in Kafka, only the stream header is read of a batch without records.
         if head.record_count:
             content = decompress(codec, bytes(payload), cap)
         else:
@@ -125,27 +127,28 @@ def compressed(pen: SpanWriter, codec: int, head: Head, cap: int, most_records: 
     except CodecError as error:
         refusal = error
     inside = None if content is None else memoryview(bytes(content))
-    compression_frames.walk(pen, codec, None if inside is None else len(inside))
+    compression_frames.walk(writer, codec, None if inside is None else len(inside))
     if refusal is not None:
-        blame_codec(pen, start, refusal)
+        add_codec_fault(writer, start, refusal)
     if inside is None:
         return []
     inner = SpanWriter(inside, section=1)
     records(inner, head, most_records)
-    pen.faults += inner.faults
+    writer.faults += inner.faults
     return [Section("decompressed records", inside, tuple(inner.spans))]
 
 
-def blame_codec(pen: SpanWriter, start: int, error: CodecError) -> None:
-    """Puts a codec's refusal where the walk over the frame stopped, else at the payload's first span."""
+def add_codec_fault(writer: SpanWriter, start: int, error: CodecError) -> None:
+    """Adds a codec's error as a fault to the span where the frame could not be read, else to the payload's first
+    span."""
     reason = error.reason if error.reason in ("limit_exceeded", "missing_codec") else "payload_corrupt"
-    at = next((i for i, span in enumerate(pen.spans) if span.start >= start and span.kind == "unread"), None)
+    at = next((i for i, span in enumerate(writer.spans) if span.start >= start and span.kind == "unread"), None)
     if at is None:
-        at = next((i for i, span in enumerate(pen.spans) if span.start >= start), len(pen.spans) - 1)
+        at = next((i for i, span in enumerate(writer.spans) if span.start >= start), len(writer.spans) - 1)
     if reason == "missing_codec" and not isinstance(error, MissingCodec):
         reason = "payload_corrupt"
-    span, rest = pen.spans[at], pen.spans[at + 1 :]
-    del pen.spans[at:]
-    pen.spans.append(span)
-    pen.blame(reason, detail=error.detail)
-    pen.spans += rest
+    span, rest = writer.spans[at], writer.spans[at + 1 :]
+    del writer.spans[at:]
+    writer.spans.append(span)
+    writer.add_fault(reason, detail=error.detail)
+    writer.spans += rest

@@ -1,7 +1,8 @@
-"""What damage looks like: a flipped bit, a wrong length, a range of zeros. Guesses, and said as such.
+"""Guesses about the cause of damage: a flipped bit, a wrong length, a range of zeros.
 
-A CRC is linear: changing one bit changes the checksum by a pattern that depends on the bit's place alone. So the
-difference between the stored and the computed checksum, wound back byte by byte, names the bit that would explain it.
+A CRC is linear: changing one bit changes the checksum by a pattern that depends on the bit's position alone. So the
+difference between the stored and the computed checksum, reversed byte by byte, gives the one flipped bit, if there is
+one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def _table(polynomial: int) -> list[int]:
 
 
 def flipped_bit(magic: int, difference: int, start: int, stop: int) -> tuple[int, int] | None:
-    """(byte, bit 0-7) of [start, stop) that, flipped, makes the checksum right. None: no single bit does."""
+    """(byte, bit 0-7) in [start, stop) whose flip explains the CRC `difference`. None: no single bit does."""
     if stop - start > _LONGEST_SEARCH:
         return None
     table = _table(_CASTAGNOLI if magic == 2 else _ZIP)
@@ -41,7 +42,7 @@ def flipped_bit(magic: int, difference: int, start: int, stop: int) -> tuple[int
 
 
 def of_checksum(data: memoryview, magic: int, stored: int, computed: int, field: int, start: int) -> Iterator[str]:
-    """Guesses about a checksum that does not match; `field`: where it is stored, `start`: where its bytes begin."""
+    """Guesses about a checksum mismatch; `field`: position of the stored CRC, `start`: of the first byte it covers."""
     difference = stored ^ computed
     if difference.bit_count() == 1:
         yield (f"the stored checksum and the computed one differ in one bit: the checksum itself (bytes {field} to "
@@ -57,7 +58,7 @@ def of_checksum(data: memoryview, magic: int, stored: int, computed: int, field:
 
 
 def _zeros(data: memoryview, start: int) -> Iterator[str]:
-    """Whole disk sectors of zeros."""
+    """A guess if there is a run of 512 or more zeros, a disk sector."""
     view = bytes(data)
     at = view.find(bytes(_SECTOR), start)
     if at < 0:
@@ -69,7 +70,7 @@ def _zeros(data: memoryview, start: int) -> Iterator[str]:
 
 
 def of_length(data: memoryview, stored: int, magic: int) -> Iterator[str]:
-    """Guesses about a length that makes no sense, by the bytes up to the next batch."""
+    """Guesses about an invalid length, from the bytes up to the next batch."""
     at, crc = (21, 17) if magic == 2 else (16, 12)
     if magic not in (0, 1, 2) or len(data) < at + 1:
         return

@@ -1,4 +1,4 @@
-"""`explain`: from the first twelve bytes to the walk of the magic."""
+"""`explain`: reads the offset, the length and the magic, then the fields of that magic."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _PREFIX, _UP_TO_MAGIC, _LEAST_SIZE, _MOST_SIZE = 12, 17, 14, 2**31 - 1 - 12
 def explain(
     data: Any, position: int = 0, *, max_decompressed_bytes: int = 128 << 20, records: int | None = None
 ) -> Explanation:
-    """Every byte of the batch at `position` of `data`, as spans that tile it.
+    """Every byte of the batch at `position` of `data`, as spans without a gap.
 
-    data: any buffer; `position`: a byte of it, a batch's beginning or where one is thought to be.
-    records: how many records (or inner messages) are laid down field by field, None: all of them. Those with a fault
-    always are.
+    data: any buffer
+    position: where a batch begins or is expected
+    records: how many records (or inner messages) are shown field by field, None: all. Those with a fault always are
 
-    Never raises for bad bytes: what is wrong stands in `.faults`, and the walk goes on as far as it can. Where the
-    claimed length makes no sense, all bytes up to the end of `data` are explained: cut `data` where the next good
-    batch begins. ValueError for a position outside of `data`.
+    Never raises for bad bytes: errors are in `.faults`, and reading continues as far as possible. If the length field
+    is invalid, all bytes up to the end of `data` are explained: pass `data` up to the next good batch. ValueError for a
+    position outside of `data`.
     """
     view = memoryview(data)
     view = view.cast("B") if view.nbytes else memoryview(b"")
@@ -32,19 +32,19 @@ def explain(
     view = view[position:]
     size, fault = _extent(view)
     view = view[:size]
-    pen = SpanWriter(view)
+    writer = SpanWriter(view)
     zeros = _leading_zeros(view)
-    # Offset, size, checksum and magic of 0: no writer makes that, though it reads like a message of magic 0.
+    # Offset, size, checksum and magic of 0: no writer writes that, though it looks like a message of magic 0.
     if not size or zeros >= min(size, _UP_TO_MAGIC) >= _PREFIX:
-        return _zeros(pen, position, zeros)
-    sections = _walk(pen, fault, max_decompressed_bytes, records)
-    faults = tuple(sorted(pen.faults, key=lambda found: (found.section, found.position)))
-    found = Explanation(position, size, "", (Section("batch", view, tuple(pen.spans)), *sections), faults)
+        return _zeros(writer, position, zeros)
+    sections = _walk(writer, fault, max_decompressed_bytes, records)
+    faults = tuple(sorted(writer.faults, key=lambda found: (found.section, found.position)))
+    found = Explanation(position, size, "", (Section("batch", view, tuple(writer.spans)), *sections), faults)
     return Explanation(position, size, _headline(found), found.sections, faults, tuple(_hints(found)))
 
 
 def _extent(view: memoryview) -> tuple[int, Broken | None]:
-    """(bytes to explain, what is wrong with the claimed length)."""
+    """(bytes to explain, the error of the length field)."""
     left = len(view)
     if left < _PREFIX:
         return left, None
@@ -67,52 +67,53 @@ def _leading_zeros(view: memoryview) -> int:
     return len(view)
 
 
-def _zeros(pen: SpanWriter, position: int, zeros: int) -> Explanation:
-    size = pen.left
+def _zeros(writer: SpanWriter, position: int, zeros: int) -> Explanation:
+    size = writer.left
     if not size:
-        return Explanation(position, 0, "nothing: the bytes end here", (Section("batch", pen.data, ()),))
+        return Explanation(position, 0, "nothing: the bytes end here", (Section("batch", writer.data, ()),))
     whole = zeros == size
     note = "sectors that were never written, or lost"
     if whole:
         note = "room that was made in advance and never written (preallocated), or sectors that were lost"
-    pen.unread(zeros, "zeros", note, Broken("size_too_small", _LEAST_SIZE, 0))
+    writer.unread(zeros, "zeros", note, Broken("size_too_small", _LEAST_SIZE, 0))
     headline = f"{value_words.plural(size, 'zero byte', 'zero bytes')} and no batch"
     if not whole:
-        pen.unread(pen.stop, "rest", "what is left of what stood here")
+        writer.unread(writer.stop, "rest", "what is left of what stood here")
         behind = value_words.plural(size - zeros, "byte", "bytes")
-        headline = f"{value_words.plural(zeros, 'zero byte', 'zero bytes')} where a batch should begin, and {behind} behind"
-    section = Section("batch", pen.data, tuple(pen.spans))
-    return Explanation(position, size, headline, (section,), tuple(pen.faults))
+        headline = value_words.plural(zeros, "zero byte", "zero bytes")
+        headline += f" where a batch should begin, and {behind} behind"
+    section = Section("batch", writer.data, tuple(writer.spans))
+    return Explanation(position, size, headline, (section,), tuple(writer.faults))
 
 
-def _walk(pen: SpanWriter, fault: Broken | None, cap: int, records: int | None) -> list[Section]:
-    magic = pen.data[16] if len(pen.data) >= _UP_TO_MAGIC else None
+def _walk(writer: SpanWriter, fault: Broken | None, cap: int, records: int | None) -> list[Section]:
+    magic = writer.data[16] if len(writer.data) >= _UP_TO_MAGIC else None
     try:
         base = "offset" if magic in (0, 1) else "base_offset"
-        pen.number(base, 8, "outside of the checksum")
+        writer.number(base, 8, "outside of the checksum")
         behind = "bytes of the {} behind this field".format("message" if magic in (0, 1) else "batch")
-        pen.number("size" if magic in (0, 1) else "batch_length", 4, behind)
+        writer.number("size" if magic in (0, 1) else "batch_length", 4, behind)
     except Broken as broken:
-        pen.unread(pen.stop, "batch", "", Broken("length_beyond_end", _PREFIX, len(pen.data), broken.detail))
+        writer.unread(writer.stop, "batch", "", Broken("length_beyond_end", _PREFIX, len(writer.data), broken.detail))
         return []
     if fault is not None:
-        pen.blame(fault.reason, fault.expected, fault.found)
+        writer.add_fault(fault.reason, fault.expected, fault.found)
     if magic in (0, 1):
-        return message_fields.walk(pen, fault is None, cap, records)
+        return message_fields.walk(writer, fault is None, cap, records)
     if magic == 2:
-        return batch_fields.walk(pen, fault is None, cap, records)
-    return _unknown_magic(pen, magic)
+        return batch_fields.walk(writer, fault is None, cap, records)
+    return _unknown_magic(writer, magic)
 
 
-def _unknown_magic(pen: SpanWriter, magic: int | None) -> list[Section]:
+def _unknown_magic(writer: SpanWriter, magic: int | None) -> list[Section]:
     if magic is None:
-        pen.unread(pen.stop, "batch", "too few bytes to tell its magic")
+        writer.unread(writer.stop, "batch", "too few bytes to tell its magic")
         return []
-    pen.lay(4, "crc_or_leader_epoch", f"0x{int.from_bytes(pen.data[12:16], 'big'):08x}", "by magic")
+    writer.add_span(4, "crc_or_leader_epoch", f"0x{int.from_bytes(writer.data[12:16], 'big'):08x}", "by magic")
     signed = magic - 256 if magic > 127 else magic
-    pen.lay(1, "magic", signed)
-    pen.blame("unsupported_magic", 2, signed)
-    pen.unread(pen.stop, "rest")
+    writer.add_span(1, "magic", signed)
+    writer.add_fault("unsupported_magic", 2, signed)
+    writer.unread(writer.stop, "rest")
     return []
 
 

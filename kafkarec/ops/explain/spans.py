@@ -1,7 +1,7 @@
-"""What an explanation is made of: spans that tile the bytes, and the pen that lays them down.
+"""The classes of an explanation: spans that cover the bytes, and the writer that creates them.
 
-A span is one field: where it lies, what it is called, its value and what the value means. Spans of a section follow
-each other without a gap and without overlap, whatever the bytes are: what cannot be understood is a span as well.
+A span is one field: its position, name, value and meaning. The spans of a section cover it without a gap and without
+overlap, whatever the bytes are: bytes that cannot be read are a span as well.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Span(NamedTuple):
 
     start, length   bytes [start, start + length) of the section
     path            the field's name, such as "records[2].key_length"
-    value           int or str; bytes for payload; None where there is none
-    note            what the value means, a line or several; never holds payload
+    value           int or str; bytes for payload; None if there is none
+    note            the meaning of the value, one or more lines; never contains payload
     kind            "field", "payload" (bytes of keys, values, headers, or compressed ones), "unread", or "skipped":
-                    good records that nobody asked to see
-    fault           the word of `errors.REASONS` for what is wrong with it
+                    good records that are not shown
+    fault           the reason (`errors.REASONS`) if it is wrong
     """
 
     start: int
@@ -39,13 +39,13 @@ class Span(NamedTuple):
 
 
 class SpanFault(NamedTuple):
-    """Something wrong.
+    """An error in the bytes.
 
     section    an index of `Explanation.sections`
-    position   a byte of that section
-    path       the field
-    reason     a word of `errors.REASONS`
-    detail     what is wrong, both sides; without the place, without payload
+    position   of the field in that section
+    path       the field's name
+    reason     one of `errors.REASONS`
+    detail     a sentence with the expected and the found value; without position and payload
     """
 
     section: int
@@ -57,7 +57,7 @@ class SpanFault(NamedTuple):
 
 @dataclass(frozen=True)
 class Section:
-    """A run of bytes with its spans: the batch itself, or what its payload holds when it is decompressed."""
+    """Bytes with their spans: the batch itself, or its decompressed payload."""
 
     name: str
     data: memoryview = field(repr=False)
@@ -68,12 +68,12 @@ class Section:
 class Explanation:
     """One batch (magic 2) or outer message (magic 0, 1), byte by byte.
 
-    position    of the batch in what was given
-    size        bytes explained: the batch; where its claim makes no sense, everything that was given
-    headline    one line: what this is
-    sections    [0] the batch, [1] its decompressed payload where there is one
-    faults      what is wrong, in the order of the bytes; empty for a good batch
-    hints       what the damage looks like, such as a single flipped bit
+    position    of the batch in `data`
+    size        bytes explained: the batch; all of `data` from `position` on if the length field is invalid
+    headline    a summary in one line
+    sections    [0] the batch, [1] its decompressed payload if there is one
+    faults      errors in the order of the bytes; empty for a good batch
+    hints       guesses about the cause of the damage, such as a single flipped bit
     """
 
     position: int
@@ -93,7 +93,7 @@ class Explanation:
 
 
 class Broken(Exception):
-    """The field at the pen cannot be read."""
+    """The field at the writer's position cannot be read."""
 
     def __init__(self, reason: str, expected: int | None = None, found: int | None = None, detail: str = "") -> None:
         super().__init__(reason)
@@ -101,16 +101,16 @@ class Broken(Exception):
 
 
 class UnreadableSpan(Exception):
-    """The fault stands on the last span; what follows it cannot be read."""
+    """The fault is on the last span; the bytes after it cannot be read."""
 
 
 Note = str | Callable[[Any], str]
 
 
 class SpanWriter:
-    """A place in one section. Each method reads the field at `at`, lays down its span and goes on behind it.
+    """Reads the fields of one section. Each method reads the field at `at`, appends its span and moves `at` after it.
 
-    A field that does not fit in front of `stop` raises Broken and leaves the pen where it was.
+    A field that does not end by `stop` raises Broken and leaves `at` unchanged.
     """
 
     def __init__(self, data: memoryview, section: int = 0, stop: int | None = None) -> None:
@@ -125,8 +125,8 @@ class SpanWriter:
     def left(self) -> int:
         return self.stop - self.at
 
-    def lay(self, length: int, path: str, value: Any = None, note: Note = "", kind: str = FIELD) -> None:
-        """The next `length` bytes are this field."""
+    def add_span(self, length: int, path: str, value: Any = None, note: Note = "", kind: str = FIELD) -> None:
+        """Appends a span for the next `length` bytes."""
         text = note if isinstance(note, str) else note(value)
         self.spans.append(Span(self.at, length, path, value, text, kind))
         self.at += length
@@ -134,16 +134,16 @@ class SpanWriter:
     def number(
         self, path: str, size: int, note: Note = "", *, signed: bool = True, order: Any = "big", show: Any = None
     ) -> int:
-        """An integer of fixed size. `show` turns it into the span's value."""
+        """Reads an integer of fixed size. `show` converts it to the span's value."""
         if size > self.left:
             raise Broken("message_truncated", size, self.left)
         value = int.from_bytes(self.data[self.at : self.at + size], order, signed=signed)
         text = note if isinstance(note, str) else note(value)
-        self.lay(size, path, show(value) if show else value, text)
+        self.add_span(size, path, show(value) if show else value, text)
         return value
 
     def varint(self, path: str, note: Note = "", longest: int = VARINT_BYTES) -> int:
-        """A zig-zag varint (longest 5) or varlong (10) as ByteUtils reads them: excess bits fall away."""
+        """Reads a zig-zag varint (longest 5) or varlong (10) as ByteUtils does: excess bits are dropped."""
         raw = 0
         for i in range(longest):
             if i >= self.left:
@@ -159,43 +159,43 @@ class SpanWriter:
         text = note if isinstance(note, str) else note(value)
         if i and byte == 0:
             text = joined(text, "longer than necessary")
-        self.lay(i + 1, path, value, text)
+        self.add_span(i + 1, path, value, text)
         return value
 
     def payload(self, path: str, length: int, note: Note = "") -> memoryview:
-        """Bytes of the user's."""
+        """Appends a span of kind "payload"."""
         data = self.data[self.at : self.at + length]
-        self.lay(length, path, bytes(data), note, PAYLOAD)
+        self.add_span(length, path, bytes(data), note, PAYLOAD)
         return data
 
-    def blame(self, reason: str, expected: int | None = None, found: int | None = None, detail: str = "") -> None:
-        """The last span is wrong."""
+    def add_fault(self, reason: str, expected: int | None = None, found: int | None = None, detail: str = "") -> None:
+        """Adds a fault to the last span."""
         span = self.spans[-1]
         text = _sentence(reason, expected, found, detail)
         self.faults.append(SpanFault(self.section, span.start, span.path, reason, text))
         self.spans[-1] = span._replace(note=joined(span.note, f"WRONG: {text}"), fault=reason)
 
     def unread(self, stop: int, path: str, note: str = "", broken: Broken | None = None) -> None:
-        """The bytes up to `stop` are not understood, because of `broken` where it is given."""
+        """Appends a span of kind "unread" up to `stop`, with the fault `broken` if given."""
         if stop > self.at or broken is not None:
-            self.lay(stop - self.at, path, None, note, UNREAD)
+            self.add_span(stop - self.at, path, None, note, UNREAD)
         if broken is not None:
-            self.blame(broken.reason, broken.expected, broken.found, broken.detail)
+            self.add_fault(broken.reason, broken.expected, broken.found, broken.detail)
 
 
 def _sentence(reason: str, expected: int | None, found: int | None, detail: str) -> str:
-    """The fault's words without its place: the span shows that."""
+    """The fault's sentence without its position, which the span has."""
     text = damage.sentence(reason, {"position": 0, "expected": expected, "found": found, "detail": detail})
     return text.replace(" at byte 0", "", 1)
 
 
 def joined(*notes: str) -> str:
-    """Notes that are there, as lines."""
+    """The notes that are not empty, as lines."""
     return "\n".join(note for note in notes if note)
 
 
 def tiles(spans: Iterable[Span], size: int) -> bool:
-    """Whether spans cover [0, size) in order, without a gap and without overlap."""
+    """Whether spans cover [0, size) in order without gap and overlap."""
     at = 0
     for span in spans:
         if span.start != at or span.length < 0:

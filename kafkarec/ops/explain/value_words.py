@@ -1,4 +1,4 @@
-"""What single values mean, in words."""
+"""Descriptions of single values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x07, 0x08
 _UNUSED = 0xFF80
 
 
-def moment(ms: int) -> str:
+def iso_time(ms: int) -> str:
     """ISO 8601 in UTC."""
     if ms == -1:
         return "no timestamp"
@@ -28,7 +28,7 @@ def wrapped(value: int) -> int:
 
 
 def sequence(base: int, delta: int) -> int:
-    """DefaultRecordBatch.incrementSequence: behind 2^31-1 comes 0."""
+    """DefaultRecordBatch.incrementSequence: 0 follows 2^31-1."""
     return base + delta if base + delta < 1 << 31 else base + delta - (1 << 31)
 
 
@@ -37,7 +37,7 @@ def codec(attributes: int) -> str:
 
 
 def batch_attributes(value: int) -> str:
-    """The bits of a magic 2 batch, a line each (KIP-32, KIP-98, KIP-534)."""
+    """The attributes of a magic 2 batch, one line per bit or group (KIP-32, KIP-98, KIP-534)."""
     rows = (
         ("bits 0-2", f"{value & CODEC_MASK:03b}", f"codec {codec(value)}"),
         _bit(value, 3, "timestamps are log append time", "timestamps are create time"),
@@ -50,7 +50,7 @@ def batch_attributes(value: int) -> str:
 
 
 def message_attributes(value: int, magic: int) -> str:
-    """The bits of a magic 0 or 1 message, a line each (KIP-32)."""
+    """The attributes of a magic 0 or 1 message, one line per bit or group (KIP-32)."""
     rows = [("bits 0-2", f"{value & CODEC_MASK:03b}", f"codec {codec(value)}")]
     if magic:
         rows.append(_bit(value, 3, "timestamp is log append time", "timestamp is create time"))
@@ -68,12 +68,12 @@ def _bit(value: int, bit: int, set_: str, clear: str) -> tuple[str, str, str]:
 
 
 def absent(what: str, otherwise: str = "") -> Callable[[int], str]:
-    """A note for fields where -1 says "nothing"."""
+    """A note for fields where -1 means none: `what` for -1, else `otherwise`."""
     return lambda value: what if value == -1 else otherwise
 
 
 def sized(value: int) -> str:
-    """A length of which every negative means null."""
+    """The note of a length where every negative value means null."""
     if value >= 0:
         return ""
     return "null" if value == -1 else "null: readers take every negative length for null, writers write -1"

@@ -1,8 +1,7 @@
-"""Bytes from file to file: within the kernel where it can, never more than was asked for, and on the disk when it is
-said so.
+"""Copies ranges from file to file: in the kernel if possible (copy_file_range, sendfile), with fsync at the end.
 
-What a range holds was checked a moment ago, so its bytes are in the page cache. Where the medium fails in between, the
-range is given back (Unreadable) and the output cut back to where it was; where writing fails, that is the end.
+A range was read and checked just before, so its bytes are usually in the page cache. If reading fails now, the output
+is truncated to its size before and Unreadable is raised; if writing fails, OSError.
 """
 
 from __future__ import annotations
@@ -31,24 +30,24 @@ class Output(NewFile):
         self._kernel = [_copy_file_range, _sendfile]
 
     def copy(self, segment: Segment, position: int, length: int) -> None:
-        """Appends a range of a source. Unreadable: nothing was appended. OSError: the output cannot be written."""
+        """Appends a range of a source. Raises Unreadable, with nothing appended, or OSError if writing fails."""
         source = segment.source
         before = self.size
         if source.descriptor is not None:
             while self._kernel:
                 try:
-                    self._within_kernel(self._kernel[0], source.descriptor, position, length)
+                    self._in_kernel(self._kernel[0], source.descriptor, position, length)
                     return
                 except OSError as error:
                     self.cut(before)
                     if error.errno not in _NOT_HERE | {errno.EIO}:
                         raise
                     if error.errno == errno.EIO:
-                        break  # of source or output: reading and writing by hand will tell
+                        break  # of the source or the output: copying with read and write shows which
                     self._kernel.pop(0)
-        self._by_hand(source, position, length, before)
+        self._read_and_write(source, position, length, before)
 
-    def _within_kernel(self, call: Any, source: int, position: int, length: int) -> None:
+    def _in_kernel(self, call: Any, source: int, position: int, length: int) -> None:
         while length:
             done = call(source, self._descriptor, position, min(length, 1 << 30), self.size)
             if not done:
@@ -57,7 +56,7 @@ class Output(NewFile):
             length -= done
             self.size += done
 
-    def _by_hand(self, source: Any, position: int, length: int, before: int) -> None:
+    def _read_and_write(self, source: Any, position: int, length: int, before: int) -> None:
         while length:
             try:
                 data = source.read_at(position, min(length, _PIECE))
@@ -82,7 +81,7 @@ def _sendfile(source: int, to: int, position: int, length: int, at: int) -> int:
 
 
 def digest(path: str) -> str:
-    """SHA-256 of what the disk gives back: the pages that were just written are given up first."""
+    """SHA-256 of a file as read from the disk: its cached pages are dropped first (POSIX_FADV_DONTNEED)."""
     hasher = hashlib.sha256()
     with open(path, "rb") as file:
         if hasattr(os, "posix_fadvise"):

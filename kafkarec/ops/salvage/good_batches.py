@@ -1,7 +1,7 @@
-"""A source's good batches in offset order, each with what the choice between sources needs.
+"""The good batches of a source in offset order, with the fields that merging needs.
 
-The engine reads with errors="skip": CRC, structure and payload are checked, damage is searched behind. What it gives
-is good, and may yet be out of place: no checksum covers the base offset, and a file system that lost its way puts
+The source is read with errors="skip": CRC, structure and payload are checked, and good batches are found after damage.
+A good batch may still be in the wrong place: no checksum covers the base offset, and a damaged file system can put
 blocks of one file into another. Such batches are set aside, never dropped.
 """
 
@@ -20,19 +20,20 @@ from kafkarec.tables.records import BatchTable
 from .partition_sources import MEDIUM, SalvageSource
 
 _COLUMNS = ("base_offset", "last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "record_count", "position")
-# Behind a good checksum: the bytes are what was written, and yet no reader can use them. They are set aside.
+# From here on, reasons of batches whose checksum is right but which no reader accepts. They are set aside.
 _FIRST_PAYLOAD_REASON = list(REASONS).index("crc_mismatch") + 1
-_WINDOW = 2048  # batches that are looked at together, to tell who is out of order
+_WINDOW = 2048  # batches among which those out of order are found
 _MOST_OFFSETS = 2**31  # of a segment
-_LOOK = 64  # bytes of a tail that tell what it is
+_TAIL_BYTES = 64  # bytes of a tail that are checked for zeros
 _WHOLE_BATCH = frozenset(list(REASONS)[_FIRST_PAYLOAD_REASON:]) - {"unreadable", "control_record_invalid"}
 
 
 class GoodBatch(NamedTuple):
-    """A good batch. base: of a wrapper message the offset behind the batch in front of it, at most its own.
+    """A good batch.
 
-    damaged   damage lies between it and the batch in front of it, in its source
-    source    the number of its source
+    base      base offset; of a wrapper message the next offset after the previous batch, at most its own
+    damaged   there is damage between it and the previous batch in its source
+    source    the index of its source
     """
 
     base: int
@@ -48,12 +49,12 @@ class GoodBatch(NamedTuple):
 
     @property
     def content(self) -> tuple[int, int, int, int, int]:
-        """What equal batches have in common."""
+        """The fields by which batches of two sources are compared."""
         return self.base, self.last, self.epoch, self.crc, self.size
 
 
 class Aside(NamedTuple):
-    """Bytes that are kept, but not in the log, and why (a snake_case word)."""
+    """Bytes that are kept outside of the log, with the reason (a key of `report.REASONS` or `errors.REASONS`)."""
 
     segment: Segment
     position: int
@@ -65,9 +66,13 @@ class Aside(NamedTuple):
 
 
 class Notes(NamedTuple):
-    """Where a reading leaves what is not a row. `tail`: (path, position, length, kind) of bytes at a file's end that
-    are no batch and no damage, "cut" or "preallocated"; `ended_in_damage`: source -> its next offset, where the last
-    thing in it is damage."""
+    """Receives what is found besides good batches.
+
+    aside             called with each Aside
+    tail              (path, position, length, kind) of bytes at a file's end that are neither batch nor damage; kind is
+                      "cut" or "preallocated"
+    ended_in_damage   source -> its next offset, for sources that end in damage
+    """
 
     damage: list[Damage]
     aside: Callable[[Aside], None]
@@ -76,7 +81,7 @@ class Notes(NamedTuple):
 
 
 def read(segment: Segment, number: int, next_offset: int | None, cap: int, notes: Notes) -> Iterator[GoodBatch]:
-    """The good batches of one file, as they lie there."""
+    """The good batches of one file, in file order."""
     damaged, end = number in notes.ended_in_damage, 0
     for piece in _pieces(segment, cap, next_offset):
         waiting = sorted(piece.damage, key=lambda damage: damage.position)
@@ -107,7 +112,7 @@ def read(segment: Segment, number: int, next_offset: int | None, cap: int, notes
 
 
 def _pieces(segment: Segment, cap: int, next_offset: int | None) -> Iterator[Any]:
-    """The file in pieces; a file that cannot even be opened is damage as a whole."""
+    """The file in pieces. If it cannot be opened for a disk error, all of it is damage."""
     try:
         with segment.opened():
             pass
@@ -122,7 +127,7 @@ def _pieces(segment: Segment, cap: int, next_offset: int | None) -> Iterator[Any
 
 
 class _Lost(NamedTuple):
-    """A piece that is nothing but damage."""
+    """A piece that is all damage."""
 
     damage: list[Damage]
     batches: Any = BatchTable.of([])
@@ -131,7 +136,7 @@ class _Lost(NamedTuple):
 
 def _tail(segment: Segment, position: int) -> str:
     try:
-        return "cut" if any(segment.raw(position, _LOOK)) else "preallocated"
+        return "cut" if any(segment.raw(position, _TAIL_BYTES)) else "preallocated"
     except OSError:
         return "cut"
 
@@ -139,29 +144,29 @@ def _tail(segment: Segment, position: int) -> str:
 def ordered(
     segments: list[Segment], number: int, next_offset: int, cap: int, notes: Notes, only: int | None = None
 ) -> Iterator[GoodBatch]:
-    """The batches of segments in order (of one of them: `only`) whose offsets go up; those that do not are set aside.
+    """The batches of segments (or of the one with index `only`) in ascending offset order; others are set aside.
 
-    A batch is out of place where its offsets lie outside of its segment's, by the names of this and the next one, or
-    more than 2^31 above its base; and where more of the batches around it go up without it than with it.
+    A batch is set aside if its offsets are outside of its segment's, by the names of this and the next segment, or more
+    than 2^31 above its base offset; or if it is not part of the longest ascending sequence of batches around it.
     """
     window: list[GoodBatch] = []
     for row in _within(segments, number, next_offset, cap, notes, only):
         window.append(row)
         if len(window) == 2 * _WINDOW:
-            kept = _rising(window, next_offset, notes)
+            kept = _longest_ascending(window, next_offset, notes)
             window = kept[_WINDOW:]
             yield from kept[:_WINDOW]
             if len(kept) > _WINDOW:
                 next_offset = kept[_WINDOW - 1].last + 1
             elif kept:
                 next_offset = kept[-1].last + 1
-    yield from _rising(window, next_offset, notes)
+    yield from _longest_ascending(window, next_offset, notes)
 
 
-def _rising(window: list[GoodBatch], next_offset: int, notes: Notes) -> list[GoodBatch]:
-    """The largest part of the batches whose offsets go up from `next_offset` on; the others are set aside.
+def _longest_ascending(window: list[GoodBatch], next_offset: int, notes: Notes) -> list[GoodBatch]:
+    """The longest ascending sequence of batches from `next_offset` on; the others are set aside.
 
-    A longest increasing subsequence: `ends[n]` is the batch with the lowest last offset that n others can precede.
+    Longest increasing subsequence: `ends[n]` is the batch with the lowest last offset that n others can precede.
     """
     if not window or (window[0].base >= next_offset and all(one.last < other.base for one, other in pairwise(window))):
         return window
@@ -202,13 +207,13 @@ def _aside(row: GoodBatch, reason: str) -> Aside:
 def _within(
     segments: list[Segment], number: int, next_offset: int, cap: int, notes: Notes, only: int | None
 ) -> Iterator[GoodBatch]:
-    """Batches whose offsets are those of their segment."""
-    borders: list[int | None] = [segment.base_offset for segment in segments]
+    """Batches whose offsets are within their segment's; the others are set aside."""
+    base_offsets: list[int | None] = [segment.base_offset for segment in segments]
     for at, segment in enumerate(segments):
         if only not in (None, at):
             continue
-        low = borders[at] or 0
-        later = (border for border in borders[at + 1 :] if border is not None and border > low)
+        low = base_offsets[at] or 0
+        later = (base_offset for base_offset in base_offsets[at + 1 :] if base_offset is not None and base_offset > low)
         high = min(next(later, low + _MOST_OFFSETS), low + _MOST_OFFSETS)
         lost = False
         for row in read(segment, number, max(next_offset, low), cap, notes):
@@ -221,7 +226,8 @@ def _within(
 
 
 def loose(segment: Segment, number: int, cap: int, notes: Notes) -> list[list[GoodBatch]]:
-    """The batches of a file in any order, as runs of rising offsets. One that jumps ahead alone is set aside."""
+    """The batches of a file in any order, as runs of ascending offsets. A single batch that is too high is set
+    aside."""
     runs: list[list[GoodBatch]] = []
     for row in read(segment, number, None, cap, notes):
         run = runs[-1] if runs else []
@@ -235,7 +241,7 @@ def loose(segment: Segment, number: int, cap: int, notes: Notes) -> list[list[Go
 
 
 def streams(sources: list[SalvageSource], cap: int, notes: Notes) -> list[Iterator[GoodBatch]]:
-    """One stream per source, and one per run of a loose one."""
+    """One iterator per source, and one per run of a loose source."""
     found: list[Iterator[GoodBatch]] = []
     for number, source in enumerate(sources):
         if source.loose:

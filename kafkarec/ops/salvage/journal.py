@@ -1,10 +1,10 @@
-"""What is done, for the next start: `salvage.journal` in the output folder
+"""The finished steps of a run, for its continuation: `salvage.journal` in the output folder
 
-    line 1     {"sources": [...], "options": {...}}      the run that may go on here
-    line 2..   {"partition": ..., "step": ..., "result": {...}}     a step whose files are on the disk
+    line 1     {"sources": [...], "options": {...}}                 identifies the run that may be continued
+    line 2..   {"partition": ..., "step": ..., "result": {...}}     a step whose files are synced
 
-A line is synced before it counts; half a last line (a kill, a power failure) is ignored. The file is locked while a run
-lasts, and removed when `salvage.json` says that all is done.
+Each line is synced when it is written; an incomplete last line (after a kill or a power failure) is ignored. The file
+is locked during a run, and removed after `salvage.json` is written.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Journal:
             raise Refused(f"{self._path} is not what a salvage wrote; choose another folder") from None
 
     def add(self, partition: str, step: str, result: dict[str, Any]) -> None:
-        """A step is done: its files are synced, so this line may say so."""
+        """Records a finished step; its files must be synced before."""
         self._write({"partition": partition, "step": step, "result": result})
         self.done[partition, step] = result
 
@@ -83,7 +83,7 @@ class Journal:
         os.fsync(self._descriptor)
 
     def finish(self) -> None:
-        """The report is in place: the journal has done its duty."""
+        """Removes the journal, after the report was written."""
         os.unlink(self._path)
         sync_folder(self._out)
 

@@ -1,13 +1,13 @@
-"""KRaft snapshots beside the metadata log: whole into the new folder, or not at all
+"""KRaft snapshots of the metadata log: copied to the new folder if complete, otherwise set aside
 
 00000000000000000146-0000000001.checkpoint
     batch of control records     SnapshotHeader, KRaftVersion, Voters      offset 0 and on
     batches of metadata records
-    batch of control records     SnapshotFooter                            nothing behind it
+    batch of control records     SnapshotFooter                            nothing after it
 
-Nobody appends to a finished snapshot, so what is cut off or has no footer is no snapshot: a controller refuses it
-(KIP-630, RecordsSnapshotReader). Its good batches are kept beside the log. Each is a file of its own with offsets of
-its own, so snapshots are never merged with the segments, nor with each other.
+A finished snapshot is never appended to, and a controller refuses one that is incomplete or has no footer (KIP-630,
+RecordsSnapshotReader); its good batches are set aside. Every snapshot has offsets of its own, so snapshots are never
+merged with the segments or with each other.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ INCOMPLETE = "snapshot_incomplete"
 
 
 def of(work: SalvagePartition) -> dict[str, list[tuple[int, Segment]]]:
-    """File name -> (number of the source, file)."""
+    """File name -> [(index of the source, file), ...]."""
     found: dict[str, list[tuple[int, Segment]]] = {}
     for number, source in enumerate(work.sources):
         for segment in source.snapshots:
@@ -42,7 +42,8 @@ def of(work: SalvagePartition) -> dict[str, list[tuple[int, Segment]]]:
 
 
 def salvage(out: str | None, copies: list[tuple[int, Segment]], cap: int, part: SalvagedPartition) -> None:
-    """One snapshot: the first whole copy of it, else what is good in each. `out`: None for a dry run."""
+    """Copies the first complete copy of a snapshot, or sets the good batches of all copies aside. `out`: None for a dry
+    run."""
     broken: list[tuple[int, Segment, list[GoodBatch]]] = []
     for number, segment in copies:
         with segment:
@@ -65,7 +66,7 @@ def salvage(out: str | None, copies: list[tuple[int, Segment]], cap: int, part: 
 
 
 def _read(segment: Segment, number: int, cap: int, damage: list[Damage]) -> tuple[list[GoodBatch], int]:
-    """(good batches, where the last of them ends). Bytes behind it are damage here."""
+    """(good batches, end position of the last one). Bytes after it are added to `damage`."""
     notes = Notes(damage, lambda aside: None, [], {})
     good = list(good_batches.read(segment, number, 0, cap, notes))
     for path, position, length, kind in notes.tail:
@@ -112,7 +113,7 @@ def _copy(out: str | None, segment: Segment, good: list[GoodBatch], part: Salvag
 
 
 def _set_aside(out: str | None, segment: Segment, number: int, good: list[GoodBatch], part: SalvagedPartition) -> None:
-    """The good batches of a snapshot that is not whole, in a file of its own."""
+    """Copies the good batches of an incomplete snapshot to a file of their own."""
     name = f"{INCOMPLETE}-{number}-{segment.name}"
     saved_as = f"{SET_ASIDE}/{part.folder}/{name}"
     output = None
@@ -140,7 +141,7 @@ def _set_aside(out: str | None, segment: Segment, number: int, good: list[GoodBa
 
 
 def _runs(good: list[GoodBatch]) -> Iterator[list[GoodBatch]]:
-    """Batches that lie one behind the other."""
+    """Runs of adjacent batches."""
     run: list[GoodBatch] = []
     for row in good:
         if run and run[-1].position + run[-1].size != row.position:

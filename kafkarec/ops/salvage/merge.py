@@ -1,14 +1,15 @@
-"""Several sources into one log: which batch is taken where more than one has the offsets
+"""Merges several sources into one log: which batch is kept if several sources have the offsets
 
-1. Equal batches (offsets, leader epoch, CRC, size): the first source's is taken, the others are duplicates.
-2. Batches that differ in nothing but the leader epoch are one batch of which a copy was hit, as no checksum covers the
-   epoch: the copy whose neighbours have its epoch too is taken, the other one is set aside.
-3. Batches that overlap and are not equal are a conflict. The higher leader epoch is taken, as a follower would
-   (KIP-101); under the same epoch the one with more records (the other was compacted further), else the first source's.
-   The other one is set aside and reported: nothing is chosen in silence, nothing is lost.
-4. `stale`, for a folder that a broker shall start on: a batch whose epoch is below one that was in force in front of
-   it would be truncated by a broker (KIP-101), so it is set aside too. An epoch is in force when the batch behind it
-   in the same source has it as well or a higher one: no checksum covers it, and one flipped bit must not outlaw a log.
+1. Equal batches (offsets, leader epoch, CRC, size): the first source's is kept, the others are duplicates.
+2. Batches that differ in the leader epoch only: one copy is damaged, as no checksum covers the epoch. The copy whose
+   adjacent batches have the same epoch is kept, the other one is set aside.
+3. Batches that overlap and are not equal are a conflict. The higher leader epoch is kept, as a follower would
+   (KIP-101); with the same epoch the one with more records (the other was compacted further), else the first source's.
+   The other one is set aside and reported.
+4. `stale`, for a folder that a broker is to start on: a batch whose epoch is below a confirmed epoch of an earlier
+   batch would be truncated by a broker (KIP-101), so it is set aside too. An epoch is confirmed if the next batch in
+   the same source has the same or a higher one: no checksum covers it, and one flipped bit must not exclude the rest
+   of a log.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ KEEP, DUPLICATE = "keep", "duplicate"
 
 
 class Choice(NamedTuple):
-    """A batch and what becomes of it; gap: offsets (first, last) between it and the batch kept in front of it."""
+    """A batch with `decision` KEEP or DUPLICATE. gap: offsets (first, last) between it and the last kept batch."""
 
     row: GoodBatch
-    verdict: str
+    decision: str
     gap: tuple[int, int] | None = None
 
 
@@ -43,11 +44,13 @@ class _Stream:
         return row
 
 
-def merge(streams: Sequence[Iterator[GoodBatch]], start: int | None, *, stale: bool = False) -> Iterator[Choice | Aside]:
-    """The batches of all streams as one log. start: the offset where it begins, None: where the first batch does."""
+def merge(
+    streams: Sequence[Iterator[GoodBatch]], start: int | None, *, stale: bool = False
+) -> Iterator[Choice | Aside]:
+    """The batches of all streams as one log. start: its first offset; None: that of the first batch."""
     open_ = [_Stream(rows) for rows in streams]
     next_offset, epoch = start, -1
-    in_force: dict[int, int] = {}  # source -> its highest epoch that the batch behind it confirms
+    in_force: dict[int, int] = {}  # source -> its highest epoch that the next batch confirms
     while True:
         open_ = [stream for stream in open_ if stream.head is not None]
         if not open_:
@@ -107,14 +110,14 @@ def _twins(one: GoodBatch | None, other: GoodBatch) -> bool:
 
 
 def _confirmed(stream: _Stream, before: int) -> int:
-    """How many of a batch's neighbours have its epoch: the one kept in front of it, the one behind it in its source."""
+    """How many adjacent batches have its epoch: the last kept one (`before`), the next one in its source."""
     assert stream.head is not None
     later = stream.later is not None and stream.later.epoch == stream.head.epoch
     return (stream.head.epoch == before) + later
 
 
 def _conflict(open_: Sequence[_Stream]) -> _Stream | None:
-    """The stream whose head is taken among those that overlap the first one's head; None: nothing overlaps it."""
+    """The stream whose head is kept, of those that overlap the first one's head; None: no conflict."""
     first = open_[0]
     rivals = [stream for stream in open_[1:] if _overlap(stream.head, first.head)]
     if not rivals:

@@ -1,13 +1,13 @@
-"""What of a new log a broker would fail on, taken out of it again: plain batches within an open transaction
+"""Removes batches from a new log that a broker fails on: non-transactional batches within an open transaction
+
 
     offset 40   transactional batch of producer 7       a transaction begins
-    offset 45   its marker                              lost with a damaged place
+    offset 45   its marker                              lost to damage
     offset 60   plain batch of producer 7               ProducerAppendInfo throws InvalidTxnStateException
 
-Every broker that recovers such a log ends there, with all its other partitions. So the plain batches are kept beside
-the log; the transaction stays, as nobody knows how it ended. The log is on the disk already when this is found, since
-its markers and batches must be seen in their order: what is to be taken out is noted in the journal first, then the
-segments are written anew.
+A broker that recovers such a log stops at startup. So the plain batches are set aside; the transaction is kept, as its
+end is not known. This is done after the log is written, since its markers and batches must be read in order: the
+batches to remove are recorded in the journal first, then the segments are rewritten.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REASON = "transaction_open"
 
 
 class Plain(NamedTuple):
-    """A batch to take out of the segment `name`; first: where its producer's open transaction begins."""
+    """A batch to remove from the segment `name`. first: first offset of its producer's open transaction."""
 
     name: str
     position: int
@@ -48,7 +48,7 @@ class Plain(NamedTuple):
 
 
 def find(folder: str) -> list[Plain]:
-    """The plain batches of a new log whose producer has a transaction open there."""
+    """The plain batches of a new log whose producer has an open transaction at their offset."""
     with _opened(folder) as log:
         return list(_plain(log)) if _suspects(log) else []
 
@@ -60,7 +60,7 @@ def _opened(folder: str) -> Log:
 
 
 def _suspects(log: Log) -> bool:
-    """Whether any producer has written both ways. Most logs have none, and the headers alone tell."""
+    """Whether any producer has both transactional and plain batches, by the headers alone; most logs have none."""
     seen: dict[bool, set[int]] = {True: set(), False: set()}
     for segment in log.segments:
         for table in segment.scan_pieces(errors="skip"):
@@ -73,7 +73,7 @@ def _suspects(log: Log) -> bool:
 
 
 def _states(log: Log) -> ProducerStates:
-    """The producers in front of the log's first segment, as its snapshot has them."""
+    """The producers before the log's first segment, from its .snapshot."""
     first = log.segments[0]
     try:
         data = first.sidecar(producer_snapshot.SUFFIX) if first.base_offset else None
@@ -102,7 +102,7 @@ def _plain(log: Log) -> Iterator[Plain]:
 
 
 def keep(out: str, folder: str, found: list[Plain]) -> None:
-    """Writes them beside the log, while it still has them."""
+    """Copies the batches to the folder of batches set aside, before they are removed from the log."""
     if not found:
         return
     beside = os.path.join(out, SET_ASIDE, folder)
@@ -119,8 +119,8 @@ def keep(out: str, folder: str, found: list[Plain]) -> None:
     sync_folder(beside)
 
 
-def take_out(out: str, report: SalvagedPartition, found: list[Plain]) -> None:
-    """Writes the segments anew, without them, and corrects the report. A segment that is done stays as it is."""
+def remove(out: str, report: SalvagedPartition, found: list[Plain]) -> None:
+    """Rewrites the segments without the batches and corrects the report. Skips segments that are already rewritten."""
     folder = os.path.join(out, report.folder)
     files = {file.name: file for file in report.files}
     for name, group in groupby(found, key=lambda one: one.name):
@@ -179,7 +179,7 @@ def _copied(output: Output, segment: Segment, position: int, size: int) -> None:
 
 
 def _correct(file: OutputFile, path: str, those: list[Plain]) -> None:
-    """What the report says of a segment that was written anew; its counts apart."""
+    """Updates digest, first and last offset of a rewritten segment in the report."""
     file.sha256 = digest(path)
     firsts: list[Any] = []
     last = None

@@ -1,7 +1,7 @@
-"""One partition's output: its segments, what is set aside, and the account of both.
+"""The output of one partition: its segments, the batches set aside, and their entries in the report.
 
-OUT/orders-0/00000000000000000030.log       the log, in the source's segments where they are known
-OUT/set-aside/orders-0/overlap-0-1.log      reason, number of the source, step
+OUT/orders-0/00000000000000000030.log       the log, with the source's segments where they are known
+OUT/set-aside/orders-0/overlap-0-1.log      reason, index of the source, step
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ def segment_name(base: int) -> str:
 
 
 class PartitionWriter:
-    """Takes the choices of one step.
+    """Writes the merged batches of one step.
 
-    out       the output folder, None for a dry run
-    borders   base offsets of segments, rising; the output has the same
-    roll      bytes after which a new segment begins, besides
+    out            the output folder; None for a dry run
+    base_offsets   ascending base offsets at which a new segment begins
+    roll           max size of a segment in bytes
     """
 
     def __init__(
-        self, out: str | None, folder: str, step: str, borders: list[int], roll: int, report: SalvagedPartition,
+        self, out: str | None, folder: str, step: str, base_offsets: list[int], roll: int, report: SalvagedPartition,
         progress: Progress,
     ) -> None:  # fmt: skip
         self.report = report
         self._out, self._folder, self._step = out, folder, step
-        self._borders, self._roll = borders, min(roll, _LARGEST)
+        self._base_offsets, self._roll = base_offsets, min(roll, _LARGEST)
         self._progress = progress
         self._file: OutputFile | None = None
         self._base = 0
@@ -57,7 +57,7 @@ class PartitionWriter:
     def choose(self, choice: Choice | Aside) -> None:
         if isinstance(choice, Aside):
             self.set_aside(choice)
-        elif choice.verdict == DUPLICATE:
+        elif choice.decision == DUPLICATE:
             self.report.duplicates += 1
             self.report.duplicate_size += choice.row.size
         else:
@@ -65,16 +65,16 @@ class PartitionWriter:
             self._keep(choice.row)
 
     def _account(self, choice: Choice) -> None:
-        """What is missing in front of a batch that is kept."""
+        """Adds the offsets that are missing before a kept batch to the report."""
         row, report = choice.row, self.report
         if choice.gap is not None:
             if row.damaged:
                 report.lost.append(choice.gap)
             else:
                 report.gaps += choice.gap[1] - choice.gap[0] + 1
-                at = bisect_right(self._borders, row.base)
-                if at and choice.gap[0] < self._borders[at - 1]:  # a segment is named by its first offset
-                    report.missing.append((choice.gap[0], self._borders[at - 1] - 1))
+                at = bisect_right(self._base_offsets, row.base)
+                if at and choice.gap[0] < self._base_offsets[at - 1]:  # a segment is named by its first offset
+                    report.missing.append((choice.gap[0], self._base_offsets[at - 1] - 1))
         elif row.damaged and report.next_offset is None and report.start_offset is None and row.base > 0:
             report.lost.append((None, row.base - 1))
         if report.start_offset is None:
@@ -82,19 +82,19 @@ class PartitionWriter:
         report.next_offset = row.last + 1
 
     def _keep(self, row: GoodBatch) -> None:
-        at = bisect_right(self._borders, row.base)
-        border = self._borders[at - 1] if at else -1
+        at = bisect_right(self._base_offsets, row.base)
+        base_offset = self._base_offsets[at - 1] if at else -1
         size = self._pending_size + (self._file.size if self._file else 0)
         if (
             self._file is None
-            or border > self._base
+            or base_offset > self._base
             or size + row.size > self._roll
             or row.last - self._base > _LARGEST
         ):
-            # A segment that is cut by size, not at a border, is named by its first batch.
-            at_border = border >= 0 and (self._file is None or border > self._base)
+            # A segment that begins because of `roll` is named by its first batch.
+            at_border = base_offset >= 0 and (self._file is None or base_offset > self._base)
             self.close_segment()
-            self._open_segment(border if at_border else row.base)
+            self._open_segment(base_offset if at_border else row.base)
         last = self._pending[-1] if self._pending else None
         if last is not None and (
             last.segment is not row.segment or last.position + last.size != row.position or self._pending_size > _FLUSH
@@ -112,14 +112,14 @@ class PartitionWriter:
             self._output = Output(folder, self._file.name)
 
     def empty_segment(self, base: int) -> None:
-        """The source's last segment, which holds nothing yet: its name says where the log ends."""
+        """Writes an empty segment, as the source's last one is: its name is the end offset of the log."""
         self._open_segment(base)
         self.close_segment()
         self.report.start_offset = base if self.report.start_offset is None else self.report.start_offset
         self.report.next_offset = base
 
     def _flush(self) -> None:
-        """Copies the pending batches, which lie one behind the other, in one go; one by one where that fails."""
+        """Copies the pending batches, which are adjacent, in one call; one by one if that fails."""
         rows, self._pending, size, self._pending_size = self._pending, [], self._pending_size, 0
         if not rows:
             return
@@ -131,7 +131,7 @@ class PartitionWriter:
                     self._copy(row.segment, row.position, row.size)
                     self._count(row)
                 except Unreadable:
-                    self._lose(row)
+                    self._report_unreadable(row)
         else:
             for row in rows:
                 self._count(row)
@@ -151,8 +151,8 @@ class PartitionWriter:
         file.first_offset = row.base if file.first_offset is None else file.first_offset
         file.last_offset = row.last
 
-    def _lose(self, row: GoodBatch) -> None:
-        """It was read and checked a moment ago, and cannot be read again: a medium that is dying."""
+    def _report_unreadable(self, row: GoodBatch) -> None:
+        """Reports a batch as damage that was read and checked before but cannot be read again."""
         fault = {"position": row.position, "base_offset": row.base, "file": row.segment.path}
         text = sentence("unreadable", fault)
         damage = Damage(
@@ -162,7 +162,7 @@ class PartitionWriter:
         self.report.lost.append((row.base, row.last))
 
     def close_segment(self) -> None:
-        """The segment is on the disk, and its account in the report."""
+        """Syncs the segment and adds it to the report."""
         self._flush()
         if self._file is None:
             return
@@ -179,7 +179,7 @@ class PartitionWriter:
             self.report.files.append(file)
 
     def set_aside(self, aside: Aside) -> None:
-        """Keeps a batch beside the log."""
+        """Copies a batch to a file outside of the log and adds it to the report."""
         name = f"{aside.reason}-{aside.source}-{self._step}.log"
         saved_as = f"{SET_ASIDE}/{self._folder}/{name}"
         if self._out is not None:
@@ -196,7 +196,7 @@ class PartitionWriter:
         )
 
     def finish(self) -> None:
-        """All of the step's files are on the disk."""
+        """Syncs all files of the step."""
         self.close_segment()
         for output in self._aside.values():
             output.commit()
@@ -205,14 +205,14 @@ class PartitionWriter:
         self.report.set_aside = _joined(self.report.set_aside)
 
     def drop(self) -> None:
-        """Leaves no half files behind. Safe after finish."""
+        """Removes incomplete files. May be called after `finish`."""
         for output in (self._output, *self._aside.values()):
             if output is not None:
                 output.drop()
 
 
 def _joined(found: list[SetAside]) -> list[SetAside]:
-    """Batches that lie one behind the other in their file as one entry."""
+    """Joins entries of batches that are adjacent in their file."""
     out: list[SetAside] = []
     for _, group in groupby(sorted(found, key=lambda one: (one.file, one.position)), key=lambda one: one.saved_as):
         for one in group:

@@ -1,4 +1,4 @@
-"""Whether a salvage has room for its output, and none of an earlier run's in the way."""
+"""Checks of the output folder: free space, and whether it is empty."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import os
 
 from kafkarec.storage.output_rules import Refused, above
 
-_ROOM_FOR_INDEXES = 64  # one byte of indexes for so many bytes of log, at the default interval
+_LOG_BYTES_PER_INDEX_BYTE = 64  # at the default index interval
 _SPARE = 1 << 20
 
 
-class NoRoom(Refused):
-    """The file system of the output is too small."""
+class NotEnoughSpace(Refused):
+    """The file system of the output folder has too little free space."""
 
 
 def check_space(out: str, needed: int) -> None:
-    """NoRoom when the file system of `out` has less room than `needed` bytes of log and its indexes take."""
+    """Raises NotEnoughSpace if the file system of `out` has less free space than `needed` bytes of log and its indexes
+    take."""
     place = next(place for place in above(out) if os.path.isdir(place))
     found = os.statvfs(place)
     free = found.f_bavail * found.f_frsize
-    wanted = needed + needed // _ROOM_FOR_INDEXES + _SPARE
+    wanted = needed + needed // _LOG_BYTES_PER_INDEX_BYTE + _SPARE
     if free < wanted:
-        raise NoRoom(
+        raise NotEnoughSpace(
             f"{out} has {free} bytes free, and up to {wanted} may be needed; --dry-run tells how many it will be "
             "(--ignore-space goes ahead)"
         )

@@ -2,8 +2,8 @@
 
 a data folder, a partition folder     its segments, by base offset: one source per partition
 a .log with Kafka's name              those of one folder together are one source
-any other file (an image, #12345)     loose: its batches may stand in any order; a log of its own, unless the caller
-                                      says which partition it is of
+any other file (an image, #12345)     loose: its batches may be in any order; a log of its own, unless the caller gives
+                                      topic and partition
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from kafkarec.storage.output_rules import Refused
 
 from .report import LOST_AND_FOUND, UNREAD
 
-# What the medium answers when it has lost something. Everything else (no permission, a network that is away) is no
-# damage: it ends the run, and can be mended.
+# Error numbers of lost data on a disk. Other errors (permission, network) are not damage: they end the run.
 MEDIUM = {errno.EIO, errno.EUCLEAN, errno.EBADMSG, errno.ENXIO, errno.ENODATA}
 
 
 @dataclass
 class SalvageSource:
-    """Segments of one replica, in order; loose: one file whose order nobody vouches for. snapshots: a KRaft log's."""
+    """Segments of one replica, in order. loose: one file whose batches may be in any order. snapshots: KRaft ones."""
 
     path: str
     segments: list[Segment]
@@ -39,7 +38,7 @@ class SalvageSource:
 
 @dataclass
 class SalvagePartition:
-    """What becomes one folder of the output."""
+    """The sources of one folder of the output."""
 
     folder: str
     topic: str | None
@@ -52,20 +51,20 @@ class SalvagePartition:
 
     @property
     def in_steps(self) -> bool:
-        """Whether it can be done segment by segment: one source, in order."""
+        """Whether each segment is a step of its own: there is one source, in order."""
         return len(self.sources) == 1 and not self.sources[0].loose
 
 
 @dataclass
 class Found:
-    """All that the sources hold. left_out: (path, why) of what is not read."""
+    """The partitions of all sources. left_out: (path, why) of what is not read."""
 
     partitions: list[SalvagePartition]
     left_out: list[tuple[str, str]]
 
 
 def find(given: Iterable[Any], topic: str | None = None, partition: int | None = None) -> Found:
-    """Opens the sources: paths, or opened Segments, Logs and LogDirs."""
+    """Opens the sources, which are paths or opened Segments, Logs and LogDirs, and groups them by partition."""
     by_key: dict[Any, SalvagePartition] = {}
     left_out: list[tuple[str, str]] = []
     for one in given:
@@ -99,19 +98,21 @@ def find(given: Iterable[Any], topic: str | None = None, partition: int | None =
 
 
 def _small_files(folder: str) -> list[tuple[str, str]]:
-    """What a data folder has besides its partitions: to be named, not copied."""
+    """The files of a data folder besides its partitions; they are reported, not copied."""
     try:
         found = sorted(os.listdir(folder))
     except OSError:  # a URL, or several folders together
         return []
-    told = ((os.path.join(folder, name), names.explain(name)) for name in found)
+    explained = ((os.path.join(folder, name), names.explain(name)) for name in found)
     return [
-        (path, f"not copied: {what.sentence}") for path, what in told if what.kind == "file" and os.path.isfile(path)
+        (path, f"not copied: {what.sentence}")
+        for path, what in explained
+        if what.kind == "file" and os.path.isfile(path)
     ]
 
 
 def _why(opened: Log | LogDir, name: str, why: str) -> str:
-    """Why something is not read. What fsck found without a name may be the very segment that is missing elsewhere."""
+    """Why something is not read. A file in lost+found may be a segment that is missing elsewhere."""
     path = os.path.join(opened.path, name)
     if name != LOST_AND_FOUND or not os.path.isdir(path):
         return why
@@ -129,7 +130,7 @@ def _why(opened: Log | LogDir, name: str, why: str) -> str:
 
 
 def _open(one: Any, left_out: list[tuple[str, str]]) -> list[Segment | Log | LogDir]:
-    """What a path is. Of a data folder that cannot be opened as a whole (a dying disk) every partition that can be."""
+    """Opens a path. If a data folder cannot be opened for a disk error, every partition folder in it that can be."""
     if isinstance(one, Segment | Log | LogDir):
         return [one]
     try:
@@ -169,7 +170,7 @@ def _add(by_key: dict[Any, SalvagePartition], log: Log, alone: bool, topic: str 
             new = [segment for segment in log.segments if segment.path not in have]
             bases = {segment.base_offset for segment in source.segments}
             if any(segment.base_offset in bases for segment in new):
-                continue  # 0030.log.deleted besides 0030.log: another copy, with a right to be compared
+                continue  # 0030.log.deleted besides 0030.log: another copy, a source of its own
             source.segments += new
             source.segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
             return
@@ -177,7 +178,7 @@ def _add(by_key: dict[Any, SalvagePartition], log: Log, alone: bool, topic: str 
 
 
 def _name(partitions: list[SalvagePartition]) -> None:
-    """Folder names: topic-partition, and for what has no name unnamed-0, unnamed-1..."""
+    """Sets the folder names: topic-partition, and unnamed-0, unnamed-1 ... without a topic."""
     taken = {f"{one.topic}-{one.partition}" for one in partitions if one.topic is not None}
     number = 0
     for one in partitions:

@@ -1,4 +1,4 @@
-"""SalvageReport: what was saved, what was lost, what to do next; as an object, as JSON, as one screen"""
+"""SalvageReport: what was saved, what was lost, what to do next; as an object, as JSON, as text"""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 from kafkarec._version import __version__
 from kafkarec.storage import names
 
-_MOST = 6  # lines a list
+_MOST = 6  # lines per list
 LOST_AND_FOUND = "lost+found"
-UNREAD = "cannot be "  # how `left_out` begins where the medium or rights kept something from us
+UNREAD = "cannot be "  # how a reason in `left_out` begins for a disk or permission error
 
 REASONS = {
     "conflict_epoch": "another source has these offsets from a later leader (KIP-101)",
@@ -31,7 +31,7 @@ REASONS = {
 
 @dataclass
 class OutputFile:
-    """A segment that was written. sha256: of its bytes, read back from the disk."""
+    """A segment that was written. sha256: of its bytes as read from the disk."""
 
     name: str
     size: int
@@ -44,7 +44,7 @@ class OutputFile:
 
 @dataclass
 class SetAside:
-    """Batches that are kept in `saved_as` and not in the log. reason: a word of REASONS or of `errors.REASONS`."""
+    """Batches that are in the file `saved_as` and not in the log. reason: of REASONS or of `errors.REASONS`."""
 
     file: str
     position: int
@@ -60,19 +60,19 @@ class SetAside:
 class SalvagedPartition:
     """One folder of the output.
 
-    sources        the files that it was made of
-    batches, records, size    what is in its log (records inside of wrapper messages are not counted)
+    sources        the files that were read for it
+    batches, records, size    counts of its log (records inside of wrapper messages are not counted)
     start_offset, next_offset    of the log
-    damage         ranges of the sources that gave no batch: dicts of kafkarec.Damage
-    snapshots      KRaft snapshots beside the log, copied whole
-    lost           (first, last) offsets missing where a source is damaged; None: not known where it ends
-    missing        (first, last) offsets missing in front of a segment though nothing there is damaged: a segment is
-                   gone, or compaction was here
-    gaps           how many offsets are missing elsewhere (those of `missing` included): compacted, or never there
+    damage         damaged ranges of the sources: dicts of kafkarec.Damage
+    snapshots      KRaft snapshots of the log, copied completely
+    lost           (first, last) offsets missing where a source is damaged; None: not known
+    missing        (first, last) offsets missing before a segment without damage there: a segment is missing, or was
+                   compacted
+    gaps           number of offsets missing without damage (including those of `missing`): compacted, or never used
     duplicates, duplicate_size    batches that more than one source has
-    ends_in_damage the last thing in it is damage: nobody knows how far it went
-    tails          (file, position, length, kind) of bytes behind the last batch. kind: "cut" (off while it was written
-                   or copied), "preallocated" (zeros that were made in advance)
+    ends_in_damage the sources end in damage, so the end of the log is not known
+    tails          (file, position, length, kind) of bytes after the last batch. kind: "cut" (an incomplete batch),
+                   "preallocated" (zeros)
     """
 
     folder: str
@@ -98,7 +98,7 @@ class SalvagedPartition:
     ends_in_damage: bool = False
 
     def add(self, step: SalvagedPartition) -> None:
-        """What a later step found."""
+        """Adds the result of a later step."""
         for name in ("sources", "files", "snapshots", "damage", "lost", "missing", "set_aside", "tails", "problems"):
             getattr(self, name).extend(getattr(step, name))
         for name in ("batches", "records", "size", "gaps", "duplicates", "duplicate_size"):
@@ -112,7 +112,7 @@ class SalvagedPartition:
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> SalvagedPartition:
-        """The other way round: from what JSON gives."""
+        """From the dict of `to_dict`, also after JSON."""
         known = {name.name for name in fields(cls)}
         report = cls(**{name: value for name, value in data.items() if name in known})
         report.files = [OutputFile(**one) for one in data["files"]]
@@ -126,7 +126,7 @@ class SalvagedPartition:
 
 @dataclass
 class SalvageReport:
-    """What a salvage did. out: the folder; left_out: (path, why) of files and folders that were not read."""
+    """The result of a salvage. out: the folder; left_out: (path, why) of files and folders that were not read."""
 
     out: str
     sources: list[str]
@@ -138,7 +138,7 @@ class SalvageReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was damaged, nothing set aside, and every folder could be looked into."""
+        """Whether nothing was damaged, nothing set aside, and every file and folder could be read."""
         return not any(one.damage or one.set_aside for one in self.partitions) and not any(
             why.startswith(UNREAD) for _, why in self.left_out
         )
@@ -158,7 +158,7 @@ class SalvageReport:
         return "\n".join(self.lines())
 
     def lines(self) -> Iterator[str]:
-        """One screen: the worst partitions first."""
+        """The report as text of about one screen, the worst partitions first."""
         ranked = sorted(self.partitions, key=_rank)
         verb = "would save" if self.dry_run else "saved"
         for one in ranked[:_MOST]:
@@ -167,15 +167,15 @@ class SalvageReport:
                 yield from self._whose(one)
         if len(ranked) > _MOST:
             rest = ranked[_MOST:]
-            bad = sum(bool(one.damage or one.set_aside or (one.missing and _tells_missing(one))) for one in rest)
+            bad = sum(bool(one.damage or one.set_aside or (one.missing and _reports_missing(one))) for one in rest)
             yield f"and {_number(len(rest), 'partition', 'partitions')} more, {bad} of them not whole"
         yield from self._left_out()
         yield from self._sum()
         yield from self._next()
 
     def _left_out(self) -> Iterator[str]:
-        """What Kafka's own names say, and what fsck found: it may be worth a second look. Foreign files are counted."""
-        known = [(path, why) for path, why in self.left_out if _worth_a_look(path, why)]
+        """Lists files and folders that may hold records (Kafka's names, lost+found); other files are counted."""
+        known = [(path, why) for path, why in self.left_out if _may_hold_records(path, why)]
         for path, why in known[:_MOST]:
             yield f"not read: {path}: {why}"
         small = [os.path.basename(path) for path, _ in self.left_out if _kind(path) == "file"]
@@ -200,7 +200,7 @@ class SalvageReport:
         saved = [one for one in self.partitions if one.batches]
         if not saved:
             return
-        # What the user looks for: a topic of their own, a damaged one if there is any.
+        # The example is a topic that is not internal, a damaged one if there is any.
         first = min(saved, key=lambda one: ((one.topic or "").startswith("__"), *_rank(one))).folder
         folder = f"{out}/{shlex.quote(first)}"
         damage = next((damage for one in sorted(self.partitions, key=_rank) for damage in one.damage), None)
@@ -222,7 +222,7 @@ class SalvageReport:
             yield f"      kafkarec cat {folder} -o records.jsonl    (a folder that a broker starts on: --as-partition)"
 
     def _whose(self, one: SalvagedPartition) -> Iterator[str]:
-        """A file whose name tells nothing: where its offsets are missing it may belong."""
+        """Which partition a file without a known name may belong to: one that misses its offsets."""
         if one.start_offset is None or one.next_offset is None:
             return
         for other in self.partitions:
@@ -238,19 +238,20 @@ class SalvageReport:
 
 
 def _rank(one: SalvagedPartition) -> tuple[int, int, int, str]:
-    """The worst first: by offsets that are gone, then bytes, then batches set aside."""
+    """Sort key, worst first: by lost offsets, then damaged bytes, then batches set aside."""
     offsets = sum(last - (first or 0) + 1 for first, last in one.lost if last is not None)
-    offsets += sum(last - first + 1 for first, last in one.missing) if _tells_missing(one) else 0
+    offsets += sum(last - first + 1 for first, last in one.missing) if _reports_missing(one) else 0
     return -offsets, -sum(int(damage["length"]) for damage in one.damage), -len(one.set_aside), one.folder
 
 
-def _tells_missing(one: SalvagedPartition) -> bool:
-    """Whether what is missing between segments is worth a line: with gaps inside of segments, too, it is compaction."""
+def _reports_missing(one: SalvagedPartition) -> bool:
+    """Whether offsets missing between segments are reported: if there are gaps within segments, too, the log was
+    compacted."""
     return one.gaps <= sum(last - first + 1 for first, last in one.missing)
 
 
-def _worth_a_look(path: str, why: str) -> bool:
-    """What holds, or may hold, records: a deleted partition's folder, a .deleted segment, what could not be read."""
+def _may_hold_records(path: str, why: str) -> bool:
+    """Whether it may hold records: a deleted partition's folder, a .deleted segment, lost+found, an unreadable file."""
     name = os.path.basename(path)
     known = name == LOST_AND_FOUND or names.folder(name) is not None or _kind(path) not in ("foreign", "file")
     return known or why.startswith(UNREAD)
@@ -275,7 +276,7 @@ def _partition(one: SalvagedPartition, verb: str) -> Iterator[str]:
             yield f"    {damage['file']}, byte {damage['position']}, {damage['length']} bytes {reason}"
         if len(one.damage) > _MOST:
             yield f"    and {_number(len(one.damage) - _MOST, 'place', 'places')} more"
-    if one.missing and _tells_missing(one):
+    if one.missing and _reports_missing(one):
         spans = _spans(one.missing)
         yield f"  missing: offsets {spans}: in no source, between two segments (a segment that is gone, or compaction)"
     for reason in sorted({aside.reason for aside in one.set_aside}):
@@ -302,21 +303,21 @@ def _offsets(lost: list[tuple[int | None, int | None]]) -> str:
 
 
 def _zeros(damage: dict[str, Any]) -> str:
-    """The word for it at 3 a.m.: a page that was never written, or that the disk lost."""
+    """": zeros" if the damage begins with zeros: pages that were never written, or lost by the disk."""
     return ": zeros" if damage["reason"] == "size_too_small" and str(damage["detail"]).endswith("found 0") else ""
 
 
 def _spans(lost: Sequence[tuple[int | None, int | None]]) -> str:
-    told = []
+    parts = []
     for first, last in lost[:_MOST]:
         if first is None:
-            told.append(f"up to {last}")
+            parts.append(f"up to {last}")
         elif last is None:
-            told.append(f"from {first} on, if there were any")
+            parts.append(f"from {first} on, if there were any")
         else:
-            told.append(str(first) if first == last else f"{first} to {last}")
+            parts.append(str(first) if first == last else f"{first} to {last}")
     more = f" and {_number(len(lost) - _MOST, 'range', 'ranges')} more" if len(lost) > _MOST else ""
-    return ", ".join(told) + more
+    return ", ".join(parts) + more
 
 
 def _number(count: int, one: str, many: str) -> str:

@@ -1,4 +1,4 @@
-"""`kafkarec.salvage`: every good batch of the sources into a new log."""
+"""`kafkarec.salvage`: copies every good batch of the sources to a new log."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ def salvage(
     max_decompressed_bytes: int = 128 << 20,
     progress: Progress | None = None,
 ) -> SalvageReport:
-    """Copies every good batch of `src` to a new log in the folder `out`, byte for byte, and maps the rest.
+    """Copies every good batch of `src` to a new log in the folder `out`, byte for byte, and reports the rest.
 
     src: a path (a file of any name, a partition folder, a data folder), an opened Segment, Log or LogDir, or a list of
-        them: several sources of one partition are merged, and what they disagree about is set aside and reported
-    out: a folder that is empty or does not exist, and is neither in nor under a source; or that of an unfinished run of
-        the same salvage, which then goes on
-    as_partition: make folders that a broker starts on: leader epochs, producer snapshots, topic id; batches that a
-        broker would truncate (a stale leader epoch) or fail on (plain ones in an open transaction) are set aside
+        them: several sources of one partition are merged, and conflicting batches are set aside and reported
+    out: a folder that is empty or does not exist, and is not within a source; or that of an unfinished run of the same
+        salvage, which is then continued
+    as_partition: write folders that a broker starts on, with leader epochs, producer snapshots and topic id; batches
+        that a broker would truncate (a stale leader epoch) or fail on (plain ones in an open transaction) are set aside
     dry_run: read everything and write nothing
-    topic, partition: whose the files are, where names do not tell
-    max_decompressed_bytes: cap per compressed payload; a batch above it is set aside
-    progress: called with (path, position) as the copying goes on
+    topic, partition: of files whose names do not have them
+    max_decompressed_bytes: limit per compressed payload; a batch above it is set aside
+    progress: called with (path, position) during copying
 
-    KRaft snapshots beside a metadata log are copied when they are whole; of others the good batches are set aside.
+    Complete KRaft snapshots of a metadata log are copied; the good batches of others are set aside.
 
-    Nothing is ever written to a source. A file counts as done when it is on the disk (fsync), and a run that is killed,
-    or whose disk is full, goes on where it was when it is started again. Writes `salvage.json`, the report as JSON.
+    Nothing is ever written to a source. Files are synced (fsync), and a run that is killed, or whose disk is full, is
+    continued when it is started again. Writes `salvage.json`, the report as JSON.
 
-    Refused (a ValueError) when something would be endangered, OSError when reading or writing fails as a whole.
+    Refused (a ValueError) if a source or other files would be at risk; OSError if reading or writing fails as a whole.
     """
     given = list(src) if isinstance(src, list | tuple) else [src]
     out = os.path.abspath(os.fspath(out))
@@ -110,12 +110,12 @@ def _paths(given: Iterable[Any]) -> list[str]:
 
 
 def _have(out: str) -> int:
-    """Bytes that an earlier run left there already."""
+    """Bytes that an earlier run has already written."""
     return sum(os.lstat(os.path.join(root, name)).st_size for root, _, files in os.walk(out) for name in files)
 
 
 def _identity(partitions: list[SalvagePartition], *options: Any) -> dict[str, Any]:
-    """What a run must have in common with the unfinished one that it goes on with."""
+    """What must be equal for an unfinished run to be continued: version, source files, options."""
     files = []
     for work in partitions:
         for source in work.sources:
@@ -134,7 +134,7 @@ class _Run:
         self._folders = {work.folder for work in works}
 
     def partition(self, work: SalvagePartition, journal: Journal | None) -> None:
-        """One partition, from its sources to its last index."""
+        """Salvages one partition, including its indexes."""
         if work.topic is None and work.sources[0].loose:
             self._loose(work, journal)
             return
@@ -180,7 +180,7 @@ class _Run:
         whole.problems += done["problems"]
 
     def _make_startable(self, work: SalvagePartition, whole: SalvagedPartition, journal: Journal) -> None:
-        """What a broker needs and the batches do not tell; what it would fail on is taken out."""
+        """Copies the side files that a broker needs, and removes batches that it would fail on."""
         out = self._report.out
         done = journal.done.get((whole.folder, _STARTABLE))
         if done is None:
@@ -191,12 +191,13 @@ class _Run:
             done = {"problems": problems, "batches": [list(one) for one in found]}
             journal.add(whole.folder, _STARTABLE, done)
         whole.problems += done["problems"]
-        open_transactions.take_out(out, whole, [open_transactions.Plain(*one) for one in done["batches"]])
+        open_transactions.remove(out, whole, [open_transactions.Plain(*one) for one in done["batches"]])
 
     def _step(
-        self, work: SalvagePartition, whole: SalvagedPartition, step: str, journal: Journal | None, only: int | None = None
-    ) -> None:
-        """A segment, or all sources of a partition together: its files are written, synced, and noted as done."""
+        self, work: SalvagePartition, whole: SalvagedPartition, step: str, journal: Journal | None,
+        only: int | None = None,
+    ) -> None:  # fmt: skip
+        """One segment, or all sources of a partition: writes and syncs the files, then adds the step to the journal."""
         done = journal.done.get((whole.folder, step)) if journal else None
         if done is not None:
             whole.add(SalvagedPartition.of(done))
@@ -232,14 +233,17 @@ class _Run:
             journal.add(whole.folder, step, part.to_dict())
         whole.add(part)
 
-    def _writer(self, work: SalvagePartition, step: str, part: SalvagedPartition, journal: Journal | None) -> PartitionWriter:
+    def _writer(
+        self, work: SalvagePartition, step: str, part: SalvagedPartition, journal: Journal | None
+    ) -> PartitionWriter:
         loose = all(source.loose for source in work.sources)
         out = None if journal is None else self._report.out
-        return PartitionWriter(out, part.folder, step, _borders(work), _ROLL_LOOSE if loose else _NO_ROLL, part, self._progress)
+        roll = _ROLL_LOOSE if loose else _NO_ROLL
+        return PartitionWriter(out, part.folder, step, _base_offsets(work), roll, part, self._progress)
 
     def _loose(self, work: SalvagePartition, journal: Journal | None) -> None:
-        """A file without a name that tells: a log of its own, or several where its offsets fall back: then it holds
-        pieces of several partitions, or of one in the wrong order, and which it is only the user knows."""
+        """A file without a known name: one log, or several if its offsets decrease; then it has pieces of several
+        partitions, or of one in the wrong order, which only the user can know."""
         segment = work.sources[0].segments[0]
         done = journal.done.get((work.folder, "runs")) if journal else None
         if done is not None:
@@ -299,14 +303,14 @@ def _explain_runs(part: SalvagedPartition, count: int) -> None:
 
 
 def _start(work: SalvagePartition) -> int | None:
-    """Where the log begins, by the names of its first segments."""
+    """The first offset of the log, by the names of its first segments."""
     bases = [source.segments[0].base_offset for source in work.sources if source.segments and not source.loose]
     known = [base for base in bases if base is not None]
     return min(known) if known and len(known) == len(work.sources) else None
 
 
-def _borders(work: SalvagePartition) -> list[int]:
-    """Base offsets of the first source's segments, and of the others' in front of and behind those."""
+def _base_offsets(work: SalvagePartition) -> list[int]:
+    """Base offsets of the first source's segments, and of the other sources' segments before and after those."""
     borders: list[int] = []
     for source in work.sources:
         own = sorted({segment.base_offset for segment in source.segments if segment.base_offset is not None})

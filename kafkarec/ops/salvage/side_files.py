@@ -1,8 +1,8 @@
-"""Behind the copying: the small files of a partition, and the last check of what was written
+"""After copying: the side files of a partition, and a check of the written log
 
-Indexes are those that LogSegment.recover() would make. For a folder that a broker starts on there are also the producer
-snapshots, the leader epochs and the topic id, as far as the source has them. All of it is made from the new files, read
-back from the disk, so a byte that went astray on its way is found here.
+Indexes are those that LogSegment.recover() writes. A folder that a broker starts on also gets the producer snapshots,
+the leader epochs and the topic id, as far as the source has them. They are built from the new files as read from the
+disk, so copy errors are found here.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _INDEXES = (".index", ".timeindex", ".txnindex")
 
 
 def finish(folder: str, as_partition: bool) -> list[str]:
-    """Writes the small files of a partition; returns sentences about what they cannot say. OSError (EIO) when the new
-    log is not what was copied."""
+    """Writes the indexes and, with `as_partition`, the other side files; returns sentences about problems. OSError
+    (EIO) if the new log is damaged."""
     problems: list[str] = []
     opened = storage.open(folder)
     assert isinstance(opened, Log)
@@ -57,13 +57,13 @@ def _read_quorum_state(data: bytes) -> None:
         raise CorruptRecordError(f"{_QUORUM_STATE} is no JSON", reason="checkpoint_invalid") from None
 
 
-def _beside(source: SalvageSource, name: str) -> bytes | None:
-    """A file of the folder that single segments were taken from."""
+def _file_beside(source: SalvageSource, name: str) -> bytes | None:
+    """A file of the folder of a source whose segments were given one by one."""
     return LocalFolder(source.path).read(name) if os.path.isdir(source.path) else None
 
 
 def _agrees(folder: str, data: bytes) -> None:
-    """CorruptRecordError where one source's epochs are not those of the merged log."""
+    """Raises CorruptRecordError if a source's leader epochs contradict those of the merged log."""
     log = storage.open(folder)
     seen: list[tuple[int, int]] = []
     for table in log.scan_pieces(errors="skip"):
@@ -76,7 +76,7 @@ def _agrees(folder: str, data: bytes) -> None:
 
 
 def from_source(folder: str, work: SalvagePartition) -> list[str]:
-    """Writes what the batches do not tell: topic id, epochs without records, producers in front of the log's start."""
+    """Copies what the batches do not have: topic id, epochs without records, producers before the log's start."""
     problems: list[str] = []
     readers: dict[str, Callable[[bytes], object]] = {
         partition_metadata.NAME: partition_metadata.read,
@@ -86,7 +86,7 @@ def from_source(folder: str, work: SalvagePartition) -> list[str]:
     for name, read in readers.items():
         for source in work.sources:
             try:
-                data = source.log.folder_file(name) if source.log else _beside(source, name)
+                data = source.log.folder_file(name) if source.log else _file_beside(source, name)
                 if data is None:
                     continue
                 read(data)

@@ -1,8 +1,11 @@
-"""A partition folder as a broker leaves it, written without one: batches in, segments and the files beside them out
+"""Writes a partition folder as a broker does: segments, indexes, producer snapshots, leader epochs, topic id
 
-settings    sizes and times, when a segment is rolled      checked     batches before anything is written
-active      the segment that is written to                 recovery    a folder that is there already
-locking     one writer in a folder                         writer      SegmentWriter
+roll_params      options, and when a segment is rolled
+append_checks    checks of batches before they are written
+active_segment   the segment that is appended to
+recovery         recovery of an existing folder
+folder_lock      the lock against other writers and a broker
+writer           SegmentWriter
 """
 
 from .active_segment import SegmentFile

@@ -1,10 +1,10 @@
-"""The segment that is written to: its file, and its indexes in memory until it is sealed
+"""The segment that is appended to: its file, and its indexes in memory until it is sealed
 
-    NNN.log                            grows by whole batches; on the disk when `sync` returns
-    NNN.index .timeindex .txnindex     there when it is sealed, as LogSegment.recover() makes them
+    NNN.log                            whole batches are appended; `sync` calls fsync
+    NNN.index .timeindex .txnindex     written when it is sealed, as by LogSegment.recover()
 
-While it grows it has none of the three: a reader searches it from its start, and a broker or writer that finds it so
-after a crash indexes it anew. Old ones would hide the aborted transactions behind them.
+Until then there are no index files: a reader searches the segment from its start, and after a crash a broker or writer
+rebuilds the indexes. An old .txnindex would lack the aborted transactions after it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOG = ".log"
 
 
 class SegmentFile(NamedTuple):
-    """A segment of a folder that is written; size: bytes of its batches."""
+    """A segment of the folder. size: bytes of its batches."""
 
     path: str
     base_offset: int
@@ -46,11 +46,11 @@ def _number(value: int | None) -> int:
 
 
 class ActiveSegment:
-    """Opened for writing, made where it is not there.
+    """A segment opened for writing; created if it does not exist.
 
-    size             bytes of whole batches in it; what lies behind them in the file is cut off
-    first_timestamp  max timestamp (ms) of its first batch, None: it has none yet
-    now              ms, the clock: a segment without timestamps is as old as it has been open
+    size             bytes of whole batches in it; the file is truncated to it
+    first_timestamp  max timestamp (ms) of its first batch; None: it has no batch yet
+    now              current time, ms: the age of a segment without timestamps counts from here
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ActiveSegment:
         return SegmentFile(self.path, self.base, self.size)
 
     def takes(self, row: dict[str, Any], now: int) -> bool:
-        """Whether the batch goes in here; otherwise a new segment is due."""
+        """Whether the batch is appended to this segment; if not, the log must be rolled."""
         return self._takes(row, now, self.size, self._first_timestamp, self._settings.entries_left(self.maker.entries))
 
     def _takes(self, row: dict[str, Any], now: int, size: int, first_timestamp: int | None, entries_left: int) -> bool:
@@ -91,12 +91,12 @@ class ActiveSegment:
         )
 
     def run(self, batches: CheckedBatches, start: int, now: int) -> int:
-        """Behind the last batch, from `start` on, that goes in together with the one at `start`, which `takes` took."""
+        """The end index of the run of batches from `start` on that fit; `takes` must be true for the first one."""
         size, first = self.size, self._first_timestamp
         left = self._settings.entries_left(self.maker.entries)
         for number in range(start, len(batches)):
             row = batches.row(number)
-            # each batch may bring an index entry: where they get scarce the next run counts them
+            # assumes one index entry per batch; if the run ends for that, the next run counts the real entries
             if number > start and not self._takes(row, now, size, first, left - (number - start)):
                 return number
             size += row["size_in_bytes"]
@@ -104,7 +104,8 @@ class ActiveSegment:
         return len(batches)
 
     def put(self, batches: CheckedBatches) -> None:
-        """Writes batches that `Batches.part` cut out for here. OSError: the file was cut back, if that worked."""
+        """Appends batches of `CheckedBatches.part`. On OSError the file is truncated to its size before, if
+        possible."""
         view, at = batches.data, self.size
         try:
             while view:
@@ -121,18 +122,18 @@ class ActiveSegment:
         self.size = at
 
     def sync(self) -> None:
-        """All of it is on the disk. OSError: nothing is known of what is."""
+        """Calls fsync. After an OSError it is not known what the disk holds."""
         os.fsync(self._descriptor)
 
     def seal(self) -> None:
-        """Cuts off what is behind the batches, syncs, and puts the indexes beside it. The folder is the caller's."""
+        """Truncates the file to its batches, syncs it and writes the indexes. The caller syncs the folder."""
         os.ftruncate(self._descriptor, self.size)
         os.fsync(self._descriptor)
         for suffix, data in self.maker.finish().files.items():
             write_file(self._folder, stem(self.base) + suffix, data)
 
-    def unseal(self) -> bool:
-        """Removes its old indexes; whether there were any. The folder is the caller's to sync."""
+    def remove_old_indexes(self) -> bool:
+        """Removes old indexes; returns whether there were any. The caller syncs the folder."""
         found = False
         for suffix in INDEXES:
             with suppress(FileNotFoundError):
@@ -141,7 +142,7 @@ class ActiveSegment:
         return found
 
     def close(self) -> None:
-        """Safe to call twice."""
+        """Closes the file. May be called twice."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -1,8 +1,8 @@
-"""Batches before anything of them is written: what a follower looks at in UnifiedLog.append, and what recovery needs
+"""Checks of batches before they are written: those of UnifiedLog.appendAsFollower, and those that recovery needs
 
 framing and checksum        as ensureValid; payloads are not decompressed
-offsets                     strictly up, from batch to batch and behind the log's end
-codec                       one that exists
+offsets                     strictly ascending from batch to batch and not below the log's end offset
+codec                       a known one
 size                        not above segment_bytes (RecordBatchTooLargeException)
 transactions                no plain batch of a producer whose transaction is open (InvalidTxnStateException: a broker
                             that recovers such a log fails on it), no control batch without a readable end marker
@@ -32,9 +32,9 @@ _PREFIX = 12  # offset and size, which the size field does not count
 
 
 class AppendRefused(ValueError):
-    """Good batches that cannot follow what is in the log. Nothing of the append was written.
+    """Good batches that cannot be appended to the log. Nothing of the append was written.
 
-    position: int       byte of the append where the batch begins
+    position: int       position of the batch in the appended bytes
     base_offset: int    its own; of a compressed message of magic 0 or 1 the last offset
     """
 
@@ -47,7 +47,7 @@ class AppendRefused(ValueError):
 
 
 class CheckedBatches(NamedTuple):
-    """Whole batches: their bytes, a list per name of COLUMNS, and the markers of control batches by their position."""
+    """Whole batches: their bytes, a list for each name of COLUMNS, and the markers of control batches by position."""
 
     data: memoryview
     columns: dict[str, list[Any]]
@@ -60,7 +60,7 @@ class CheckedBatches(NamedTuple):
         return {name: values[number] for name, values in self.columns.items()}
 
     def part(self, start: int, stop: int, at: int) -> CheckedBatches:
-        """Those from `start` to `stop`, exclusive, with their positions as in a file where they begin at byte `at`."""
+        """Batches [start, stop), with positions for a file in which they begin at byte `at`."""
         columns = {name: values[start:stop] for name, values in self.columns.items()}
         positions = columns["position"]
         begin, end = positions[0], positions[-1] + columns["size_in_bytes"][-1]
@@ -70,13 +70,15 @@ class CheckedBatches(NamedTuple):
 
 
 def checked(
-    data: Any, settings: WriterSettings, states: ProducerStates, next_offset: int, epoch: int, blank_epoch: int | None = None
-) -> CheckedBatches:
-    """The batches of a buffer, ready to be written behind `next_offset` in a log whose newest leader epoch is `epoch`.
-    blank_epoch: what batches without a leader epoch get.
+    data: Any, settings: WriterSettings, states: ProducerStates, next_offset: int, epoch: int,
+    blank_epoch: int | None = None,
+) -> CheckedBatches:  # fmt: skip
+    """The batches of a buffer, checked for a log that ends at `next_offset` with the leader epoch `epoch`.
 
-    CorruptRecordError, InvalidRecordError, ... for bytes that are no whole good batches; AppendRefused for good ones
-    that do not fit the log.
+    blank_epoch: the epoch to set on batches without a leader epoch
+
+    CorruptRecordError, InvalidRecordError, ... for bytes that are not whole good batches; AppendRefused for good ones
+    that cannot be appended to this log.
     """
     view = memoryview(data).cast("B")
     found = _framed(view)
@@ -112,7 +114,7 @@ def _framed(view: memoryview) -> dict[str, list[Any]]:
 def _stamped(
     view: memoryview, columns: dict[str, list[Any]], settings: WriterSettings, next_offset: int, blank_epoch: int | None
 ) -> bytearray:
-    """A copy with the offsets and the leader epoch that a leader gives; both lie outside of the checksum."""
+    """A copy with the offsets and leader epoch that a leader assigns; no checksum covers them."""
     copy = bytearray(view)
     for position, magic, base, last, epoch in zip(*(columns[name] for name in _STAMPED), strict=True):
         if settings.assign_offsets:
@@ -156,7 +158,7 @@ def _check_producer(
     view: memoryview, row: dict[str, Any], states: ProducerStates, open_now: dict[int, bool],
     markers: dict[int, Marker | None],
 ) -> None:  # fmt: skip
-    """open_now: of producers seen in this append, whether they have a transaction open"""
+    """open_now: producer id -> whether it has an open transaction, for the producers of this append"""
     producer_id, position = row["producer_id"], row["position"]
     if row["is_control"]:
         marker = markers[position] = _marker(view, row)

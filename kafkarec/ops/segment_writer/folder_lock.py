@@ -1,7 +1,7 @@
-"""One writer in a partition folder, and no broker beside it
+"""The lock of a partition folder against other writers and a running broker
 
-    <folder>/.kafkarec.lock   flock, removed at the end; one that a killed writer left behind is taken over
-    <folder>/../.lock         a broker's, in its data folder: held in shared mode meanwhile, so that none starts there
+    <folder>/.kafkarec.lock   flock, removed at the end; the file of a killed writer is reused
+    <folder>/../.lock         the broker's lock of its data folder: held in shared mode, so that no broker starts there
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ import os
 import struct
 from contextlib import suppress
 
-NAME, BROKERS = ".kafkarec.lock", ".lock"
+NAME, BROKER_NAME = ".kafkarec.lock", ".lock"
 _BUSY = (errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK)
-# struct flock on 64-bit Linux: type, whence, start, length (0: to the end), pid. A lock of the open file and not of the
-# process, since closing any other descriptor of that file would give up a process's lock.
+# struct flock on 64-bit Linux: type, whence, start, length (0: to the end), pid. An open file description lock, since a
+# process's lock is released when it closes any other descriptor of that file.
 _SHARED = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
 
 
 class FolderLock:
-    """Taken when made. BlockingIOError where another writer, or a broker, has the folder."""
+    """Locks the folder when created. BlockingIOError if another writer or a broker has it."""
 
     def __init__(self, folder: str) -> None:
         self._path, self._process = os.path.join(folder, NAME), os.getpid()
-        self._broker = _hold_off_brokers(os.path.join(os.path.dirname(os.path.abspath(folder)), BROKERS))
+        self._broker = _lock_out_brokers(os.path.join(os.path.dirname(os.path.abspath(folder)), BROKER_NAME))
         try:
-            self._descriptor = self._taken(folder)
+            self._descriptor = self._open_and_lock(folder)
         except BaseException:
-            self._let_go_of_brokers()
+            self._release_broker_lock()
             raise
 
-    def _taken(self, folder: str) -> int:
+    def _open_and_lock(self, folder: str) -> int:
         while True:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                with suppress(FileNotFoundError):  # removed by the one who had it, between our open and our lock
+                with suppress(FileNotFoundError):  # removed by the previous owner between open and flock
                     if os.path.samestat(os.fstat(descriptor), os.stat(self._path)):
                         return descriptor
                 os.close(descriptor)
@@ -49,27 +49,27 @@ class FolderLock:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this is the process that took it, and no fork of it."""
+        """Whether this is the process that created it, not a fork of it."""
         return self._process == os.getpid()
 
     def release(self) -> None:
-        """Safe to call twice. A forked child gives up its copy alone."""
+        """Releases the lock. May be called twice. In a forked child it closes the child's descriptors only."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             if self.is_ours:
                 with suppress(OSError):
                     os.unlink(self._path)
             os.close(descriptor)
-        self._let_go_of_brokers()
+        self._release_broker_lock()
 
-    def _let_go_of_brokers(self) -> None:
+    def _release_broker_lock(self) -> None:
         if self._broker >= 0:
             os.close(self._broker)
             self._broker = -1
 
 
-def _hold_off_brokers(path: str) -> int:
-    """A descriptor with a shared lock of a data folder's .lock; -1: it is none, or this system has no such lock."""
+def _lock_out_brokers(path: str) -> int:
+    """A descriptor with a shared lock on a data folder's .lock; -1 if there is no such file or no such kind of lock."""
     command = getattr(fcntl, "F_OFD_SETLK", None)
     if command is None:
         return -1

@@ -1,13 +1,13 @@
-"""A partition folder that is there already, made ready to be written on, as a broker recovers it after a crash
+"""Recovers an existing partition folder for appending, as a broker does after a crash
 
-    last segment     walked with checksums; what lies behind its last good batch is cut off, when no good one follows
-    others           walked too, and nothing may be wrong with them; missing indexes are made anew
-    producers        as of the latest .snapshot, and the batches behind it
-    epochs           those of leader-epoch-checkpoint that begin in front of the log's end, and those of the batches
-    *.part           of a writer that was killed: removed; snapshots beyond the log's end too
+    last segment     read with checksums; bytes after its last good batch are cut off, if no good batch follows
+    others           read too, and must not be damaged; missing indexes are rebuilt
+    producers        from the latest .snapshot, and the batches after it
+    epochs           those of leader-epoch-checkpoint that begin below the log's end, and those of the batches
+    *.part           of a killed writer: removed; snapshots above the log's end too
 
-A broker deletes every segment behind a damaged one (LogLoader.recoverLog). Here that is refused: `kafkarec salvage`
-copies what is good.
+A broker deletes every segment after a damaged one (LogLoader.recoverLog). Here damage before the end is an error:
+`kafkarec salvage` copies the good batches.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ _ADVICE = "nothing was changed; kafkarec salvage copies what is good to a new fo
 
 @dataclass
 class Recovered:
-    """A log up to its end. maker None: there is no segment yet.
+    """The state of a recovered log.
 
-    segments        all but the last
-    base, size      of the last one: from its name, and bytes of its good batches
-    cut             bytes behind them, to be cut off
-    mended          {name: bytes} of small files that were missing or are of no use
+    segments        all but the last one
+    maker           rebuilds the indexes of the last segment; None: there is no segment yet
+    base, size      of the last segment: base offset from its name, bytes of its good batches
+    cut             bytes after them, to be cut off
+    rewritten_files          {name: bytes} of side files that were missing or unusable
     """
 
     states: ProducerStates
@@ -62,12 +63,12 @@ class Recovered:
     base: int = 0
     size: int = 0
     cut: int = 0
-    mended: dict[str, bytes] = field(default_factory=dict)
+    rewritten_files: dict[str, bytes] = field(default_factory=dict)
     first_timestamp: int | None = None
 
 
 def demand_partition(folder: str) -> None:
-    """ValueError for a broker's data folder, in which nothing is ever written or locked."""
+    """Raises ValueError for a broker's data folder, in which nothing is written or locked."""
     if not os.path.isdir(folder):
         return
     opened = storage.open(folder)
@@ -76,8 +77,9 @@ def demand_partition(folder: str) -> None:
 
 
 def recover(folder: str, settings: WriterSettings, check_all: bool) -> Recovered:
-    """Reads the folder, then mends its small files. CorruptRecordError where it is damaged in front of its end;
-    ValueError for one that is not named as a broker's, or that a broker must finish; nothing was changed then."""
+    """Reads the folder, then writes missing or unusable side files. CorruptRecordError if it is damaged before its end;
+    ValueError if files are not named as by a broker, or a broker must complete an operation (.swap); both before
+    anything is changed."""
     opened = storage.open(folder)
     if not isinstance(opened, Log):
         return Recovered(ProducerStates(as_recovery=True), [], settings.start_offset or 0)
@@ -88,8 +90,8 @@ def recover(folder: str, settings: WriterSettings, check_all: bool) -> Recovered
         return _recovered(folder, log, settings, check_all)
 
 
-def drop_parts(folder: str) -> None:
-    """Removes what a killed writer was about to write."""
+def remove_partial_files(folder: str) -> None:
+    """Removes the incomplete files of a killed writer."""
     for name in os.listdir(folder):
         whole = name.removesuffix(PART)
         ours = whole in (leader_epochs.NAME, partition_metadata.NAME) or names.segment(whole) is not None
@@ -108,7 +110,7 @@ def _check_names(folder: str, log: Log) -> None:
 
 def _recovered(folder: str, log: Log, settings: WriterSettings, check_all: bool) -> Recovered:
     last = len(log.segments) - 1
-    first = 0 if check_all else _enough(log)
+    first = 0 if check_all else _first_to_read(log)
     start = log.segments[first].base_offset or 0
     states, _ = first_states(log.segments[first], start, True)
     epochs, _ = old_epochs(log)
@@ -121,7 +123,7 @@ def _recovered(folder: str, log: Log, settings: WriterSettings, check_all: bool)
     found.states = _snapshot(log, found.next_offset) or found.states
     if found.maker is not None:
         found.maker.states = found.states
-    for name, data in found.mended.items():
+    for name, data in found.rewritten_files.items():
         write_file(folder, name, data)
     found.epochs[:] = _within(epochs, log.segments[0].base_offset or 0, found.next_offset)
     drop_snapshots(folder, {offset for offset in snapshots(folder) if offset <= found.next_offset})
@@ -130,23 +132,22 @@ def _recovered(folder: str, log: Log, settings: WriterSettings, check_all: bool)
 
 
 def _within(epochs: list[leader_epochs.EpochEntry], start: int, end: int) -> list[leader_epochs.EpochEntry]:
-    """Those of a log from `start` to `end` (LeaderEpochFileCache.truncateFromStart, truncateFromEnd)."""
+    """The epochs of a log from `start` to `end` (LeaderEpochFileCache.truncateFromStart, truncateFromEnd)."""
     known = [entry for entry in epochs if entry.start_offset < end]
     first = [entry._replace(start_offset=start) for entry in known if entry.start_offset <= start]
     return first[-1:] + [entry for entry in known if entry.start_offset > start]
 
 
-def _enough(log: Log) -> int:
-    """The last segment's number, where its snapshot and the epochs' file tell what came before; else 0."""
+def _first_to_read(log: Log) -> int:
+    """The index of the first segment to read: the last one, if its snapshot and the epochs before it exist; else 0."""
     epochs, _ = old_epochs(log)
     known = epochs and epochs[0].start_offset <= (log.segments[0].base_offset or 0)
     return len(log.segments) - 1 if known and _snapshot(log, log.segments[-1].base_offset or 0) else 0
 
 
 def _snapshot(log: Log, offset: int) -> ProducerStates | None:
-    """The producers in front of an offset as their snapshot has them; None: there is none that can be read.
-
-    It knows more than the batches, from which cleaning took markers; a broker begins with the latest one, too."""
+    """The producers before an offset, from the snapshot; None if there is no readable one. It has more than the
+    batches, of which the cleaner removed markers; a broker begins with the latest one, too."""
     try:
         data = log.folder_file(f"{stem(offset)}{producer_snapshot.SUFFIX}")
         return None if data is None else ProducerStates(producer_snapshot.read(data), offset, as_recovery=True)
@@ -155,7 +156,7 @@ def _snapshot(log: Log, offset: int) -> ProducerStates | None:
 
 
 def _sync(path: str, drop_cache: bool) -> None:
-    """Behind an fsync that failed the cache may hold what the disk does not: what is read now is the disk's."""
+    """Syncs a file and drops its cached pages: after a failed fsync the page cache may differ from the disk."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         os.fsync(descriptor)
@@ -166,7 +167,7 @@ def _sync(path: str, drop_cache: bool) -> None:
 
 
 def _walk(log: Log, segment: Segment, is_last: bool, found: Recovered, settings: WriterSettings) -> None:
-    """Moves on over one segment."""
+    """Reads one segment and updates `found`."""
     base = segment.base_offset or 0
     if base < found.next_offset:
         _refuse(segment, 0, f"its name is below offset {found.next_offset}, at which the segment before it ends")
@@ -175,7 +176,8 @@ def _walk(log: Log, segment: Segment, is_last: bool, found: Recovered, settings:
     if found.maker is not None:
         known = _snapshot(log, base)
         if known is None:
-            found.mended[stem(base) + producer_snapshot.SUFFIX] = producer_snapshot.write(found.states.snapshot())
+            name = stem(base) + producer_snapshot.SUFFIX
+            found.rewritten_files[name] = producer_snapshot.write(found.states.snapshot())
         found.states = known or found.states
     found.maker = SegmentRebuild(base, found.states, found.epochs, settings.index_interval_bytes)
     damage: list[Damage] = []
@@ -193,7 +195,7 @@ def _walk(log: Log, segment: Segment, is_last: bool, found: Recovered, settings:
     if made.problems:
         _refuse(segment, 0, made.problems[0])
     if not is_last:
-        found.mended |= _mended(segment, made)
+        found.rewritten_files |= _indexes_to_rewrite(segment, made)
 
 
 def _check_stretch(segment: Segment, stretch: GoodBatches, found: Recovered, damage: list[Damage]) -> None:
@@ -222,9 +224,9 @@ def _refuse(segment: Segment, position: int, why: str) -> NoReturn:
     raise CorruptRecordError(text, position=position, file=segment.path)
 
 
-def _mended(segment: Segment, made: SegmentIndexes) -> dict[str, bytes]:
-    """Those of a segment's indexes that are missing or empty, or that LogSegment.sanityCheck refuses; and a .txnindex
-    of other transactions."""
+def _indexes_to_rewrite(segment: Segment, made: SegmentIndexes) -> dict[str, bytes]:
+    """The rebuilt indexes of a segment whose own are missing or empty, or refused by LogSegment.sanityCheck; and a
+    .txnindex with other transactions."""
     base = segment.base_offset or 0
     return {
         stem(base) + suffix: data
@@ -237,9 +239,9 @@ def _is_sound(data: bytes | None, made: bytes, suffix: str, base: int) -> bool:
     if not data:
         return data == made
     try:
-        if suffix == txn_index.SUFFIX:  # the last stable offset is another one where a broker took many batches at once
-            told, known = txn_index.read(data), txn_index.read(made)
-            return [one[:3] for one in told] == [one[:3] for one in known]
+        if suffix == txn_index.SUFFIX:  # the last stable offset differs if a broker appended several batches at once
+            stored, known = txn_index.read(data), txn_index.read(made)
+            return [one[:3] for one in stored] == [one[:3] for one in known]
         index = offset_index.read(data, base) if suffix == offset_index.SUFFIX else time_index.read(data, base)
     except KafkaRecordError:
         return False
@@ -255,7 +257,7 @@ def snapshots(folder: str) -> Iterator[int]:
 
 
 def drop_snapshots(folder: str, kept: set[int]) -> None:
-    """Removes the snapshots of a folder but those for these offsets (ProducerStateManager.removeStraySnapshots)."""
+    """Removes the snapshots of a folder except those at `kept` (ProducerStateManager.removeStraySnapshots)."""
     for offset in set(snapshots(folder)) - kept:
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(folder, stem(offset) + producer_snapshot.SUFFIX))

@@ -1,14 +1,14 @@
-"""SegmentWriter: a partition folder like a broker's, batch by batch
+"""SegmentWriter: writes a partition folder as a broker does, batch by batch
+
 
     orders-0/00000000000000000000.log         batches; the last segment's grows
     orders-0/00000000000000000000.index       with .timeindex and, where transactions were aborted, .txnindex
-    orders-0/00000000000000000120.snapshot    producers in front of segment 120, and at the log's end
+    orders-0/00000000000000000120.snapshot    producers before segment 120, and at the log's end
     orders-0/leader-epoch-checkpoint  partition.metadata
 
-What holds when the process is killed, the disk is full or the power fails: every batch in front of `recovery_point`
-is there; behind it there are whole batches or a torn end, which the next writer, a broker and every reader cut off.
-All files but the .log are complete under their name or not there. A segment and its small files are on the disk before
-the next one is begun.
+After a kill, a full disk or a power failure every batch below `recovery_point` is there; after it there are whole
+batches or an incomplete one, which the next writer, a broker and every reader cut off. All files but the .log are
+complete or do not exist. A segment and its side files are synced before the next one is created.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kafkarec.tables.records import RecordColumns
 from .active_segment import ActiveSegment, SegmentFile
 from .append_checks import CheckedBatches, checked
 from .folder_lock import FolderLock
-from .recovery import demand_partition, drop_parts, drop_snapshots, recover
+from .recovery import demand_partition, drop_snapshots, recover, remove_partial_files
 from .roll_params import INT_MAX, WEEK_MS, WriterSettings
 
 _log = logging.getLogger("kafkarec")
@@ -46,30 +46,31 @@ def _now() -> int:
 
 
 class SegmentWriter:
-    """Writes record batches to a partition folder, TOPIC-PARTITION, that a broker then serves. A context manager.
+    """Writes record batches to a partition folder, TOPIC-PARTITION, for a broker. A context manager.
 
-    folder                made where it is not there; one with a log is gone on with: a torn end is cut off (`.cut`), a
-                          folder that is damaged in front of its end is refused (CorruptRecordError)
-    segment_bytes         a segment is rolled before it grows beyond (segment.bytes)
-    segment_ms            and when a batch is so much later than its first one (segment.ms); record time, as in Kafka
-    index_interval_bytes  log between two index entries (index.interval.bytes)
-    max_index_size        bytes of an .index or .timeindex, with which a segment is rolled too (segment.index.bytes)
-    flush_messages        flush by itself when so many offsets are not on the disk yet (flush.messages); None: never
-    leader_epoch          written into every batch of magic 2, as a leader does; None: as the batches have it
-    assign_offsets        give offsets from `next_offset` on, as a leader does; False: take those of the batches, which
-                          may leave gaps (a follower's, or a compacted log)
-    start_offset          where a new log begins; None: at the first batch's base offset
-    topic_id              a UUID or Kafka's 22 characters, for partition.metadata; None: keep it, or make one
-    preallocate           reserve a segment's bytes when it is begun
-    check_all             read a whole log that is there already and its checksums; False: its last segment alone
+    folder                created if it does not exist; an existing log is appended to: an incomplete batch at its end
+                          is cut off (`.cut`), a log damaged before its end is refused (CorruptRecordError)
+    segment_bytes         max size of a segment (segment.bytes)
+    segment_ms            max time between the max timestamps of its first and last batch (segment.ms)
+    index_interval_bytes  bytes of log between two index entries (index.interval.bytes)
+    max_index_size        max bytes of an .index or .timeindex; a full one rolls the segment (segment.index.bytes)
+    flush_messages        flush after this many offsets (flush.messages); None: never
+    leader_epoch          set in every batch of magic 2, as a leader does; None: keep that of the batches
+    assign_offsets        assign offsets from `next_offset` on, as a leader does; False: keep those of the batches, with
+                          possible gaps (a follower's, or a compacted log)
+    start_offset          first offset of a new log; None: the first batch's base offset
+    topic_id              a UUID or Kafka's 22 characters, for partition.metadata; None: keep it, or create one
+    preallocate           allocate a segment's bytes when it is created
+    check_all             read an existing log completely, with checksums; False: its last segment only
 
-    .next_offset      the offset behind the last batch           .segments   SegmentFile of each segment
-    .recovery_point   everything in front of it is on the disk   .position   bytes in the last segment
-    .topic, .partition   as the folder's name has them, or None  .cut        bytes of a torn end that was cut off
+    .next_offset         the log end offset                    .segments   SegmentFile of each segment
+    .recovery_point      everything below it is synced         .position   bytes in the last segment
+    .topic, .partition   from the folder's name, or None       .cut        bytes that were cut off at the end
 
-    OSError as the system gives it where writing fails. The writer has then ended, as a broker takes a failing data
-    folder out of service: after a failed fsync nobody knows what the disk holds. Open the folder again to go on.
-    BlockingIOError when another writer, or a running broker, has the folder. One thread at a time.
+    OSError if writing fails. The writer then refuses further calls, as after a failed fsync it is not known what the
+    disk holds (a broker takes such a data folder offline); create a new one to continue. BlockingIOError if another
+    writer or a running broker has the folder. Not thread-safe.
+
     Follows LocalLog and LogSegment of Kafka 4.3; KIP-98, KIP-101, KIP-516.
     """
 
@@ -106,13 +107,13 @@ class SegmentWriter:
         try:
             self._begin(topic_id, check_all)
         except BaseException:
-            self._let_go()
+            self._release()
             raise
 
     def _begin(self, topic_id: str | UUID | None, check_all: bool) -> None:
         keep = _topic_id(self._folder, topic_id)
         found = recover(self._folder, self._settings, check_all)
-        drop_parts(self._folder)
+        remove_partial_files(self._folder)
         start = found.segments[0].base_offset if found.segments else found.base
         asked = self._settings.start_offset
         if found.maker is not None and asked is not None and asked != start:
@@ -127,7 +128,7 @@ class SegmentWriter:
                 self._folder, found.base, found.maker, self._settings, _now(),
                 size=found.size, first_timestamp=found.first_timestamp,
             )  # fmt: skip
-            self._active.unseal()
+            self._active.remove_old_indexes()
             self._active.sync()
         else:
             drop_snapshots(self._folder, set())
@@ -144,11 +145,11 @@ class SegmentWriter:
         sync_folder(self._folder)
 
     def append(self, data: Any) -> range:
-        """Writes one or many record batches, a buffer, and gives the offsets they take. All are looked at first.
+        """Appends the record batches of a buffer and returns their offsets. All are checked before any is written.
 
-        KafkaRecordError for bytes that are no whole good batches (their payload is not decompressed), AppendRefused (a
-        ValueError) for batches that cannot follow: offsets that do not go up, more bytes than a segment takes, a plain
-        batch within its producer's open transaction. Then nothing is written.
+        KafkaRecordError for bytes that are not whole good batches (payloads are not decompressed), AppendRefused (a
+        ValueError) for batches that cannot be appended: offsets that do not ascend, a batch above `segment_bytes`, a
+        non-transactional batch within its producer's open transaction. Nothing is written then.
         """
         return self._append(data, None)
 
@@ -160,7 +161,7 @@ class SegmentWriter:
             return range(self._next, self._next)
         first = batches.columns["base_offset"][0]
         begin = self._next if first is None else first
-        with self._ending_at_failure():
+        with self._closing_at_failure():
             self._put(batches)
         most = self._settings.flush_messages
         if most is not None and self._next - self._recovery_point >= most:
@@ -180,9 +181,9 @@ class SegmentWriter:
             start = stop
 
     def write(self, records: Any, **options: Any) -> range:
-        """Encodes records (rows, Record objects, or Arrow: see kafkarec.encode, which takes the options) and appends
-        them. Their offsets are moved to `next_offset` (base_offset=None: they stay as they are); what has no leader
-        epoch gets the log's newest one, 0 in a new log. No batch is larger than a segment."""
+        """Encodes records (rows, Record objects, or Arrow; options as for kafkarec.encode) and appends them. Offsets
+        are assigned from `next_offset` on (base_offset=None: they are kept); batches without a leader epoch get the
+        log's newest one, 0 in a new log. No batch is larger than a segment."""
         from kafkarec.write import encode
         from kafkarec.write.encoding import BATCH_SIZE
 
@@ -193,9 +194,9 @@ class SegmentWriter:
         return self._append(data, self._epochs[-1].epoch if self._epochs else 0)
 
     def flush(self) -> int:
-        """Everything so far is on the disk when it returns; gives `recovery_point`, which is then `next_offset`."""
+        """Syncs everything written so far; returns `recovery_point`, which is then `next_offset`."""
         self._demand_open()
-        with self._ending_at_failure():
+        with self._closing_at_failure():
             if self._active is not None:
                 self._active.sync()
             if self._write_epochs():
@@ -204,17 +205,17 @@ class SegmentWriter:
         return self._next
 
     def close(self) -> None:
-        """Seals the last segment: everything is on the disk, with all small files, as behind a broker's clean stop.
-        A log without batches gets its one empty segment. Safe to call twice."""
+        """Seals the last segment: everything is synced, with all side files, as after a broker's clean shutdown. A log
+        without batches gets one empty segment. May be called twice."""
         if self._lock is None and self._failure is None:
             return
         self._demand_open()
-        with self._ending_at_failure():
+        with self._closing_at_failure():
             if self._active is None:
                 self._open_segment(self._next, _now())
             self._seal(self._next)
         self._recovery_point = self._next
-        self._let_go()
+        self._release()
 
     @property
     def next_offset(self) -> int:
@@ -233,8 +234,8 @@ class SegmentWriter:
         return self._active.size if self._active else 0
 
     def _roll(self, row: dict[str, Any], now: int) -> None:
-        """Begins a segment for a batch: named by its base offset, or where that is not known (magic 0 and 1) by the
-        log's end, as UnifiedLog.maybeRoll."""
+        """Creates a segment for a batch, as UnifiedLog.maybeRoll: named by the batch's base offset, or if that is not
+        known (magic 0 and 1) by the log's end offset."""
         known = row["base_offset"] if row["magic"] >= 2 else None
         base = max(row["last_offset"] - INT_MAX if known is None else known, self._next)
         if self._active is not None:
@@ -244,7 +245,7 @@ class SegmentWriter:
     def _open_segment(self, base: int, now: int) -> None:
         self._states.end_offset = max(self._states.end_offset, base)
         maker = SegmentRebuild(base, self._states, self._epochs, self._settings.index_interval_bytes)
-        if self._active is None:  # the log's first one: nothing is in front of it
+        if self._active is None:  # the log's first segment
             self._recovery_point = base
             if base > 0:
                 self._write_snapshot(base)
@@ -256,7 +257,7 @@ class SegmentWriter:
         sync_folder(self._folder)
 
     def _seal(self, end: int) -> None:
-        """The last segment and its small files are on the disk; `end`: its log end offset, or the next one's base."""
+        """Seals the last segment and writes its side files. `end`: the log end offset, or the next base offset."""
         assert self._active is not None
         self._active.seal()
         bases = {one.base_offset for one in self.segments}
@@ -272,7 +273,7 @@ class SegmentWriter:
         write_file(self._folder, stem(offset) + producer_snapshot.SUFFIX, data)
 
     def _write_epochs(self) -> bool:
-        """Whether there was anything new."""
+        """Writes leader-epoch-checkpoint; returns False if nothing changed."""
         data = leader_epochs.write(self._epochs) if self._epochs else b""
         if data == self._written_epochs:
             return False
@@ -281,13 +282,13 @@ class SegmentWriter:
         return True
 
     @contextmanager
-    def _ending_at_failure(self) -> Iterator[None]:
-        """Where anything goes wrong in here nothing more is written: the next writer reads what the disk has."""
+    def _closing_at_failure(self) -> Iterator[None]:
+        """After an exception the writer is closed without writing more: the next writer reads what the disk has."""
         try:
             yield
         except BaseException as error:
             self._failure = error
-            self._let_go()
+            self._release()
             raise
 
     def _demand_open(self) -> None:
@@ -302,7 +303,7 @@ class SegmentWriter:
         if not self._lock.is_ours:
             raise ValueError(f"the writer of {self._folder} belongs to the process that opened it")
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         lock, self._lock = self._lock, None
         if self._active is not None:
             self._active.close()
@@ -313,7 +314,8 @@ class SegmentWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *failure: object) -> None:
-        """Seals the log, also behind an exception: what was appended is good. A failure of that is then only logged."""
+        """Seals the log, also after an exception, as the appended batches are good. If that fails after an exception,
+        it is only logged."""
         try:
             self.close()
         except OSError as error:
@@ -324,7 +326,7 @@ class SegmentWriter:
     def __del__(self) -> None:
         if getattr(self, "_lock", None) is not None:
             warnings.warn(f"the writer of {self._folder} was not closed", ResourceWarning, stacklevel=2)
-            self._let_go()
+            self._release()
 
     def __repr__(self) -> str:
         state = "failed" if self._failure else "closed" if self._lock is None else f"{self.position} bytes in the last"
@@ -333,7 +335,7 @@ class SegmentWriter:
 
 
 def _topic_id(folder: str, asked: str | UUID | None) -> str | None:
-    """The id that a folder has; None: none. ValueError where another one is asked for, or one that is none."""
+    """The topic id in the folder's partition.metadata, or None. ValueError if `asked` is another or an invalid one."""
     wanted = partition_metadata.topic_id_of(asked) if isinstance(asked, UUID) else asked
     try:
         if wanted is not None:

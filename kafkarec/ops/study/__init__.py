@@ -1,10 +1,10 @@
-"""What another codec, level or batch size would make of a log, found by trying it on parts of it
+"""Measures the effect of another codec, level or batch size on a log, by converting samples of it
 
 candidates   the codecs, levels and batch sizes to try
-sampling     pieces of a log, spread over all of it
-trying       one candidate on one piece: bytes and seconds
-outcomes     what was found, and what it means for the whole log
-running      study()
+sampling     pieces spread over the log
+trial        one candidate on one piece: bytes and seconds
+outcomes     results, and estimates for the whole log
+run          study()
 """
 
 from .candidates import BATCH_SIZES, CODECS, Candidate, codec_and_level

@@ -2,7 +2,7 @@
 
     none, snappy          no levels
     zstd, zstd:9          Kafka's default level, that level
-    as cut, 16384 ...     batches stay as they are, or neighbours are put together up to so many bytes
+    as cut, 16384 ...     batches stay as they are, or adjacent ones are joined up to this many bytes
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from kafkarec.codecs import BY_NAME, checked_level
 from kafkarec.codecs import CODECS as TABLE
 
 CODECS = ("none", "snappy", "lz4", "zstd:1", "zstd:3", "zstd:9", "gzip:6")
-"""What is tried by default: levels that Kafka has by default (gzip's -1 is 6; lz4's is 9), and zstd's neighbours."""
+"""The default codecs: with Kafka's default levels (gzip's -1 is 6; lz4's is 9), and zstd with two more levels."""
 
 BATCH_SIZES = (None, 16 << 10, 128 << 10, 1 << 20)
-"""As cut, the producer's default, what its tuning guides ask for, the largest that a broker takes by default."""
+"""As they are, the producer's default, a size recommended for throughput, the largest that a broker takes by
+default."""
 
-_GZIP_DEFAULT = 6  # what zlib makes of level -1
+_GZIP_DEFAULT = 6  # zlib's level for -1
 
 
 class Candidate(NamedTuple):
-    """One way to write the log. `level`: None where the codec has none; `batch_size`: bytes before compression, None:
-    the batches as they are."""
+    """Codec, level and batch size to try. level: None if the codec has none; batch_size: bytes before compression,
+    None: keep the batches."""
 
     compression: str
     level: int | None
@@ -33,7 +34,7 @@ class Candidate(NamedTuple):
 
 
 def codec_and_level(text: str) -> tuple[str, int | None]:
-    """`zstd:9`, `zstd` (Kafka's default level), `snappy`. ValueError names what there is."""
+    """Parses `zstd:9`, `zstd` (Kafka's default level), `snappy`. ValueError for an unknown codec or level."""
     name, colon, level = text.strip().lower().partition(":")
     if name not in BY_NAME:
         raise ValueError(f"{text!r}: one of {', '.join(codec.name for codec in TABLE)}, or with a level such as zstd:9")
@@ -46,6 +47,6 @@ def codec_and_level(text: str) -> tuple[str, int | None]:
 
 
 def candidates(codecs: Iterable[str], batch_sizes: Iterable[int | None]) -> list[Candidate]:
-    """Each codec with each size, in order, none twice."""
+    """Each codec with each size, in order, without duplicates."""
     pairs = product(dict.fromkeys(batch_sizes), dict.fromkeys(map(codec_and_level, codecs)))
     return [Candidate(name, level, size) for size, (name, level) in pairs]

@@ -1,4 +1,4 @@
-"""What was found on the pieces, and what it means for the whole log."""
+"""Results on the sampled pieces, and estimates for the whole log."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _MB = 1e6
 
 @dataclass
 class ByteShares:
-    """Where the bytes of the pieces are, decompressed; all in bytes but the first two.
+    """What the decompressed bytes of the pieces are used for, in bytes except `records` and `batches`.
 
-    records, batches      how many; of magic 0 and 1 a wrapper with its messages, or a plain message, counts as a batch
-    keys, values, headers what the records hold
-    plain                 everything, as magic 2 without a codec: what is none of the above is framing
-    by_codec              bytes as they lie there, by codec
+    records, batches        counts; in magic 0 and 1 a wrapper with its messages, or a plain message, is a batch
+    keys, values, headers   bytes of the records' keys, values and headers
+    plain                   total size as uncompressed magic 2; the rest of it is framing
+    by_codec                stored bytes by codec
     """
 
     records: int = 0
@@ -68,12 +68,12 @@ class ByteShares:
 class Outcome:
     """One candidate, over all pieces.
 
-    share        bytes written for each byte that is there
-    margin       how far the share may be off for the whole log: two standard errors between the pieces; None where
-                 everything was read, or one piece only
-    size         bytes of the whole log, if it is everywhere as in the pieces
-    write_rate, read_rate   MB/s of one processor, of decompressed bytes; None where nothing could be measured
-    is_best      no other one tried is both smaller and faster to write
+    share        new size / current size
+    margin       error of `share` for the whole log: two standard errors over the pieces; None if everything was read,
+                 or only one piece
+    size         estimated bytes of the whole log
+    write_rate, read_rate   MB of decompressed bytes per CPU second; None if not measured
+    is_best      no other candidate is both smaller and faster to write
     """
 
     candidate: Candidate
@@ -93,8 +93,14 @@ class Outcome:
 
 @dataclass
 class Study:
-    """size, segments: of the log. pieces, sampled: how many were looked at, and their bytes. read_rate: as it is now.
-    damage: places in the pieces that were left out. outcomes: in the order in which they were asked for."""
+    """The result of study().
+
+    size, segments   of the log
+    pieces, sampled  number of pieces read, and their bytes
+    read_rate        MB/s of the current batches
+    damage           damaged ranges in the pieces, left out
+    outcomes         one for each candidate, in the order given
+    """
 
     size: int
     segments: int
@@ -107,23 +113,23 @@ class Study:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything was read. Sizes are then those of `convert`, but for batches that would lie across the
-        borders of two pieces, every 2 MiB and at each segment's end."""
+        """Whether everything was read. Sizes are then those of `convert`, except that batches are not joined across
+        pieces, which end every 2 MiB and at each segment's end."""
         return self.sampled == self.size
 
     @property
     def smallest(self) -> Outcome | None:
-        """The fewest bytes, where they are fewer than there are now."""
+        """The outcome with the smallest size; None if none is below the current size."""
         found = min(self.outcomes, key=lambda one: one.share, default=None)
         return found if found is not None and found.share < 1 else None
 
 
 class CandidateTotals:
-    """Adds up the trials of one candidate."""
+    """The sum of the trials of one candidate."""
 
     def __init__(self, candidate: Candidate) -> None:
         self.candidate = candidate
-        self.pairs: list[tuple[int, int]] = []  # bytes before and after, a piece
+        self.pairs: list[tuple[int, int]] = []  # (bytes before, bytes after) of each piece
         self.batches = 0
         self.write_seconds: float | None = 0.0
         self.read_seconds = 0.0
@@ -148,7 +154,7 @@ def rate(size: int, seconds: float | None) -> float | None:
 
 
 def _margin(pairs: Sequence[tuple[int, int]], share: float) -> float | None:
-    """Twice the standard error of a ratio of sums, the pieces taken for independent."""
+    """Twice the standard error of a ratio of sums, assuming independent pieces."""
     count = len(pairs)
     if count < 2:
         return None
@@ -158,7 +164,7 @@ def _margin(pairs: Sequence[tuple[int, int]], share: float) -> float | None:
 
 
 def mark_best(outcomes: Sequence[Outcome]) -> None:
-    """The ones that nobody beats in both size and speed of writing."""
+    """Sets `is_best` on the outcomes that no other one beats in both size and write rate."""
     for one in outcomes:
         speed = one.write_rate or 0.0
         one.is_best = not any(

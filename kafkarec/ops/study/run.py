@@ -1,4 +1,4 @@
-"""study(): each candidate on each piece."""
+"""study(): tries each candidate on each piece."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kafkarec.storage import Log, Segment
 from .candidates import BATCH_SIZES, CODECS, candidates
 from .outcomes import ByteShares, CandidateTotals, Study, mark_best, rate
 from .sampling import PIECE_BYTES, PIECES, pieces
-from .trial import read_seconds, tried
+from .trial import read_seconds, run_trial
 
 SAMPLE = PIECES * PIECE_BYTES
 
 
 class NothingToTry(ValueError):
-    """There is no good batch in what was read."""
+    """There is no good batch in the bytes that were read."""
 
 
 def study(
@@ -31,18 +31,19 @@ def study(
     max_decompressed_bytes: int = 128 << 20,
     done: Callable[[float], Any] = lambda share: None,
 ) -> Study:
-    """What the log would be with other codecs, levels and batch sizes: tried on pieces of it, nothing is written.
+    """Estimates the size of a log with other codecs, levels and batch sizes by converting pieces of it in memory.
 
-    log: a Segment or a Log, or what kafkarec.open makes one of
-    codecs: names, or names with a level: "zstd", "zstd:9"
-    batch_sizes: bytes before compression, as `convert` has them; None: batches as they are cut
-    sample: bytes to look at, in pieces spread over the log; None: all of it
-    max_decompressed_bytes: of one payload; a batch beyond it is left out and counted as damage
-    done: called now and then with the share of the work that is done, 0 to 1
+    log: a Segment or a Log, or an argument of kafkarec.open for one
+    codecs: names, optionally with a level: "zstd", "zstd:9"
+    batch_sizes: bytes before compression, as for `convert`; None: keep the batches
+    sample: bytes to read, in pieces spread over the log; None: all of it
+    max_decompressed_bytes: limit of one payload; a batch above it is left out and counted as damage
+    done: called from time to time with the finished share of the work, 0 to 1
 
-    Sizes are those of `convert` to magic 2: a log of magic 0 and 1 is converted up. What is damaged is left out.
-    TypeError: a folder of several partitions. ValueError: an unknown codec or level. NothingToTry, one of those: no
-    good batch in the pieces.
+    Sizes are those of `convert` to magic 2; magic 0 and 1 are converted up. Damaged bytes are left out.
+
+    TypeError for a folder of several partitions; ValueError for an unknown codec or level; NothingToTry, a ValueError,
+    if there is no good batch in the pieces.
     """
     wanted = candidates(codecs, batch_sizes)
     tallies = [CandidateTotals(candidate) for candidate in wanted]
@@ -62,7 +63,7 @@ def study(
         makeup.add(columns, len(convert(piece.data, compression="none", **limits)))
         seconds += read_seconds(piece.data, max_decompressed_bytes)
         for number, tally in enumerate(tallies):
-            tally.add(before, tried(piece.data, columns, tally.candidate, max_decompressed_bytes))
+            tally.add(before, run_trial(piece.data, columns, tally.candidate, max_decompressed_bytes))
             share = (looked - len(piece.data) * (1 - (number + 1) / len(tallies))) / min(size, sample or size)
             done(min(1.0, share))
     if not count:

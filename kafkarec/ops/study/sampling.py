@@ -1,11 +1,12 @@
-"""Pieces of a log, spread over all of it.
+"""Pieces spread over a log.
+
 
     |--------- segment ---------|------- segment -------|--- segment ---|
       ####          ####          ####          ####         ####
 
-A piece is a run of whole batches. The log is divided into as many equal parts as there are pieces, by bytes; each piece
-begins near the middle of its part, at an offset between the segment's first and next one, which the indexes find.
-A log that is not larger than the pieces together is read as a whole.
+A piece is a run of whole batches. The log is divided into as many parts of equal size as there are pieces; each piece
+begins near the middle of its part, at an offset interpolated between the segment's first and next one and found by the
+indexes. A log that is not larger than the pieces together is read completely.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ PIECE_BYTES = 2 << 20
 
 
 class Sample(NamedTuple):
-    """Bytes [begin, begin + len(data)) of a segment: whole batches, and what lies between them."""
+    """Bytes [begin, begin + len(data)) of a segment: whole batches, and any bytes between them."""
 
     segment: Segment
     begin: int
@@ -29,7 +30,7 @@ class Sample(NamedTuple):
 
 
 def pieces(segments: Sequence[Segment], sample: int | None) -> Iterator[Sample]:
-    """Pieces of about `sample` bytes together; None: everything, in pieces. One is in memory at a time."""
+    """Pieces of `sample` bytes in total; None: the whole log, in pieces. One is in memory at a time."""
     total = sum(segment.size for segment in segments)
     if sample is None or total <= sample:
         for segment in segments:
@@ -46,7 +47,7 @@ def pieces(segments: Sequence[Segment], sample: int | None) -> Iterator[Sample]:
 
 
 def _all_of(segment: Segment) -> Iterator[Sample]:
-    """Cut where a batch begins: what is tried on a piece has to hold it in memory several times."""
+    """The whole segment in pieces of whole batches; a trial holds a piece in memory several times."""
     begin = 0
     for table in segment.scan_pieces(errors="skip"):
         for position in table.column("position"):
@@ -58,7 +59,7 @@ def _all_of(segment: Segment) -> Iterator[Sample]:
 
 
 def _at(segments: Sequence[Segment], place: int) -> tuple[Segment, int]:
-    """The segment that has the byte `place` of the log, and which byte of it that is."""
+    """(segment, position in it) of byte `place` of the log."""
     for segment in segments:
         if place < segment.size:
             return segment, place
@@ -67,7 +68,7 @@ def _at(segments: Sequence[Segment], place: int) -> tuple[Segment, int]:
 
 
 def _near(segment: Segment, place: int, length: int, least: int) -> Sample | None:
-    """Batches from about the byte `place` on, none below the byte `least`; None: there is none."""
+    """Batches from about position `place` on, but not below position `least`; None if there are none."""
     seen = summarize(segment)
     start = None
     if seen.first_offset is not None and seen.next_offset is not None:

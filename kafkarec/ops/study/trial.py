@@ -1,10 +1,10 @@
-"""One candidate on one piece: what `convert` makes of the bytes, and how long writing and reading take.
+"""One candidate on one piece: the size after `convert`, and the time of writing and reading.
 
-    bytes     convert() itself, so that they are those of the command that does it
-    writing   encode() of the decoded columns, the fastest that this library writes them
-    reading   decode() of the outcome, checksums verified
+    bytes     output of convert()
+    writing   encode() of the decoded columns, the fastest way to write them
+    reading   decode() of the output, with checksums
 
-Seconds are those of one processor, whatever else the machine does.
+Times are CPU seconds of the process.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from kafkarec.write import encode
 from .candidates import Candidate
 
 _LONG_ENOUGH = 0.05
-_TURNS = 3
+_RUNS = 3
 _CLOCK_STEP = 1e-6
 
 
 class Trial(NamedTuple):
-    """bytes, batches: of the outcome. seconds: of the processor; None where the columns cannot be written so."""
+    """bytes, batches: of the output. seconds: CPU time; None if the columns cannot be encoded."""
 
     bytes: int
     batches: int
@@ -34,27 +34,27 @@ class Trial(NamedTuple):
     read_seconds: float
 
 
-def tried(data: bytes, columns: RecordColumns, candidate: Candidate, limit: int) -> Trial:
-    """`columns`: what `data` decodes to."""
-    wishes: dict[str, Any] = {"compression": candidate.compression, "level": candidate.level}
-    made = convert(data, **wishes, batch_size=candidate.batch_size, errors="skip", max_decompressed_bytes=limit)
+def run_trial(data: bytes, columns: RecordColumns, candidate: Candidate, limit: int) -> Trial:
+    """Runs one trial. `columns`: the decoded `data`."""
+    encode_options: dict[str, Any] = {"compression": candidate.compression, "level": candidate.level}
+    made = convert(data, **encode_options, batch_size=candidate.batch_size, errors="skip", max_decompressed_bytes=limit)
     try:
-        writing = _seconds(lambda: encode(columns, **wishes, batch_size=candidate.batch_size))
+        writing = _seconds(lambda: encode(columns, **encode_options, batch_size=candidate.batch_size))
     except ValueError:
-        writing = None  # offsets of old message sets need not rise; convert cuts there, encode does not
+        writing = None  # offsets of old message sets need not ascend; convert splits there, encode refuses
     reading = _seconds(lambda: decode(made, control=True, max_decompressed_bytes=limit))
     return Trial(len(made), made.stats.batches_out, writing, reading)
 
 
 def read_seconds(data: bytes, limit: int) -> float:
-    """Of the piece as it is."""
+    """CPU seconds to decode the piece as it is."""
     return _seconds(lambda: decode(data, control=True, errors="skip", max_decompressed_bytes=limit))
 
 
 def _seconds(run: Callable[[], Any]) -> float:
-    """The least of a few turns; one turn where it is long."""
+    """CPU seconds of the fastest of a few runs; of one run if it takes long."""
     least = float("inf")
-    for _ in range(_TURNS):
+    for _ in range(_RUNS):
         start = time.process_time()
         run()
         least = min(least, time.process_time() - start)

@@ -1,15 +1,17 @@
-"""What a broker does to a produce request before it is in the log: Kafka's LogValidator, without a broker.
+"""Kafka's LogValidator: how a broker checks a produce request and assigns offsets before it appends it to the log.
 
-    request   batches framed and checked, records measured        (`kafkarec/_validator.pyx`)
-    rules     what the topic and the sender demand
-    batch     what is refused of a batch                 refusals   what is refused of its records
-    taking    stamped in place, or written anew          result     ValidatedRecords
-    run       validate()
+    _validator.pyx      batches are delimited and checked, records are scanned
+    topic_rules         the rules of the topic and the sender
+    batch_rules         checks of a batch
+    validation_errors   errors of a batch and of single records
+    accept              the batches of the log: modified in place, or rewritten
+    result              ValidatedRecords
+    run                 validate()
 
-    uncompressed, as it stays    every batch's offsets, leader epoch and time are stamped in place
-    compressed, as it stays      the same to the one batch there is, once its records were seen: keys and values are
-                                 stepped over and the records' lengths not looked at (KAFKA-8106)
-    anything else                one new batch (magic 2), message set or wrapper of all records
+    uncompressed, same magic and codec    offsets, leader epoch and time of every batch are set in place
+    compressed, same magic and codec      the same for the one batch, after its records were scanned: keys and values
+                                          are skipped and the records' lengths not checked (KAFKA-8106)
+    otherwise                             all records are rewritten as one batch (magic 2), message set or wrapper
 """
 
 from .result import RecordError, RecordValidationStats, ValidatedRecords

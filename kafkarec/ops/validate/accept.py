@@ -1,10 +1,10 @@
-"""A request that is taken: its batches stamped where they stand, or its records written anew.
+"""The bytes of an accepted request: batches modified in place, or records rewritten.
 
-    stamped    base or last offset, leader epoch, timestamp type and max timestamp: `writing/stamping.py`, and for plain
-               messages the writer
-    anew       one batch, message set or wrapper: decoded columns through the writer, offsets counted from the
-               first one, producer fields kept, control and delete horizon flags lost (buildRecordsAndAssignOffsets,
-               convertAndAssignOffsetsNonCompressed)
+    in place    base or last offset, leader epoch, timestamp type and max timestamp are set by `write/stamping.py`;
+                plain messages are written by the writer
+    rewritten   one batch, message set or wrapper is written from the decoded columns: offsets count up from the first
+                one, producer fields are kept, control and delete horizon flags are lost (buildRecordsAndAssignOffsets,
+                convertAndAssignOffsetsNonCompressed)
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kafkarec._validator import stamp_messages, unsealed
 from kafkarec.format.enums import TimestampType
-from kafkarec.ops.validate.batch_rules import First, check_rewrite
+from kafkarec.ops.validate.batch_rules import FirstBatch, check_rewrite
 from kafkarec.ops.validate.result import RecordValidationStats, ValidatedRecords, validated
 from kafkarec.ops.validate.topic_rules import Rules
 from kafkarec.ops.validate.validation_errors import refuse
@@ -31,9 +31,9 @@ _ATTRIBUTES_LOW_AT, _CODEC_MASK = 22, 7
 
 
 class RecordStats(NamedTuple):
-    """All records, as the validator saw them: timestamps in ms, sizes in bytes.
+    """Statistics of all records from the scan: timestamps in ms, sizes in bytes.
 
-    unfit: a record that cannot be written in the wanted magic stands before the first that is refused
+    unfit: a record that cannot be written in the wanted magic comes before the first one that is refused
     """
 
     records: int
@@ -47,10 +47,10 @@ class RecordStats(NamedTuple):
 
 
 class ProduceRequest(NamedTuple):
-    """What is to be taken. `payload`: the records of a batch of magic 2, decompressed; None below it."""
+    """An accepted request. `payload`: the decompressed records of a batch of magic 2; None for magic 0 and 1."""
 
     view: memoryview
-    first: First
+    first: FirstBatch
     batches: int
     payload: Any
     stats: RecordStats
@@ -62,10 +62,10 @@ class ProduceRequest(NamedTuple):
 
     @property
     def header_bytes(self) -> int:
-        """Of the batches as they came, counted as of the wanted magic."""
+        """Bytes of the request's batch headers, as if they had the wanted magic."""
         return self.batches * batch_header_size(self.rules.magic, self.first.codec)
 
-    def taken(
+    def result(
         self, data: bytes | memoryview, max_timestamp: int, stats: RecordValidationStats, *, anew: bool = False
     ) -> ValidatedRecords:
         return validated(
@@ -78,18 +78,18 @@ class ProduceRequest(NamedTuple):
         )
 
 
-def stamped_plain(request: ProduceRequest) -> ValidatedRecords:
+def accept_uncompressed(request: ProduceRequest) -> ValidatedRecords:
     """Uncompressed batches of the wanted magic (LogValidator.assignOffsetsNonCompressed)."""
     rules, magic = request.rules, request.first.magic
     max_timestamp = request.stats.greatest
     if not rules.create_time:
         max_timestamp = rules.now if magic > 0 else -1
-    taken = request.taken(request.view, max_timestamp, RecordValidationStats())
+    result = request.result(request.view, max_timestamp, RecordValidationStats())
     if magic == 2:
-        _stamp_batch(taken, request, leader_epoch=True, times=True)
+        _stamp_batch(result, request, leader_epoch=True, times=True)
     else:
-        stamp_messages(unsealed(taken), rules.first_offset, rules.timestamp_type, rules.now)
-    return taken
+        stamp_messages(unsealed(result), rules.first_offset, rules.timestamp_type, rules.now)
+    return result
 
 
 def stamped(request: ProduceRequest) -> ValidatedRecords:
@@ -98,15 +98,15 @@ def stamped(request: ProduceRequest) -> ValidatedRecords:
     memory = wrapped(request.stats.size + request.header_bytes, 32)
     greatest = request.stats.greatest if rules.magic > 0 else -1
     max_timestamp = greatest if rules.create_time else rules.now
-    taken = request.taken(request.view, max_timestamp, RecordValidationStats(memory))
-    _stamp_batch(taken, request, leader_epoch=rules.magic == 2, times=rules.magic > 0)
-    return taken
+    result = request.result(request.view, max_timestamp, RecordValidationStats(memory))
+    _stamp_batch(result, request, leader_epoch=rules.magic == 2, times=rules.magic > 0)
+    return result
 
 
-def _stamp_batch(taken: ValidatedRecords, request: ProduceRequest, *, leader_epoch: bool, times: bool) -> None:
+def _stamp_batch(result: ValidatedRecords, request: ProduceRequest, *, leader_epoch: bool, times: bool) -> None:
     rules = request.rules
     stamp(
-        unsealed(taken),
+        unsealed(result),
         last_offset=wrapped(request.next_offset - 1, 64),
         partition_leader_epoch=rules.leader_epoch if leader_epoch else None,
         timestamp_type=TimestampType(rules.timestamp_type) if times else None,
@@ -114,8 +114,8 @@ def _stamp_batch(taken: ValidatedRecords, request: ProduceRequest, *, leader_epo
     )
 
 
-def written_anew(request: ProduceRequest) -> ValidatedRecords:
-    """The records in the wanted magic and codec."""
+def rewritten(request: ProduceRequest) -> ValidatedRecords:
+    """The records rewritten in the wanted magic and codec."""
     start = time.perf_counter_ns()
     rules, first, stats = request.rules, request.first, request.stats
     check_rewrite(first, rules, stats.headers, stats.least)
@@ -129,11 +129,11 @@ def written_anew(request: ProduceRequest) -> ValidatedRecords:
     if first.codec or rules.codec:
         memory += stats.size + request.header_bytes
     validation_stats = RecordValidationStats(wrapped(memory, 32), stats.records, time.perf_counter_ns() - start)
-    return request.taken(data, max_timestamp, validation_stats, anew=True)
+    return request.result(data, max_timestamp, validation_stats, anew=True)
 
 
 def rows(request: ProduceRequest) -> RecordColumns:
-    """What of the records goes into the new batch; whoever asks for it has them read whole, errors and all."""
+    """The decoded records for the new batch; raises the errors of a full decode."""
     return decode(
         request.view if request.payload is None else _plain(request),
         columns=_COLUMNS,
@@ -164,7 +164,7 @@ def _write(request: ProduceRequest) -> bytes:
 
 
 def _plain(request: ProduceRequest) -> Any:
-    """The batch of magic 2 as if it had come uncompressed: what is decompressed already is not decompressed again."""
+    """The batch of magic 2 with the codec removed and the payload that is already decompressed."""
     if not request.first.codec:
         return request.view
     data = bytearray(request.view[:BATCH_OVERHEAD])

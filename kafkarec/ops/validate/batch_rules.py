@@ -1,4 +1,4 @@
-"""What is refused of a batch before its records are looked at (LogValidator.validateBatch)."""
+"""Checks of a batch before its records are read (LogValidator.validateBatch)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kafkarec.ops.validate.validation_errors import refuse
 from kafkarec.write.fields import wrapped
 
 
-class First(NamedTuple):
-    """Fields of the first batch, of magic 2 the only one; -1 where its magic has none."""
+class FirstBatch(NamedTuple):
+    """Header fields of the first batch, with magic 2 the only one; -1 if its magic does not have the field."""
 
     magic: int
     codec: int
@@ -28,24 +28,24 @@ class First(NamedTuple):
     is_control: bool
 
 
-def first_of(request: Request) -> First:
-    """The first batch of a request: of one batch, or of plain messages."""
+def first_of(request: Request) -> FirstBatch:
+    """The first batch or plain message of a request."""
     if request.batches == 0:
         refuse("request_empty")
-    first = First(*request.first)
+    first = FirstBatch(*request.first)
     if request.batches > 1 and (first.magic == 2 or request.codec):
         refuse("batch_not_alone", position=first.size)
     return first
 
 
-def check_magic(request: Request, first: First) -> None:
-    """All messages are of the first one's magic. Kafka says so when the ones in front were seen."""
+def check_magic(request: Request, first: FirstBatch) -> None:
+    """Raises if a message has another magic than the first one, as Kafka does after scanning those before it."""
     if not request.one_magic:
         refuse("batch_magic_differs", position=request.other_position, expected=first.magic, found=request.other_magic)
 
 
-def check(batch: First, rules: Rules) -> None:
-    """Raises InvalidRecordError for what the sender must not send, or the wanted magic cannot hold."""
+def check(batch: FirstBatch, rules: Rules) -> None:
+    """Raises InvalidRecordError for a batch that the sender must not send or the wanted magic cannot store."""
     if rules.from_client:
         _check_of_client(batch)
     if rules.magic < 2 and (batch.is_transactional or batch.producer_id >= 0):
@@ -53,8 +53,8 @@ def check(batch: First, rules: Rules) -> None:
         _refuse(batch, "magic_unfit", expected=2, found=rules.magic, detail=what)
 
 
-def check_rewrite(batch: First, rules: Rules, headers: int, least_timestamp: int) -> None:
-    """What Kafka's builder refuses while it writes the records anew (MemoryRecordsBuilder)."""
+def check_rewrite(batch: FirstBatch, rules: Rules, headers: int, least_timestamp: int) -> None:
+    """Raises for what Kafka's builder refuses when it rewrites the records (MemoryRecordsBuilder)."""
     if rules.magic < 2 and CODECS[rules.codec].name == "zstd":
         _refuse(batch, "unsupported_codec", expected=3, found=4, detail=f"zstd needs magic 2, wanted is {rules.magic}")
     if least_timestamp < -1:
@@ -71,7 +71,7 @@ def check_rewrite(batch: First, rules: Rules, headers: int, least_timestamp: int
         _refuse(batch, "magic_unfit", expected=2, found=rules.magic, detail=f"producer id {batch.producer_id}")
 
 
-def _check_of_client(batch: First) -> None:
+def _check_of_client(batch: FirstBatch) -> None:
     if batch.magic == 2:
         offsets = wrapped(batch.last_offset - batch.base_offset + 1, 64)
         if offsets <= 0:
@@ -83,12 +83,12 @@ def _check_of_client(batch: First) -> None:
     if batch.is_control:
         _refuse(batch, "control_batch_refused")
     if batch.producer_id >= 0 and batch.base_sequence < 0:
-        told = f"producer id {batch.producer_id}"
-        _refuse(batch, "sequence_invalid", expected=0, found=batch.base_sequence, detail=told)
+        detail = f"producer id {batch.producer_id}"
+        _refuse(batch, "sequence_invalid", expected=0, found=batch.base_sequence, detail=detail)
 
 
 def _refuse(
-    batch: First, reason: str, expected: int | None = None, found: int | None = None, detail: str | None = None
+    batch: FirstBatch, reason: str, expected: int | None = None, found: int | None = None, detail: str | None = None
 ) -> None:
     refuse(
         reason, base_offset=batch.base_offset, next_position=batch.size, expected=expected, found=found, detail=detail

@@ -1,4 +1,4 @@
-"""What validate answers: the bytes for the log, and what Kafka's ValidationResult tells of them."""
+"""The result of validate: the bytes for the log, with the fields of Kafka's ValidationResult."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from typing import NamedTuple
 
 
 class RecordError(NamedTuple):
-    """A record that was refused: its index in its batch, and why (ProduceResponse.RecordError)."""
+    """A refused record: its index in its batch, and the reason (ProduceResponse.RecordError)."""
 
     batch_index: int
     message: str
 
 
 class RecordValidationStats(NamedTuple):
-    """What it cost (Kafka: RecordValidationStats).
+    """The cost of a validation (Kafka: RecordValidationStats).
 
-    temporary_memory_bytes   bytes that a broker holds for a while: of the decompressed records, and of those it wrote
-                             anew before they were compressed; 0 for uncompressed batches that stayed as they were
-    records_converted        records written anew: for another magic or codec, or because their offsets did not count up
-    conversion_time_ns       how long that took
+    temporary_memory_bytes   bytes of the decompressed records, and of the rewritten ones before compression; 0 for
+                             uncompressed batches that were modified in place
+    records_converted        records that were rewritten, for another magic or codec or because their offsets did not
+                             count up
+    conversion_time_ns       time of rewriting
     """
 
     temporary_memory_bytes: int = 0
@@ -27,12 +28,12 @@ class RecordValidationStats(NamedTuple):
 
 
 class ValidatedRecords(bytes):
-    """Batches as they go into the log: bytes, to be decoded, written or joined as they are.
+    """The batches to append to the log, as bytes.
 
-    log_append_time   ms: the time of the check, whatever the timestamp type
-    max_timestamp     ms: the greatest of the records', the time of the check under log append time; -1: none
-    next_offset       of the record behind these
-    size_changed      the batches were written anew, so positions and size may be others
+    log_append_time   `now` of the call, ms, whatever the timestamp type
+    max_timestamp     greatest timestamp of the records, ms; with log append time `now`; -1: none
+    next_offset       next offset after these records
+    size_changed      the batches were rewritten, so positions and sizes may differ
     stats             RecordValidationStats
     """
 

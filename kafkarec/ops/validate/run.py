@@ -1,4 +1,4 @@
-"""validate: a produce request through the checks of a broker, to the bytes that go into its log."""
+"""validate: the checks of a broker on a produce request, and the bytes that it appends to its log."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 from kafkarec import _validator, codecs
 from kafkarec.format.enums import Compression, TimestampType
-from kafkarec.ops.validate.accept import ProduceRequest, RecordStats, rows, stamped, stamped_plain, written_anew
-from kafkarec.ops.validate.batch_rules import First, check, check_magic, first_of
+from kafkarec.ops.validate.accept import ProduceRequest, RecordStats, accept_uncompressed, rewritten, rows, stamped
+from kafkarec.ops.validate.batch_rules import FirstBatch, check, check_magic, first_of
 from kafkarec.ops.validate.result import ValidatedRecords, validated
-from kafkarec.ops.validate.topic_rules import NO_LIMIT, Rules, checked_origin, wanted
+from kafkarec.ops.validate.topic_rules import NO_LIMIT, Rules, checked_options, checked_origin
 from kafkarec.ops.validate.validation_errors import refuse, refuse_records
 
 
@@ -33,32 +33,31 @@ def validate(
     assign_offsets: bool = True,
     max_decompressed_bytes: int = 128 << 20,
 ) -> ValidatedRecords:
-    """What a broker does to a produce request: checks it, gives its records their offsets, and writes it anew where the
-    topic wants another codec or magic. Follows Kafka 4.3's LogValidator.
+    """What a broker does to a produce request: checks it, assigns offsets to its records, and rewrites it if the topic
+    has another codec or magic. Follows Kafka 4.3's LogValidator.
 
-    data: the records: one batch of magic 2, or messages of magic 0 or 1. A cut one at the end is left out
+    data: one batch of magic 2, or messages of magic 0 or 1; an incomplete one at the end is left out
     first_offset: of the first record in the log
-    magic: of the batches in the log; None: as they come. A broker of today wants 2
-    compression, level: the topic's compression.type; None or "producer": as the records come
+    magic: of the batches in the log, 2 for a current broker; None: that of the request
+    compression, level: the topic's compression.type; None or "producer": that of the request
     timestamp_type: the topic's message.timestamp.type
-    timestamp_before_max_ms, timestamp_after_max_ms: how far from `now` create times may be; None: as far as they like
-        (a broker's own settings are no limit before, and 3 600 000 ms after)
+    timestamp_before_max_ms, timestamp_after_max_ms: how far create times may be from `now`; None: no limit (a broker's
+        defaults are no limit before, and 3 600 000 ms after)
     compacted: records need a key
-    partition_leader_epoch: is stamped on batches of magic 2
-    origin: "client", "replication", "coordinator" or "raft_leader": others than clients may write control batches
+    partition_leader_epoch: set in batches of magic 2
+    origin: "client", "replication", "coordinator" or "raft_leader": only clients must not write control batches
     now: ms, the broker's clock; None: this machine's
     check_crcs: of every batch; those of inner messages are always checked
-    append_checks, max_message_bytes: what the log checks around LogValidator (UnifiedLog.analyzeAndValidateRecords): a
-        client's batch begins at offset 0, a raft leader's has its epoch; no batch is larger
-    assign_offsets: False is a follower's append: offsets stay and must increase, from `first_offset` on; no record is
-        looked at
+    append_checks, max_message_bytes: the log's own checks (UnifiedLog.analyzeAndValidateRecords): a client's batch has
+        base offset 0, a raft leader's has its epoch, no batch is larger than max_message_bytes
+    assign_offsets: False is a follower's append: offsets are kept and must ascend from `first_offset` on; records are
+        not read
 
-    InvalidRecordError and CorruptRecordError where a broker refuses; `.record_errors` lists single records, the first
-    10 000 of them.
-    LimitExceededError above max_decompressed_bytes, ValueError for options that do not fit. Header keys that are not
-    UTF-8 are copied as they are.
+    InvalidRecordError and CorruptRecordError if a broker refuses the request; `.record_errors` lists the refused
+    records, at most 10 000. LimitExceededError above max_decompressed_bytes, ValueError for invalid options. Header
+    keys that are not UTF-8 are copied unchanged.
     """
-    wishes = wanted(
+    options = checked_options(
         magic=magic,
         compression=compression,
         level=level,
@@ -82,17 +81,17 @@ def validate(
         most_bytes=NO_LIMIT if max_message_bytes is None else max_message_bytes,
     )
     if not assign_offsets:
-        return _later_segment(view, request, wishes.rest)
+        return _later_segment(view, request, options.rest)
     first = first_of(request)
-    rules = wishes.of(first.magic, request.codec)
+    rules = options.of(first.magic, request.codec)
     check(first, rules)
-    return _weighed(view, request, first, rules)
+    return _validate_records(view, request, first, rules)
 
 
 def _later_segment(view: memoryview, request: _validator.Request, rules: Rules) -> ValidatedRecords:
-    """Batches as they are, behind `first_offset` (UnifiedLog.appendAsFollower)."""
+    """A follower's append: unchanged batches from `first_offset` on (UnifiedLog.appendAsFollower)."""
     if request.batches:
-        first = First(*request.first)
+        first = FirstBatch(*request.first)
         begin = first.base_offset if first.magic == 2 else first.last_offset
         if begin < rules.first_offset:
             refuse("offsets_out_of_order", base_offset=first.base_offset, expected=rules.first_offset - 1, found=begin)
@@ -104,12 +103,14 @@ def _later_segment(view: memoryview, request: _validator.Request, rules: Rules) 
     )
 
 
-def _weighed(view: memoryview, batches: _validator.Request, first: First, rules: Rules) -> ValidatedRecords:
-    """Sees the records, then takes them (validateMessagesAndAssignOffsets)."""
+def _validate_records(
+    view: memoryview, batches: _validator.Request, first: FirstBatch, rules: Rules
+) -> ValidatedRecords:
+    """Scans the records, then modifies or rewrites the batches (validateMessagesAndAssignOffsets)."""
     plain = first.codec == rules.codec == 0
     stays = first.codec == rules.codec and first.magic == rules.magic and batches.one_magic
     if not plain:
-        # offsets of magic 0 lie inside of what is compressed; control batches are never compressed by a broker
+        # inner offsets of magic 0 are absolute, so it is rewritten; control batches are never compressed by a broker
         stays = (stays and rules.magic > 0) or (first.codec == 0 and first.is_control)
     payload = _records(view, batches, first, rules, stays)
     place = batches.scan_records(payload, rules, stays and first.codec > 0, rules.limit)
@@ -119,23 +120,23 @@ def _weighed(view: memoryview, batches: _validator.Request, first: First, rules:
     converts = plain and not stays
     wrong = batches.refused()
     if wrong[0] and converts:
-        rows(request)  # Kafka reads all records to know how large the result will be
-    if wrong[0] and not (converts and stats.unfit):  # and writes each of them as soon as it has seen it
+        rows(request)  # Kafka reads all records first, for the size of the result
+    if wrong[0] and not (converts and stats.unfit):  # then it writes each record right after checking it
         refuse_records(wrong, place, first.magic, rules)
     check_magic(batches, first)
     if plain and stays:
-        return stamped_plain(request)
+        return accept_uncompressed(request)
     if stays and (stats.in_order or rules.magic == 0):
         return stamped(request)
     if stays and first.codec and first.magic == 2:
-        # Kafka would write it anew, and fails: of records that it stepped over it has neither key nor value
-        told = "they do not count up from 0 in a compressed batch that keeps its codec"
-        refuse("offsets_out_of_order", base_offset=first.base_offset, next_position=first.size, detail=told)
-    return written_anew(request)
+        # Kafka would rewrite it and fails, as it has skipped keys and values of the records
+        detail = "they do not count up from 0 in a compressed batch that keeps its codec"
+        refuse("offsets_out_of_order", base_offset=first.base_offset, next_position=first.size, detail=detail)
+    return rewritten(request)
 
 
-def _records(view: memoryview, batches: _validator.Request, first: First, rules: Rules, stays: bool) -> Any:
-    """The bytes of the records of the one batch, decompressed; None for plain messages."""
+def _records(view: memoryview, batches: _validator.Request, first: FirstBatch, rules: Rules, stays: bool) -> Any:
+    """The decompressed records of the one batch; None for plain messages."""
     if first.magic < 2 and not first.codec:
         return None
     if first.magic < 2 and codecs.CODECS[first.codec].name == "zstd":
@@ -153,11 +154,11 @@ def _records(view: memoryview, batches: _validator.Request, first: First, rules:
     except codecs.MissingCodec as missing:
         _refuse_payload(first, "missing_codec", detail=str(missing))
     except codecs.LimitReached as reached:
-        told = f"max_decompressed_bytes={rules.limit} can be raised ({reached.detail})"
-        _refuse_payload(first, "limit_exceeded", expected=rules.limit, found=rules.limit, detail=told)
+        detail = f"max_decompressed_bytes={rules.limit} can be raised ({reached.detail})"
+        _refuse_payload(first, "limit_exceeded", expected=rules.limit, found=rules.limit, detail=detail)
     except codecs.CodecError as error:
         _refuse_payload(first, "payload_corrupt", detail=f"{codecs.CODECS[first.codec].name}: {error.detail}")
 
 
-def _refuse_payload(first: First, reason: str, **sides: Any) -> None:
+def _refuse_payload(first: FirstBatch, reason: str, **sides: Any) -> None:
     refuse(reason, base_offset=first.base_offset, next_position=first.size, **sides)

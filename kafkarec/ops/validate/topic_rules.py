@@ -1,4 +1,4 @@
-"""What the topic and the sender of a request demand, checked once."""
+"""The checked options of validate: the rules of the topic and of the sender."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kafkarec.format.enums import Compression, TimestampType
 from kafkarec.write.fields import checked_magic, fitting
 
 ORIGINS = ("client", "replication", "coordinator", "raft_leader")
-"""Who appends (Kafka: AppendOrigin). A client's batches are held to more than the others'."""
+"""Who appends (Kafka: AppendOrigin). There are more checks for a client's batches."""
 
 NO_LIMIT = 2**63 - 1
 
 
 class Rules(NamedTuple):
-    """For one request. `magic` and `codec` are those of the batches that are wanted."""
+    """The rules for one request. `magic` and `codec` are those of the result."""
 
     magic: int
     codec: int
@@ -36,8 +36,8 @@ class Rules(NamedTuple):
         return 0 if self.create_time else 1
 
 
-class Wanted(NamedTuple):
-    """The same before the request is seen: None is "as it comes"."""
+class ValidateOptions(NamedTuple):
+    """The options before the request is read: None is replaced by the value of the request."""
 
     magic: int | None
     codec: int | None
@@ -54,7 +54,7 @@ class Wanted(NamedTuple):
         )
 
 
-def wanted(
+def checked_options(
     *,
     magic: int | None,
     compression: Compression | str | None,
@@ -68,8 +68,8 @@ def wanted(
     now: int | None,
     first_offset: int,
     max_decompressed_bytes: int,
-) -> Wanted:
-    """ValueError and TypeError name what is wrong with an option."""
+) -> ValidateOptions:
+    """The checked options; ValueError or TypeError for invalid ones."""
     if compression == "producer":
         compression = None
     codec = None if compression is None else int(Compression.of(compression))
@@ -98,11 +98,11 @@ def wanted(
         first_offset=fitting("first_offset", first_offset, 64),
         limit=min(max_decompressed_bytes, 2**62),
     )
-    return Wanted(None if magic is None else checked_magic(magic), codec, level, rest)
+    return ValidateOptions(None if magic is None else checked_magic(magic), codec, level, rest)
 
 
 def checked_origin(origin: str) -> str:
-    """One of ORIGINS; Kafka's own spelling is taken too."""
+    """One of ORIGINS; Kafka's spelling is accepted too."""
     name = origin.lower() if isinstance(origin, str) else origin
     if name not in ORIGINS:
         raise ValueError(f"origin {origin!r}: one of {', '.join(ORIGINS)}")

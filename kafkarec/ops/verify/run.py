@@ -35,7 +35,7 @@ def verify(
     processes: int = 1,
     progress: Tick | None = None,
     topic: str | None = None,
-    partition_check: int | None = None,
+    partition: int | None = None,
 ) -> Report:
     """Is it damaged, where exactly, what is lost? Reads every byte: CRC, structure, decompression, and what is around.
 
@@ -60,7 +60,7 @@ def verify(
     begin = time.monotonic()
     with ExitStack() as opened:
         if not isinstance(x, storage.Segment | storage.Log | LogDir):
-            x = opened.enter_context(storage.open(x, topic=topic, partition=partition_check))
+            x = opened.enter_context(storage.open(x, topic=topic, partition=partition))
         logs = storage.logs(x)
         sizes = sum(_size(segment) for log in logs for segment in log.segments)
         wishes = PayloadCheckOptions(sizes <= WALKED_ANYWAY if deep is None else deep, max_decompressed_bytes)

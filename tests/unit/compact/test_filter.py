@@ -10,7 +10,7 @@ import pytest
 from compaction_logs import read
 
 import kafkarec
-from kafkarec.ops.compact import BatchFacts, BatchRecords, BatchRetention, Verdict, filter_to
+from kafkarec.ops.compact import BatchInfo, BatchRecords, BatchRetention, BatchRetentionResult, filter_to
 
 NOW, DAY = 1_700_001_000_000, 86_400_000
 
@@ -27,14 +27,14 @@ class Keeping:
     ) -> None:
         self.keeps, self.retention, self.deleted = keeps, retention, set(deleted)
         self.empty_transaction = empty_transaction
-        self.seen: list[BatchFacts] = []
+        self.seen: list[BatchInfo] = []
 
-    def batch(self, batch: BatchFacts) -> Verdict:
+    def batch(self, batch: BatchInfo) -> BatchRetentionResult:
         self.seen.append(batch)
         gone = batch.last_offset in self.deleted
-        return Verdict(BatchRetention.DELETE if gone else self.retention, self.empty_transaction)
+        return BatchRetentionResult(BatchRetention.DELETE if gone else self.retention, self.empty_transaction)
 
-    def records(self, verdicts: list[tuple[BatchFacts, Verdict]], rows: BatchRecords) -> bytes:
+    def records(self, verdicts: list[tuple[BatchInfo, BatchRetentionResult]], rows: BatchRecords) -> bytes:
         return bytes(map(self.keeps, rows.offsets))
 
 
@@ -233,7 +233,7 @@ class ThinsLast(Keeping):
     def __init__(self) -> None:
         super().__init__(everything)
 
-    def records(self, verdicts: list[tuple[BatchFacts, Verdict]], rows: BatchRecords) -> bytes:
+    def records(self, verdicts: list[tuple[BatchInfo, BatchRetentionResult]], rows: BatchRecords) -> bytes:
         keep = bytearray(b"\x01" * len(rows))
         for batch, _ in verdicts:
             keep[batch.stop - 1] = batch.stop - batch.start == 1
@@ -288,7 +288,7 @@ def test_nothing_to_filter(data: bytes) -> None:
 class Private(Keeping):
     """Throws away what a person asked to be forgotten: by key, and by value."""
 
-    def records(self, verdicts: list[tuple[BatchFacts, Verdict]], rows: BatchRecords) -> bytes:
+    def records(self, verdicts: list[tuple[BatchInfo, BatchRetentionResult]], rows: BatchRecords) -> bytes:
         return bytes(key != b"anna" and value != b"secret" for key, value in zip(rows.keys, rows.values, strict=True))
 
 

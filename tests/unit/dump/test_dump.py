@@ -14,7 +14,7 @@ from paths import SEGMENTS
 
 from kafkarec.errors import CorruptRecordError, InvalidRecordError
 from kafkarec.ops.dump import DumpOptions, decoders, dump
-from kafkarec.ops.dump.java_text import absolute_path, parse_long, shown_path
+from kafkarec.ops.dump.java_text import absolute_path, java_path, parse_long
 from kafkarec.ops.dump.mismatches import Consecutive, Mismatches, Pairs
 from kafkarec.storage.sources import FileObject, LocalFile
 
@@ -38,7 +38,7 @@ def test_what_kafkas_tool_printed(name: str, monkeypatch: pytest.MonkeyPatch) ->
 def test_what_it_printed_with_a_decoder(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(SEGMENTS)
     flag = DECODED.get(name.split("/")[0], "--cluster-metadata-decoder")
-    decode, cut = decoders.chosen([flag])
+    decode, cut = decoders.decoder_of_options([flag])
     wanted = Path(f"{name}.decoded.txt").read_bytes().decode()
     assert ours([name], decode=decode, cut=cut).out == wanted
 
@@ -166,17 +166,17 @@ def test_a_file_that_shrinks(tmp_path: Path) -> None:
 
 def test_decoder_classes() -> None:
     known = "org.apache.kafka.tools.api."
-    assert decoders.chosen([], None, known + "StringDecoder") == (None, None)
-    decode, _ = decoders.chosen([], known + "IntegerDecoder", known + "LongDecoder")
+    assert decoders.decoder_of_options([], None, known + "StringDecoder") == (None, None)
+    decode, _ = decoders.decoder_of_options([], known + "IntegerDecoder", known + "LongDecoder")
     assert decode is not None
     assert decode((-7).to_bytes(4, "big", signed=True), (9).to_bytes(8, "big") + b"more", 0) == ("-7", "9")
     assert decode(None, None, 0) == (None, None)
     with pytest.raises(InvalidRecordError, match="3 bytes are no int"):
         decode(b"abc", None, 0)
     with pytest.raises(decoders.UnknownClass, match="is a Java class"):
-        decoders.chosen([], None, "com.example.Mine")
+        decoders.decoder_of_options([], None, "com.example.Mine")
     # a flag of an internal topic goes before a class
-    assert decoders.chosen(["--offsets-decoder"], None, "com.example.Mine")[1] is not None
+    assert decoders.decoder_of_options(["--offsets-decoder"], None, "com.example.Mine")[1] is not None
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_decoder_classes() -> None:
     [("a//b/", "a/b"), ("/", "/"), ("//", "/"), ("./a", "./a"), ("a/../b", "a/../b"), ("", "")],
 )
 def test_paths_of_java_io_file(path: str, shown: str) -> None:
-    assert shown_path(path) == shown
+    assert java_path(path) == shown
     assert absolute_path(path).startswith("/")
 
 

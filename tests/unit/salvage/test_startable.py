@@ -102,14 +102,14 @@ def test_a_transaction_that_the_snapshot_knows(tmp_path: Path) -> None:
     assert made(tmp_path / "out") == batch(20, 1)
 
 
-@pytest.mark.parametrize("at", ["keep", "take_out", "_rewrite", "_correct"])
+@pytest.mark.parametrize("at", ["keep", "remove", "_rewrite", "_correct"])
 def test_a_killed_run_goes_on(source: Path, tmp_path: Path, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def attempt() -> None:
         real, calls = getattr(open_transactions, at), []
 
         def killed(*given: object) -> object:
             calls.append(given)
-            if at in ("keep", "take_out") or len(calls) == 2:
+            if at in ("keep", "remove") or len(calls) == 2:
                 os._exit(9)
             return real(*given)
 

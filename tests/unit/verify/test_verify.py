@@ -203,3 +203,9 @@ def test_an_empty_file_and_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / "u-0").mkdir()
     empty = verify.verify(tmp_path / "u-0")
     assert empty.files == () and "NOTHING TO VERIFY" in str(empty)
+
+
+def test_topic_and_partition_name_a_file_whose_name_has_neither(tmp_path: Path) -> None:
+    file = tmp_path / "blob"
+    file.write_bytes(kafkarec.encode([{"key": b"k", "value": b"v"}]))
+    assert [one.name for one in kafkarec.verify(file, topic="orders", partition=3).partitions] == ["orders-3"]
