@@ -81,7 +81,7 @@ def _passes(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     logs = inputs.find(args.paths, args.topic, args.partition)
-    wishes = {
+    options = {
         "now": int(time.time() * 1000) if args.now is None else args.now,
         "delete_retention_ms": args.delete_retention_ms, "producer_expiration_ms": args.producer_expiration_ms,
         "min_compaction_lag_ms": args.min_compaction_lag_ms, "max_decompressed_bytes": args.max_decompressed_bytes,
@@ -97,9 +97,9 @@ def run(args: argparse.Namespace) -> int:
                 with ExitStack() as passes:
                     stats, source = [], log
                     for _ in range(args.passes - 1):
-                        source, found = _between(source, passes, wishes, args.output)
+                        source, found = _between(source, passes, options, args.output)
                         stats.append(found)
-                    cleaning = cleaned(source, **wishes)
+                    cleaning = cleaned(source, **options)
                     for batches in cleaning:
                         out.write(place, batches)
                 done.append((new_log.shown(log, args.paths), out.shown(place), [*stats, cleaning.stats]))
@@ -111,13 +111,13 @@ def run(args: argparse.Namespace) -> int:
     return FINE
 
 
-def _between(source: Log, passes: ExitStack, wishes: dict[str, Any], path: str | None) -> tuple[Log, CleanerStats]:
+def _between(source: Log, passes: ExitStack, options: dict[str, Any], path: str | None) -> tuple[Log, CleanerStats]:
     """One pass into a file beside the output, which the next pass reads."""
     above = os.path.dirname(os.path.realpath(path)) if path is not None and not is_stream(path) else None
     try:
         file = tempfile.NamedTemporaryFile(prefix=".kafkarec-", suffix=".log", dir=above)  # noqa: SIM115
         passes.enter_context(file)
-        cleaning = cleaned(source, **wishes)
+        cleaning = cleaned(source, **options)
         for batches in cleaning:
             file.write(batches)
         file.flush()

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     troubles = Troubles(
         args.argv, stop_at_first=False, last_path=inputs.segments(logs)[-1].path, limit=args.max_decompressed_bytes
     )
-    wishes = {
+    options = {
         "magic": magic, "compression": args.compression, "level": args.level, "batch_size": args.batch_size,
         "on_loss": args.on_loss, "errors": args.errors, "max_decompressed_bytes": args.max_decompressed_bytes,
     }  # fmt: skip
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
             for log in logs:
                 place = log.topic, log.partition
                 out.begin(place, log.path, new_log.origin_of(log))
-                conversion = converted(log, **wishes)
+                conversion = converted(log, **options)
                 for batches in conversion:
                     out.write(place, batches)
                 _tell(log, conversion, troubles)

@@ -54,10 +54,10 @@ def pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) -
 def _growing(args: argparse.Namespace, log: Log, reader: PieceReader, start: int | None) -> Growing:
     named = {os.path.realpath(path) for path in args.paths if not os.path.isdir(path)}
     alone = all(os.path.realpath(segment.path) in named for segment in log.segments)
-    wishes = dict(reader.decode)
-    committed = wishes.pop("isolation") == "read_committed"
+    options = dict(reader.decode)
+    committed = options.pop("isolation") == "read_committed"
     return Growing(
-        os.path.dirname(log.segments[0].path) or os.curdir, log.topic, log.partition, request(**wishes, errors="skip"),
+        os.path.dirname(log.segments[0].path) or os.curdir, log.topic, log.partition, request(**options, errors="skip"),
         RecordRange.of(start, None, args.from_time, None), committed=committed,
         only=[segment.name for segment in log.segments] if alone else (),
     )  # fmt: skip

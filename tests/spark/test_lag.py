@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from spark_udfs.lag import Lag
 from stream_broker import Broker
 from stream_engine import Query
 
 from spark_udfs import lag
-from spark_udfs.lag import Lag
 
 pytestmark = pytest.mark.spark
 

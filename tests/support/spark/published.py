@@ -41,13 +41,13 @@ def stage(job: Job, task: int, rows: dict[str, list[str]], offsets: dict[str, li
     return list(made.close())
 
 
-def job(path: Path, name: str = "job-1", **wishes: Any) -> Job:
-    settings = Settings(**{key: wishes.pop(key) for key in list(wishes) if key in Settings._fields})
-    return Job(str(path), name, wishes.pop("overwrite", False), settings, **wishes)
+def job(path: Path, name: str = "job-1", **options: Any) -> Job:
+    settings = Settings(**{key: options.pop(key) for key in list(options) if key in Settings._fields})
+    return Job(str(path), name, options.pop("overwrite", False), settings, **options)
 
 
-def publish(path: Path, name: str, rows: dict[str, list[str]], **wishes: Any) -> None:
-    made = job(path, name, **wishes)
+def publish(path: Path, name: str, rows: dict[str, list[str]], **options: Any) -> None:
+    made = job(path, name, **options)
     publishing.commit(kafkarec, made, stage(made, 0, rows))
 
 

@@ -32,8 +32,8 @@ pytestmark = pytest.mark.core
 FAR = 2**31
 
 
-def asked_for(wishes: dict[str, Any] | None = None, **options: Any) -> DecodeRequest:
-    asked = request(**{"control": True, "columns": ["offset"], **(wishes or {})})
+def asked_for(decode_options: dict[str, Any] | None = None, **options: Any) -> DecodeRequest:
+    asked = request(**{"control": True, "columns": ["offset"], **(decode_options or {})})
     return asked._replace(options=replace(asked.options, **options))
 
 

@@ -16,8 +16,8 @@ import builders
 import damage_oracle
 import pytest
 from core_reading import raw_varint, zigzag
+from fake_file import FakeFile
 from long_run import LONG
-from media import Medium
 
 from kafkarec._core import Decoder, Source
 from kafkarec.read.decode_options import request
@@ -222,10 +222,10 @@ def found(source: Source, start: int, stop: int | None, *, file: bool, later_seg
 
 
 def same(data: bytes, start: int = 0, stop: int | None = None, window: int = 0, **options: bool) -> damage_oracle.Found:
-    """What both say, which is the same; `window`: through a medium that gives so many bytes at once."""
+    """What both say, which is the same; `window`: through a file that gives so many bytes at once."""
     options = {"file": False, "later_segment": False} | options
     wanted = damage_oracle.read(data, start, stop, **options)
-    source = Source(file=Medium(data, window)) if window else Source(data)
+    source = Source(file=FakeFile(data, window)) if window else Source(data)
     assert found(source, start, stop, **options) == wanted, (start, stop, window, options, data.hex())
     return wanted
 

@@ -15,7 +15,7 @@ from builders import patched, varint
 from core_damage import damaged, good, offsets
 from core_damage import read as read_memory
 from core_reading import raw_varint, zigzag
-from media import Medium
+from fake_file import FakeFile
 
 import kafkarec
 from kafkarec._core import Source
@@ -40,7 +40,7 @@ def read(data: bytes) -> kafkarec.RecordColumns:
     found = read_memory(data)
     for window in (64, 256) if len(data) < 5000 else ():
         asked = request(errors="skip", control=True)
-        other = as_columns(asked, read_part(asked, Source(file=Medium(data, window))))
+        other = as_columns(asked, read_part(asked, Source(file=FakeFile(data, window))))
         assert offsets(other) == offsets(found) and damaged(other) == damaged(found), window
     return found
 
