@@ -14,17 +14,19 @@
 |---|---|
 | registration | `register(spark)`: ships the wheel, registers the SQL functions |
 | cluster | whether it is Spark Connect; a call that runs in a task |
-| functions | the verbs: `kafka_decode`, `kafka_scan`, `kafka_encode`, `kafka_explode`, `kafka_internal`, ... |
+| functions | Column functions and DataFrame functions: `kafka_decode`, `kafka_scan`, `kafka_encode`, `kafka_explode`,
+`kafka_internal`, ... |
 | schema | the one table of columns: kafkarec's name, Spark's name, Spark type, Arrow type |
 | decoding | what runs in the workers: Arrow arrays of bytes in, Arrow arrays of structs out |
 | encoding | what runs in the workers of `kafka_encode`: arrays of structs in, raw batches out |
 | udtf | `LATERAL kafka_explode(value)`: a table function |
 | internal | what runs in the workers for the records of internal topics |
-| options | the options of the verbs, checked on the driver |
+| arguments | the arguments of a SQL function, as Spark passes them |
+| function_options | the options of kafka_decode and kafka_scan, checked on the driver |
 | source/ | `spark.read`, `df.write`, `readStream` and `writeStream` with `format("kafkarec")` |
-| writelog | `write_log(df, path)`: records with offsets of their own to partition folders |
+| write_functions | `write_log(df, path)`: records with offsets of their own to partition folders |
 | damage | `damage_report(spark, path)`: which bytes of which files are damaged |
-| behind | `lag(query)`: how far a stream is behind |
+| stream_lag | `lag(query)`: how far a stream is behind |
 | diagnosis | `doctor(spark)`: what each executor has |
 | bootstrap/ | compiled wheels on executors, standard library only |
 
@@ -42,8 +44,8 @@ if TYPE_CHECKING:
 
     from .damage import DamageReport
     from .diagnosis import Diagnosis
-    from .lag import Lag
     from .registration import Registered
+    from .stream_lag import Lag
 
 __all__ = [
     "Activation", "BootstrapError", "activate", "damage_report", "doctor", "lag", "register", "sweep", "write_log",
@@ -61,23 +63,23 @@ def register(spark: Any) -> Registered:
 
 
 def doctor(spark: Any) -> Diagnosis:
-    """Runs a small job and tells, per executor: Python, libc, cache path, wheels, versions. Printable."""
+    """Runs a small job and reports, per executor: Python, libc, cache path, wheels, versions. Printable."""
     from .diagnosis import doctor as run
 
     return run(spark)
 
 
 def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> None:
-    """Writes records with their offsets to partition folders below `path`: a partition's all by one task, sorted.
+    """Writes records with their offsets to partition folders below `path`; each partition by one task, sorted.
 
     df       columns topic (or the option topic), partition, offset and value; key, headers and timestamp too
     path     the folder that holds the partitions' folders; driver and executors share it
-    mode     "append": offsets must lie behind the end of what is there; "overwrite": replaces the partitions of df
+    mode     "append": offsets must follow the end of the existing log; "overwrite": replaces the partitions of df
     options  of df.write.format("kafkarec"): compression="zstd", segmentBytes="256m", ...
 
-    ValueError for a column that is missing. A partition with one offset twice fails the job, and nothing is published.
+    ValueError for a missing column. An offset that occurs twice in a partition fails the job, and nothing is published.
     """
-    from .log_writer import write_log as run
+    from .write_functions import write_log as run
 
     run(df, path, mode=mode, **options)
 
@@ -89,21 +91,21 @@ def sweep(
     spark: Any = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Removes what jobs whose driver died have left below `path`, and undoes commits that did not come to their end.
+    """Removes what jobs of dead drivers have left below `path`, and undoes their unfinished commits.
 
-    A job of which anything is younger is let alone: it may still run. Gives the names of the jobs.
+    A job with anything younger than `older_than_hours` may still run and is left alone. Returns the names of the jobs.
 
-    spark: with Spark Connect the session: the path is the cluster's then, and a task does it. Without it the path is
-    one of this machine; FileNotFoundError where there is no such folder.
-    storage_options: for a URL, as the option storageOptions of the job; None: from the environment.
+    spark: the session, with Spark Connect: a task does the work, and the path is the cluster's. Without it the path is
+        one of this machine; FileNotFoundError where there is no such folder
+    storage_options: for a URL, as the option storageOptions of the job; None: from the environment
     """
-    from .log_writer import sweep as run
+    from .write_functions import sweep as run
 
     return run(path, older_than_hours, spark, storage_options)
 
 
 def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> DamageReport:
-    """Reads and checks every batch below `path` on the executors; tells each damaged range. Printable.
+    """Reads and checks every batch below `path` on the executors; reports each damaged range. Printable.
 
     path     files, folders, globs or URLs, as for spark.read.format("kafkarec")
     options  as there: subscribe, subscribePattern, assign, storageOptions, maxPartitionBytes, minPartitions, splitScan,
@@ -122,7 +124,7 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
 
 
 def lag(of: Any) -> Lag | None:
-    """How many offsets a stream is behind: of a StreamingQuery, a progress of it (also as dict or JSON), or the event
+    """The lag of a stream in offsets, from a StreamingQuery, one of its progresses (also as dict or JSON), or the event
     of a StreamingQueryListener. Printable. None: there is no progress yet.
 
     `.partitions` is {"clicks-0": 70, ...}; `.total`; `.metrics` has the names of Spark's Kafka source, whose queries

@@ -1,11 +1,11 @@
-"""How Spark calls a function in SQL: an array for each argument and batch of rows.
+"""The arguments of a SQL function, as Spark passes them: an array for each argument and batch of rows.
 
     f(a)       an array, or a tuple of one
-    f(a, b)    a tuple of two; a literal is an array that holds it once a row
-    f()        an empty tuple, as many as there are batches
+    f(a, b)    a tuple of two; a literal is an array that repeats it for each row
+    f()        an empty tuple for each batch
 
-A function without named types has to look at number and types itself; what it finds wrong fails the query by the first
-batch, so the message tells the whole call.
+Spark does not check the arguments of an Arrow function, so their number and types are checked here. A wrong call fails
+the query at the first batch, so the message shows how the function is called.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ T = TypeVar("T")
 
 
 def given(batch: Any, call: str, least: int, most: int) -> tuple[pa.Array, ...]:
-    """The arrays of one batch; TypeError with `call`, such as kafka_decode(value[, mode]), for another number."""
+    """The arrays of one batch. TypeError for another number of them; it shows `call`, such as kafka_decode(value[,
+    mode])."""
     arrays = batch if isinstance(batch, tuple) else (batch,)
     if not least <= len(arrays) <= most:
         number = "1 argument was" if len(arrays) == 1 else f"{len(arrays)} arguments were"
@@ -29,7 +30,7 @@ def given(batch: Any, call: str, least: int, most: int) -> tuple[pa.Array, ...]:
 
 
 def binary(array: pa.Array, name: str, what: str = "column") -> pa.Array:
-    """The array itself; a NULL without a type as nulls of bytes. TypeError where it holds something else."""
+    """The array itself; untyped NULLs as binary nulls. TypeError where the array is not binary."""
     kind = array.type
     if pa.types.is_null(kind):
         return array.cast(pa.binary())
@@ -38,15 +39,15 @@ def binary(array: pa.Array, name: str, what: str = "column") -> pa.Array:
     return array
 
 
-class Literal(Generic[T]):
-    """An optional last argument that holds one value in all rows of a query, parsed once."""
+class LiteralArgument(Generic[T]):
+    """An optional last argument with the same value in all rows of a query, parsed once."""
 
     def __init__(self, what: str, otherwise: T, parse: Callable[[str | None], T]) -> None:
         self.what, self.chosen, self.parse = what, otherwise, parse
         self.seen: list[str | None] = []
 
     def of(self, column: pa.Array | None) -> T:
-        """What was chosen; ValueError where rows differ."""
+        """The parsed value; ValueError where rows differ."""
         if column is not None and len(column):
             distinct = pc.unique(column).to_pylist()
             if len(distinct) > 1 or (self.seen and distinct != self.seen):

@@ -1,7 +1,7 @@
-"""The session's cluster: whether it is on the other side of Spark Connect, and a call that runs there.
+"""Spark Connect: whether a session uses it, and a call that runs on the cluster.
 
-With Connect the Python program is on a machine of its own: paths are the server's and its executors', and what lies
-below them can be looked up in a task only.
+With Connect the Python program runs on another machine: paths are those of the server and its executors, and only a
+task can list them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 
-# What a call may raise; it is raised again here with its message, and without the worker's traceback.
+# Errors of a call that are raised again here with the same message, without the worker's traceback.
 _ERRORS = {each.__name__: each for each in (AnalysisException, FileNotFoundError, PermissionError, ValueError)}
 
 
@@ -22,14 +22,15 @@ def is_connect(spark: Any) -> bool:
 
 
 def call(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
-    """`function(*arguments)` in one task. The function travels by its name; its result must be fit for JSON."""
-    told = json.loads(spark.range(0, 1, 1, 1).mapInArrow(_Call(function, arguments), "told string").first()[0])
-    if "error" in told:
-        raise _ERRORS[told["error"]](told["message"])
-    return told["result"]
+    """`function(*arguments)` in one task. The function is pickled by its name; its result must be JSON-serialisable."""
+    frame = spark.range(0, 1, 1, 1).mapInArrow(_RemoteCall(function, arguments), "result string")
+    result = json.loads(frame.first()[0])
+    if "error" in result:
+        raise _ERRORS[result["error"]](result["message"])
+    return result["result"]
 
 
-class _Call:
+class _RemoteCall:
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         self.function = function
         self.arguments = arguments
@@ -39,8 +40,8 @@ class _Call:
 
         for _ in batches:
             try:
-                told = {"result": self.function(*self.arguments)}
+                result = {"result": self.function(*self.arguments)}
             except tuple(_ERRORS.values()) as error:
                 kind = next(name for name, each in _ERRORS.items() if isinstance(error, each))
-                told = {"error": kind, "message": str(error)}
-            yield pa.RecordBatch.from_arrays([pa.array([json.dumps(told)], pa.string())], ["told"])
+                result = {"error": kind, "message": str(error)}
+            yield pa.RecordBatch.from_arrays([pa.array([json.dumps(result)], pa.string())], ["result"])

@@ -1,8 +1,8 @@
-"""`damage_report(spark, path)`: which bytes of which files give no records, found by the executors.
+"""`damage_report(spark, path)`: the executors check every batch and report the bytes that give no records.
 
-    driver   folders to splits, as spark.read.format("kafkarec") makes them; with Spark Connect a task does it
-    tasks    every batch is read and checked; what goes back is damaged ranges and a few counts per split
-    driver   put together by file
+    driver   plans the splits, as spark.read.format("kafkarec") does; with Spark Connect a task does it
+    tasks    read and check every batch; return the damaged ranges and counts of each split
+    driver   combines them by file
 
 The ranges are those that the data source reports in PERMISSIVE mode.
 """
@@ -13,25 +13,29 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import bootstrap, cluster, registration
 from .decoding import REASON_FIELDS
 from .source import options, planning, relocated
 from .source import selection as selecting
 from .source.listing import Listing, logger
-from .source.planning import File, Split
+from .source.paths import TopicPartition
+from .source.planning import PlannedFile, Split
+
+if TYPE_CHECKING:
+    import kafkarec
 
 COLUMNS = (
     "topic string, partition int, file string, position bigint, length bigint, lost_from bigint, lost_to bigint, "
     "next_position bigint, reason string, detail string"
 )
-# Of the data source: which partitions, how they are cut, and what counts as damage.
+# Options of the data source: which partitions, how they are split, what counts as damage.
 OPTIONS = (
     "subscribe", "subscribePattern", "assign", "storageOptions", "maxPartitionBytes", "minPartitions", "splitScan",
     "checkCrcs", "maxDecompressedBytes",
 )  # fmt: skip
-# Of one split: a wholly damaged disk must not fill the driver's memory. Beyond it ranges are only counted.
+# Per split, so that a wholly damaged disk does not fill the driver's memory; further ranges are only counted.
 MOST_RANGES = 10_000
 _SHOWN = 20
 _PIECE_BYTES = 8 << 20
@@ -40,7 +44,7 @@ _COUNTS = ("bytes", "batches", "records", "damaged", "damaged_bytes", "remaining
 
 @dataclass(frozen=True)
 class DamageReport:
-    """What was found; print it.
+    """The damage and the files that were checked. Printable.
 
     rows: one dict per damaged range, by file and position, with the columns of `frame`
     files: one dict per file that was read: topic, partition, file, bytes, batches, records, damaged (ranges),
@@ -101,117 +105,120 @@ def damage_report(spark: Any, path: str | Iterable[str], **given: Any) -> Damage
     chosen = options.parse({**where, **{name: _text(value) for name, value in given.items()}}, "read")
     registration.ship(spark)
     tasks = _planned_there(spark, chosen) if cluster.is_connect(spark) else plan(chosen)
-    told = []
+    counts = []
     if tasks:
-        frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(Examine(chosen, tasks), "told string")
-        told = [json.loads(line[0]) for line in frame.collect()]
-    return _together(spark, told)
+        frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(CheckTask(chosen, tasks), "result string")
+        counts = [json.loads(line[0]) for line in frame.collect()]
+    return _together(spark, counts)
 
 
-def plan(chosen: options.Options) -> list[tuple[Split, ...]]:
-    """The splits of each task; run where the files are."""
-    kafkarec = bootstrap.load()
-    there = selecting.chosen(chosen, Listing(kafkarec, chosen).look())
-    everything: dict[Any, selecting.Range] = dict.fromkeys(there, (None, None))
-    return planning.tasks(chosen, planning.plan(kafkarec, chosen, there, everything))
+def plan(chosen: options.SourceOptions) -> list[tuple[Split, ...]]:
+    """The splits of each task; must run on a machine that has the files."""
+    bootstrap.load()
+    listed = selecting.chosen(chosen, Listing(chosen).current())
+    everything: dict[TopicPartition, selecting.OffsetRange] = dict.fromkeys(listed, (None, None))
+    return planning.tasks(chosen, planning.plan(chosen, listed, everything))
 
 
-def _planned_there(spark: Any, chosen: options.Options) -> list[tuple[Split, ...]]:
+def _planned_there(spark: Any, chosen: options.SourceOptions) -> list[tuple[Split, ...]]:
     found = [[Split(*each) for each in task] for task in cluster.call(spark, plan, chosen)]
-    return [tuple(each._replace(file=each.file and File(*each.file)) for each in task) for task in found]
+    return [tuple(each._replace(file=each.file and PlannedFile(*each.file)) for each in task) for task in found]
 
 
 def _text(value: Any) -> str:
-    """As Spark writes options: true and not True, names with commas between them, JSON for what has parts."""
+    """A value as the text of an option: true and not True, lists with commas, dicts as JSON."""
     if isinstance(value, str):
         return value
     return ",".join(value) if isinstance(value, list | tuple) else json.dumps(value)
 
 
-def _together(spark: Any, told: list[dict[str, Any]]) -> DamageReport:
-    told.sort(key=lambda each: (each["file"], each["begin"]))
+def _together(spark: Any, counts: list[dict[str, Any]]) -> DamageReport:
+    counts.sort(key=lambda each: (each["file"], each["begin"]))
     files: dict[str, dict[str, Any]] = {}
     rows = []
-    for each in told:
+    for each in counts:
         place = {name: each[name] for name in ("topic", "partition", "file")}
         whole = files.setdefault(each["file"], place | dict.fromkeys(_COUNTS, 0))
         for name in _COUNTS:
             whole[name] += each[name]
         rows += [place | one for one in each["ranges"]]
-    left_out = sum(each["damaged"] for each in told) - len(rows)
+    left_out = sum(each["damaged"] for each in counts) - len(rows)
     return DamageReport(tuple(rows), tuple(files.values()), left_out, spark)
 
 
-class Examine:
-    """Travels to the tasks; row `id` stands for one task's splits."""
+class CheckTask:
+    """The function of `mapInArrow`, pickled to the tasks; row `id` stands for the splits of one task."""
 
-    def __init__(self, chosen: options.Options, tasks: list[tuple[Split, ...]]) -> None:
+    def __init__(self, chosen: options.SourceOptions, tasks: list[tuple[Split, ...]]) -> None:
         self.options = chosen
         self.tasks = tasks
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa  # type: ignore[import-untyped]
 
-        from .source.reading import Tally, log_to_stderr
+        from .source.reading import TaskCounters, log_to_stderr
 
-        kafkarec = bootstrap.load()
+        bootstrap.load()
         log_to_stderr()
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                tally = Tally("damage_report")
-                found = [examine(kafkarec, split, self.options) for split in self.tasks[number]]
+                counters = TaskCounters("damage_report")
+                found = [check_split(split, self.options) for split in self.tasks[number]]
                 for split, each in zip(self.tasks[number], found, strict=True):
-                    tally.begin(split)
-                    tally.add(*(each[name] for name in ("bytes", "batches", "records", "damaged")))
-                tally.log()
-                told = [json.dumps(each) for each in found]
-                yield pa.RecordBatch.from_arrays([pa.array(told, pa.string())], ["told"])
+                    counters.add_split(split)
+                    counters.add(*(each[name] for name in ("bytes", "batches", "records", "damaged")))
+                counters.log()
+                counts = [json.dumps(each) for each in found]
+                yield pa.RecordBatch.from_arrays([pa.array(counts, pa.string())], ["result"])
 
 
-def examine(kafkarec: Any, split: Split, chosen: options.Options) -> dict[str, Any]:
-    """Reads one split from its first byte to its last. A file that cannot be read is damage too; one that is removed or
-    replaced meanwhile, as brokers do it, is none: then what lies there now is read once, from its first byte."""
-    told: dict[str, Any] = {"topic": split.topic, "partition": split.partition, "file": split.path}
-    told |= {"begin": split.begin, "ranges": [], **dict.fromkeys(_COUNTS, 0)}
+def check_split(split: Split, chosen: options.SourceOptions) -> dict[str, Any]:
+    """Reads one split completely and counts what is good and what is damaged. A file that cannot be read is damage too.
+    A file that a broker has removed or replaced meanwhile is none: the new file is then read once, from its first byte.
+    """
+    import kafkarec
+
+    counts: dict[str, Any] = {"topic": split.topic, "partition": split.partition, "file": split.path}
+    counts |= {"begin": split.begin, "ranges": [], **dict.fromkeys(_COUNTS, 0)}
     try:
-        for piece in _pieces(kafkarec, split, _lenient(chosen)):
-            _count(told, piece.damage)
-            told["batches"] += len(piece.batches)
-            told["records"] += len(piece)
-            told["bytes"] += sum(piece.batches.column("size_in_bytes")) + piece.remaining
-            told["remaining"] += piece.remaining
+        for piece in _pieces(split, _lenient(chosen)):
+            _count(counts, piece.damage)
+            counts["batches"] += len(piece.batches)
+            counts["records"] += len(piece)
+            counts["bytes"] += sum(piece.batches.column("size_in_bytes")) + piece.remaining
+            counts["remaining"] += piece.remaining
     except (kafkarec.KafkaRecordError, OSError) as error:
-        begin = split.begin + told["bytes"]
+        begin = split.begin + counts["bytes"]
         length = max(0, (begin if split.end is None else split.end) - begin)
-        reason = error.reason if isinstance(error, kafkarec.KafkaRecordError) else "unreadable"
-        _count(told, [kafkarec.Damage(split.path, begin, length, None, None, begin + length, reason, str(error))])
-    return told
+        reason = str(error.reason) if isinstance(error, kafkarec.KafkaRecordError) else "unreadable"
+        _count(counts, [kafkarec.Damage(split.path, begin, length, None, None, begin + length, reason, str(error))])
+    return counts
 
 
-def _count(told: dict[str, Any], damage: Iterable[Any]) -> None:
+def _count(counts: dict[str, Any], damage: Iterable[kafkarec.Damage]) -> None:
     for each in damage:
-        told["damaged"] += 1
-        told["damaged_bytes"] += each.length
-        told["bytes"] += each.length
-        if len(told["ranges"]) < MOST_RANGES:
-            told["ranges"].append({name: getattr(each, name) for name in REASON_FIELDS})
+        counts["damaged"] += 1
+        counts["damaged_bytes"] += each.length
+        counts["bytes"] += each.length
+        if len(counts["ranges"]) < MOST_RANGES:
+            counts["ranges"].append({name: getattr(each, name) for name in REASON_FIELDS})
 
 
-def _lenient(chosen: options.Options) -> options.Options:
-    made = options.Options(chosen)
+def _lenient(chosen: options.SourceOptions) -> options.SourceOptions:
+    made = options.SourceOptions(chosen)
     made["failOnDataLoss"] = False
     return made
 
 
-def _pieces(kafkarec: Any, split: Split, chosen: options.Options) -> Iterator[Any]:
+def _pieces(split: Split, chosen: options.SourceOptions) -> Iterator[kafkarec.RecordColumns]:
     try:
-        part = relocated.part(kafkarec, chosen, split)
-    except (relocated.Moved, FileNotFoundError) as error:
+        part = relocated.open_part(chosen, split)
+    except (relocated.FileReplaced, FileNotFoundError) as error:
         if split.file is None:
             raise
         logger.info("%s", error)
-        if not split.begin and isinstance(error, relocated.Moved):
-            yield from _pieces(kafkarec, split._replace(end=None, file=None), chosen)
+        if not split.begin and isinstance(error, relocated.FileReplaced):
+            yield from _pieces(split._replace(end=None, file=None), chosen)
         return
     stream = part.stream(
         batch_bytes=_PIECE_BYTES,

@@ -1,9 +1,8 @@
 """What runs in the workers: Arrow arrays of bytes in, Arrow arrays of array<struct> out.
 
-kafkarec hands over its column buffers and pyarrow puts Spark's names and nullability around them: record
-data is not copied, unless a damaged range needs a row of its own in PERMISSIVE mode. Computed per record
-are only `timestampType` (int8 to Spark's int) and, where a value has headers at all, the null for "no
-headers".
+Arrays are made of kafkarec's column buffers with Spark's names and nullability: record data is not copied, except where
+a damaged range needs a row of its own in PERMISSIVE mode. Only `timestampType` is converted per record (int8 to Spark's
+int), and `headers` where a value has any (no headers become null).
 """
 
 from __future__ import annotations
@@ -11,33 +10,36 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from . import arguments, bootstrap, options, schema
-from .schema import Column
+from . import arguments, bootstrap, function_options, schema
+from .schema import SparkColumn
 
-# `_corrupt_record` has these, in this order, behind `path` where there is a file.
+if TYPE_CHECKING:
+    import kafkarec
+
+# The fields of `_corrupt_record`, in this order; `path` comes first where there is a file.
 REASON_FIELDS = ("position", "length", "lost_from", "lost_to", "next_position", "reason", "detail")
-# What Spark hands over: one array, or a tuple of arrays where the function was called with two arguments.
-Batches = Iterator[pa.Array]
 
 
 def kafka_decode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The body of `kafka_decode(value[, options])`: per input array one or more arrays, rows in order."""
-    kafkarec = bootstrap.load()
+    bootstrap.load()
     for values, chosen in _arguments(batches, "kafka_decode"):
-        yield from decode_values(kafkarec, values, chosen)
+        yield from decode_values(values, chosen)
 
 
 def kafka_scan(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The body of `kafka_scan(value[, mode])`: one struct per batch, headers only."""
-    kafkarec = bootstrap.load()
+    bootstrap.load()
+    import kafkarec
+
     for values, chosen in _arguments(batches, "kafka_scan"):
         each = partial(kafkarec.scan_each, errors=chosen.errors)
-        yield from _pieces(kafkarec, each, values, chosen, schema.BATCH_COLUMNS)
+        yield from _pieces(each, values, chosen, schema.BATCH_COLUMNS)
 
 
 class Explode:
@@ -48,13 +50,13 @@ class Explode:
         self.outer = outer
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        kafkarec = bootstrap.load()
-        chosen = options.from_literal(self.literal)
+        bootstrap.load()
+        chosen = function_options.from_literal(self.literal)
         for batch in batches:
             *kept, values = batch.columns
             names = [*batch.schema.names[:-1], *(column.name for column in schema.RECORD_COLUMNS)]
             done = 0
-            for lists in decode_values(kafkarec, values, chosen):
+            for lists in decode_values(values, chosen):
                 rows, parents = _outer_rows(lists) if self.outer else (None, pc.list_parent_indices(lists))
                 records = [child.take(rows) if rows else child for child in lists.values.flatten()]
                 around = [column.slice(done, len(lists)).take(parents) for column in kept]
@@ -64,7 +66,7 @@ class Explode:
 
 
 def _cut(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
-    """One large value gives one large batch: cut between records, so that Spark works while the rest is sent."""
+    """Cuts a large batch (of one large value) between records, so that Spark works on a part while the rest is sent."""
     pieces = max(1, batch.nbytes // most)
     rows = max(1, -(-batch.num_rows // pieces))
     for start in range(0, max(batch.num_rows, 1), rows):
@@ -85,15 +87,15 @@ def _outer_rows(lists: pa.ListArray) -> tuple[pa.Array | None, pa.Array]:
 
 
 def decode_values(
-    kafkarec: Any,
     values: pa.Array,
-    chosen: options.Options,
-    columns: tuple[Column, ...] = schema.RECORD_COLUMNS,
+    chosen: function_options.FunctionOptions,
+    columns: tuple[SparkColumn, ...] = schema.RECORD_COLUMNS,
 ) -> Iterator[pa.ListArray]:
     """`values` (binary or large_binary) to array<struct>, cut at value borders before max_output_bytes."""
+    import kafkarec
 
-    def each(some: pa.Array) -> Iterable[Any]:
-        pieces: Iterable[Any] = kafkarec.decode_each(
+    def each(some: pa.Array) -> Iterable[kafkarec.RecordLists]:
+        return kafkarec.decode_each(
             some,
             columns=schema.sources(columns),
             errors=chosen.errors,
@@ -103,19 +105,19 @@ def decode_values(
             control=chosen.control,
             max_output_bytes=chosen.max_output_bytes,
         )
-        return pieces
 
-    yield from _pieces(kafkarec, each, values, chosen, columns)
+    yield from _pieces(each, values, chosen, columns)
 
 
 def _pieces(
-    kafkarec: Any,
-    each: Callable[[pa.Array], Iterable[Any]],
+    each: Callable[[pa.Array], Iterable[kafkarec.RecordLists]],
     values: pa.Array,
-    chosen: options.Options,
-    columns: tuple[Column, ...],
+    chosen: function_options.FunctionOptions,
+    columns: tuple[SparkColumn, ...],
 ) -> Iterator[pa.ListArray]:
-    """Every piece of `each(values)`, reassembled; in PERMISSIVE mode no value can make it raise."""
+    """The pieces of `each(values)` as Spark's arrays; in PERMISSIVE mode no value can make it raise."""
+    import kafkarec
+
     if not len(values):
         yield pa.array([], schema.arrow_result(columns))
     done = 0
@@ -132,46 +134,48 @@ def _pieces(
             # "skip" raises only where a whole value cannot be held: more records than one array can have
             bad = begin + error.value_index
             if bad > done:
-                yield from _pieces(kafkarec, each, values.slice(done, bad - done), chosen, columns)
+                yield from _pieces(each, values.slice(done, bad - done), chosen, columns)
             yield _lost_value(error, _size(values, bad), columns)
             done = bad + 1
 
 
-def _lost_value(error: Any, size: int, columns: tuple[Column, ...]) -> pa.ListArray:
-    """One value of which nothing could be kept: a list of one element, the reason."""
-    told = dict.fromkeys(REASON_FIELDS) | {"position": 0, "length": size, "next_position": size}
-    told |= {"reason": error.reason, "detail": str(error)}
-    return pa.array([[{schema.CORRUPT: json.dumps(told)}]], schema.arrow_result(columns))
+def _lost_value(error: kafkarec.KafkaRecordError, size: int, columns: tuple[SparkColumn, ...]) -> pa.ListArray:
+    """The result for a value that could not be decoded at all: a list of one element, the reason."""
+    reason = dict.fromkeys(REASON_FIELDS) | {"position": 0, "length": size, "next_position": size}
+    reason |= {"reason": error.reason, "detail": str(error)}
+    return pa.array([[{schema.CORRUPT: json.dumps(reason)}]], schema.arrow_result(columns))
 
 
-def _explain(error: Any, values: pa.Array) -> None:
-    """Notes go below the message: its first line keeps byte and offset."""
-    row = getattr(error, "value_index", None)
+def _explain(error: kafkarec.KafkaRecordError, values: pa.Array) -> None:
+    """Adds notes, which come below the message: its first line stays the one with byte and offset."""
+    row = error.value_index
     if row is not None and row < len(values):
         error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {_size(values, row)} bytes")
-    error.add_note("mode PERMISSIVE keeps everything else, with a row that tells the reason")
+    error.add_note("mode PERMISSIVE keeps everything else, with the reason in a row of its own")
 
 
 def _size(values: pa.Array, row: int) -> int:
-    """Of one value, without touching it: a pyarrow scalar would copy the bytes, and memory may have run out."""
+    """The size of one value in bytes, without a copy as a pyarrow scalar: memory may have run out."""
     return int(pc.binary_length(values.slice(row, 1))[0].as_py() or 0)
 
 
-def _arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, options.Options]]:
+def _arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, function_options.FunctionOptions]]:
     """(values, options) per input batch."""
-    mode = arguments.Literal(f"the mode of {name}", options.Options(), options.from_literal)
+    mode = arguments.LiteralArgument(
+        f"the mode of {name}", function_options.FunctionOptions(), function_options.from_literal
+    )
     for batch in batches:
         values, *rest = arguments.given(batch, f"{name}(value[, mode])", 1, 2)
         yield arguments.binary(values, name), mode.of(*rest or [None])
 
 
-def reassemble(piece: Any, columns: tuple[Column, ...]) -> pa.ListArray:
+def reassemble(piece: kafkarec.RecordLists, columns: tuple[SparkColumn, ...]) -> pa.ListArray:
     """One RecordLists of kafkarec as Spark's array<struct>."""
     lists = pa.array(piece)
     records = lists.values
     count = len(records)
     damage = piece.damage
-    layout = _Layout(count, damage) if damage else None
+    layout = _DamageRows(count, damage) if damage else None
     by_name = {field.name: index for index, field in enumerate(lists.type.value_type)}
     children = []
     for column in columns:
@@ -197,10 +201,10 @@ def reassemble(piece: Any, columns: tuple[Column, ...]) -> pa.ListArray:
     )
 
 
-class _Layout:
-    """Where the rows of damaged ranges go: `rows` are indices for take, null for such a row."""
+class _DamageRows:
+    """Inserts rows for damaged ranges: `rows` are indices for `take`, null for such a row."""
 
-    def __init__(self, count: int, damage: Iterable[tuple[int, int, Any]]) -> None:
+    def __init__(self, count: int, damage: Iterable[tuple[int, int, kafkarec.Damage]]) -> None:
         places = [row for _, row, _ in damage]
         texts = pa.array([corrupt_text(what) for _, _, what in damage], pa.string())
         self.rows = inserted(_range(count), places, pa.nulls(len(places), pa.int64()))
@@ -209,7 +213,7 @@ class _Layout:
 
 
 def inserted(array: pa.Array, places: list[int], more: pa.Array) -> pa.Array:
-    """`array` with `more[i]` put in front of its element `places[i]`; places ascend."""
+    """`array` with `more[i]` inserted in front of its element `places[i]`; places ascend."""
     parts = []
     done = 0
     for index, place in enumerate(places):
@@ -222,16 +226,16 @@ def _range(count: int) -> pa.Array:
     return pa.array(range(count), pa.int64())
 
 
-def corrupt_text(damage: Any) -> str:
-    """`_corrupt_record`: why a range of bytes gave no records, as JSON."""
-    told = {"path": damage.file} if damage.file else {}
+def corrupt_text(damage: kafkarec.Damage) -> str:
+    """The JSON of `_corrupt_record`: which bytes gave no records, and why."""
+    reason = {"path": damage.file} if damage.file else {}
     for name in REASON_FIELDS:
-        told[name] = getattr(damage, name)
-    return json.dumps(told)
+        reason[name] = getattr(damage, name)
+    return json.dumps(reason)
 
 
 def _shifted(offsets: pa.Array, damaged: Iterable[int]) -> pa.Buffer:
-    """List offsets with room for the damage rows: each value begins later by the damage before it."""
+    """List offsets after the insertion of damage rows: each value begins later by the number of rows before it."""
     extra = [0] * len(offsets)
     for value in damaged:
         extra[value + 1] += 1
@@ -256,8 +260,8 @@ def _bitmap(flags: pa.BooleanArray) -> pa.Buffer:
     return flags.buffers()[1]
 
 
-def convert(child: pa.Array, column: Column, wanted: pa.DataType) -> pa.Array:
-    """Spark's type around kafkarec's buffers; the table says where more than a name differs."""
+def convert(child: pa.Array, column: SparkColumn, wanted: pa.DataType) -> pa.Array:
+    """kafkarec's array as Spark's type; CONVERSIONS has the columns for which a cast is not enough."""
     convert = CONVERSIONS.get(column.name)
     if convert is not None:
         return convert(child, wanted)

@@ -1,4 +1,4 @@
-"""`doctor(spark)`: a small job that tells, per executor, its Python and where its kafkarec came from."""
+"""`doctor(spark)`: a small job that reports the Python of each executor and where it has kafkarec from."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any
 
 from . import bootstrap, registration
 
-# Tasks per core, and how long each stays: enough for every executor to get some.
+# Number of tasks per core and seconds that each takes: enough for every executor to get some.
 TASKS_PER_CORE = 4
 TASK_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What the executors told; print it. `rows`: one dict per executor; `healthy`: all can use kafkarec."""
+    """The executors' reports. Printable. `rows`: one dict per executor; `healthy`: all can use kafkarec."""
 
     rows: tuple[dict[str, Any], ...]
 
@@ -62,20 +62,20 @@ def doctor(spark: Any) -> Diagnosis:
     """See `spark_udfs.doctor`."""
     registration.ship(spark)
     tasks = _cores(spark) * TASKS_PER_CORE
-    frame = spark.range(0, tasks, 1, tasks).mapInArrow(_probe, "told string")
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    frame = spark.range(0, tasks, 1, tasks).mapInArrow(_probe, "result string")
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
     for line in frame.collect():
-        told = json.loads(line[0])
-        row = found.setdefault((told["host"], told["executor"]), told | {"workers": []})
-        if told["pid"] not in row["workers"]:
-            row["workers"].append(told["pid"])
-        if told["problem"] and not row["problem"]:
-            row |= {name: told[name] for name in ("problem", "source", "path", "notes")}
-    return Diagnosis(tuple(found[key] for key in sorted(found)))
+        facts = json.loads(line[0])
+        row = rows.setdefault((facts["host"], facts["executor"]), facts | {"workers": []})
+        if facts["pid"] not in row["workers"]:
+            row["workers"].append(facts["pid"])
+        if facts["problem"] and not row["problem"]:
+            row |= {name: facts[name] for name in ("problem", "source", "path", "notes")}
+    return Diagnosis(tuple(rows[key] for key in sorted(rows)))
 
 
 def _cores(spark: Any) -> int:
-    """As many as Spark cuts a range into by itself; there is no SparkContext to ask with Spark Connect."""
+    """The number of cores: the default number of partitions of a range, as Spark Connect has no SparkContext to ask."""
     from pyspark.sql import functions as F
 
     return int(spark.range(1 << 12).select(F.spark_partition_id()).distinct().count())
@@ -84,16 +84,16 @@ def _cores(spark: Any) -> int:
 def _probe(batches: Iterator[Any]) -> Iterator[Any]:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-    told = json.dumps(describe_process())
+    facts = json.dumps(describe_process())
     for batch in batches:
         time.sleep(TASK_SECONDS)
-        yield pa.RecordBatch.from_arrays([pa.array([told] * batch.num_rows)], ["told"])
+        yield pa.RecordBatch.from_arrays([pa.array([facts] * batch.num_rows)], ["result"])
 
 
 def describe_process() -> dict[str, Any]:
     """This process, as plain values: Python, tags, libc, and how kafkarec became importable (or why not)."""
     python = bootstrap.tags.this_interpreter()
-    told: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "host": socket.gethostname(),
         "executor": _executor(),
         "pid": os.getpid(),
@@ -105,8 +105,10 @@ def describe_process() -> dict[str, Any]:
     }
     try:
         active = bootstrap.activate()
-        kafkarec = bootstrap.load()
-        told |= {
+        bootstrap.load()
+        import kafkarec
+
+        facts |= {
             "source": active.source,
             "path": active.path,
             "wheels": list(active.wheels),
@@ -118,15 +120,15 @@ def describe_process() -> dict[str, Any]:
             },
             "build": _plain(kafkarec.build_info()),
         }
-    except Exception as error:  # a doctor reports what it finds, also on the executor where nothing works
-        told["problem"] = f"{type(error).__name__}: {error}"
-        told |= {"source": None, "path": None, "notes": []}
-    return told
+    except Exception as error:  # the report must also come from an executor where nothing works
+        facts["problem"] = f"{type(error).__name__}: {error}"
+        facts |= {"source": None, "path": None, "notes": []}
+    return facts
 
 
 def _executor() -> str:
-    """An executor's working folder is its own: .../app-20260101-0000/0, and with Spark Connect one of the session's
-    below that."""
+    """A name for this executor, from its working folder: .../app-20260101-0000/0; Spark Connect adds a folder of the
+    session below that."""
     parts = os.getcwd().split(os.sep)
     if parts[-1] == os.environ.get("SPARK_JOB_ARTIFACT_UUID"):
         parts.pop()

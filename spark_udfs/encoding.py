@@ -2,10 +2,10 @@
 
     element of array<struct>           record
     offset, timestamp, key, ...        the Arrow child columns, sliced; no Python object per record
-    topic, partition                   left out: a value of bytes holds neither
-    _corrupt_record                    must be null: damage is no record
+    topic, partition                   left out: raw batches hold neither
+    _corrupt_record                    must be null: a damaged range is no record
 
-One call of kafkarec.encode per value. Options travel as one literal: the name of a codec, or JSON.
+One call of kafkarec.encode per value. The options are one literal: the name of a codec, or JSON.
 """
 
 from __future__ import annotations
@@ -21,26 +21,29 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from . import arguments, bootstrap, schema
 
-# Of kafkarec.encode, in its words.
+# The options, under their names in kafkarec.encode.
 OPTIONS = (
     "compression", "level", "magic", "batch_size", "base_offset", "timestamp_type", "log_append_time",
     "partition_leader_epoch", "producer_id", "producer_epoch", "base_sequence", "is_transactional",
 )  # fmt: skip
 _LEFT_OUT = ("topic", "partition", schema.CORRUPT)
 _DEFAULTS = {"compression": "none", "magic": 2}
-# A piece of output ends at the value that reaches it, so that Spark works while the next one is made.
+# A piece of output ends with the value that reaches this size, so that Spark works on it while the next one is made.
 _OUTPUT_BYTES = 8 << 20
 
 
 def make(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options without those that are None; ValueError tells what is wrong with one, in kafkarec's words."""
+    """The options without those that are None. ValueError for a wrong one, with kafkarec's message."""
     chosen = {name: value for name, value in given.items() if value is not None}
     for name in chosen:
         if name not in OPTIONS:
             near = difflib.get_close_matches(name, OPTIONS, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(OPTIONS)}"
             raise ValueError(f"kafka_encode has no option {name!r}; {hint}")
-    bootstrap.load().encode([(0, None, None, b"", [])], **chosen)
+    bootstrap.load()
+    import kafkarec
+
+    kafkarec.encode([(0, None, None, b"", [])], **chosen)
     return chosen
 
 
@@ -70,15 +73,19 @@ def from_literal(text: str | None) -> dict[str, Any]:
 
 def kafka_encode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The body of `kafka_encode(records[, options])`: per input array one or more arrays of binary, rows in order."""
-    kafkarec = bootstrap.load()
-    chosen: arguments.Literal[dict[str, Any]] = arguments.Literal("the options of kafka_encode", {}, from_literal)
+    bootstrap.load()
+    chosen: arguments.LiteralArgument[dict[str, Any]] = arguments.LiteralArgument(
+        "the options of kafka_encode", {}, from_literal
+    )
     for batch in batches:
         lists, *rest = arguments.given(batch, "kafka_encode(records[, options])", 1, 2)
-        yield from encode_values(kafkarec, lists, chosen.of(*rest or [None]))
+        yield from encode_values(lists, chosen.of(*rest or [None]))
 
 
-def encode_values(kafkarec: Any, lists: pa.Array, chosen: dict[str, Any]) -> Iterator[pa.Array]:
+def encode_values(lists: pa.Array, chosen: dict[str, Any]) -> Iterator[pa.Array]:
     """array<struct<...>> to binary: null gives null, an empty array no bytes; ValueError names row and record."""
+    import kafkarec
+
     records = _records(lists)
     offsets = lists.offsets.to_pylist()
     present = lists.is_valid().to_pylist() if lists.null_count else None
@@ -92,10 +99,11 @@ def encode_values(kafkarec: Any, lists: pa.Array, chosen: dict[str, Any]) -> Ite
             try:
                 value = kafkarec.encode(_checked(lists.values, records, start, stop), **chosen)
             except kafkarec.KafkaRecordError as error:
-                error.add_note(_place(records, row, len(lists), start, stop))
+                error.add_note(_describe_row(records, row, len(lists), start, stop))
                 raise
             except (TypeError, ValueError) as error:
-                raise type(error)(f"kafka_encode, {_place(records, row, len(lists), start, stop)}: {error}") from None
+                where = _describe_row(records, row, len(lists), start, stop)
+                raise type(error)(f"kafka_encode, {where}: {error}") from None
         done.append(value)
         size += len(value or b"")
         if size >= _OUTPUT_BYTES:
@@ -137,10 +145,10 @@ def _numbers(flags: pa.Array) -> list[int]:
     return found
 
 
-def _place(records: pa.RecordBatch, row: int, count: int, start: int, stop: int) -> str:
-    """Where a bad row stands, and by which offsets it can be found again."""
-    told = f"row {row} of an input batch of {count}, {stop - start} records"
+def _describe_row(records: pa.RecordBatch, row: int, count: int, start: int, stop: int) -> str:
+    """Which row is bad: its number and the offsets of its records."""
+    place = f"row {row} of an input batch of {count}, {stop - start} records"
     if "offset" not in records.schema.names:
-        return told
+        return place
     first, last = (records.column("offset")[at].as_py() for at in (start, stop - 1))
-    return f"{told} with offsets {first} to {last}"
+    return f"{place} with offsets {first} to {last}"

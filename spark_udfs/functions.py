@@ -1,11 +1,11 @@
-"""The verbs: Column functions and a DataFrame verb. Arguments are checked here, on the driver.
+"""Column functions and DataFrame functions. Arguments are checked here, on the driver.
 
     from spark_udfs import functions as K
 
     df.select(K.kafka_decode("value").alias("records"))            # array<struct<topic, ..., headers>>
     df.select("source", F.inline_outer(K.kafka_decode("value", mode="PERMISSIVE")))
     K.kafka_explode(df, "value", keep=["source"])                  # one row per record, the fastest way
-    df.select(K.kafka_encode("records", "zstd"))                   # the way back: array<struct<...>> to raw batches
+    df.select(K.kafka_encode("records", "zstd"))                   # the inverse: array<struct<...>> to raw batches
     df.select(F.inline(K.kafka_scan("value")))                     # one row per batch, headers only
 
 A NULL value gives NULL and an empty value an empty array; `inline` drops both, `inline_outer` keeps them.
@@ -28,14 +28,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StructType
 
-from . import decoding, encoding, internal, options, schema
+from . import decoding, encoding, function_options, internal, schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["kafka_decode", "kafka_encode", "kafka_explode", "kafka_internal", "kafka_internal_rows", "kafka_scan"]
 
-# Each SQL function: what runs, the type of its result, how it is called, what it is for.
+# name -> (body, type of the result, call, description)
 SQL_FUNCTIONS: dict[str, tuple[Callable[..., Any], str, str, str]] = {
     "kafka_decode": (
         decoding.kafka_decode,
@@ -76,8 +76,8 @@ def kafka_decode(
     mode: str = "FAILFAST",
     *,
     check_crcs: bool = True,
-    max_decompressed_bytes: int = options.Options.max_decompressed_bytes,
-    max_output_bytes: int = options.Options.max_output_bytes,
+    max_decompressed_bytes: int = function_options.FunctionOptions.max_decompressed_bytes,
+    max_output_bytes: int = function_options.FunctionOptions.max_output_bytes,
     control: bool = False,
 ) -> Column:
     """The records of a binary column of raw batches: array<struct<...>>, names as in Spark's Kafka source.
@@ -92,7 +92,7 @@ def kafka_decode(
     >>> df.select("file", kafka_decode("value")[0]["offset"].alias("first")).orderBy("file").collect()
     [Row(file='00000000000000000000.log', first=0), Row(file='00000000000000000030.log', first=31)]
     """
-    chosen = options.make(
+    chosen = function_options.make(
         mode=mode,
         check_crcs=check_crcs,
         max_decompressed_bytes=max_decompressed_bytes,
@@ -109,7 +109,7 @@ def kafka_scan(col: Column | str, mode: str = "FAILFAST") -> Column:
     >>> batches.groupBy("compression").count().orderBy("compression").collect()[:2]
     [Row(compression='gzip', count=24), Row(compression='lz4', count=49)]
     """
-    return _call("kafka_scan", col, options.make(mode=mode))
+    return _call("kafka_scan", col, function_options.make(mode=mode))
 
 
 def kafka_encode(
@@ -128,20 +128,21 @@ def kafka_encode(
     base_sequence: int | None = None,
     is_transactional: bool | None = None,
 ) -> Column:
-    """The way back: an array of records to a binary of raw batches, one behind the other.
+    """The inverse of kafka_decode: an array of records to a binary of raw batches, one after the other.
 
     col: array<struct<...>>, fields as in kafka_decode's struct: offset, timestamp, timestampType, key, value, headers.
-         Missing ones are null (offsets: counted from 0); topic and partition are not looked at. key, value: binary or
+         Missing ones are null (offsets: counted from 0); topic and partition are ignored. key, value: binary or
          string; timestamp: timestamp, or bigint of ms. Offsets must rise: sort_array(collect_list(struct(offset, ...)))
     compression: none, gzip, snappy, lz4, zstd; level: None is Kafka's default
     magic: 2, 1 or 0
     batch_size: bytes of a batch before it is compressed; None: 16384, as batch.size of a producer
-    base_offset: the first record's; None: as they are
-    The other arguments stand in every header, as in kafkarec.encode.
+    base_offset: offset of the first record; None: the records' own offsets
+    The other arguments are written into every batch header, as in kafkarec.encode.
 
-    A null array gives null, an empty one an empty binary. What no batch can hold fails the query, with the row, its
-    offsets and the number of the record: offsets that do not rise, a null struct, an element with _corrupt_record.
-    kafka_decode of the result gives the same structs again; but magic 2 has a timestamp type, where magic 0 has -1.
+    A null array gives null, an empty one an empty binary. Records that no batch can hold fail the query; the
+    message names the row, its offsets and the record: offsets that do not rise, a null struct, an element with
+    _corrupt_record. kafka_decode of the result gives the same structs again; but magic 2 has a timestamp type, where
+    magic 0 has -1.
 
     >>> orders = spark.createDataFrame([(7, 0, b"a"), (7, 1, None)], "id int, offset bigint, value binary")
     >>> arrays = orders.groupBy("id").agg(F.sort_array(F.collect_list(F.struct("offset", "value"))).alias("records"))
@@ -156,12 +157,12 @@ def kafka_encode(
     return function(column) if literal is None else function(column, F.lit(literal))  # type: ignore[no-any-return]
 
 
-def _call(name: str, col: Column | str, chosen: options.Options) -> Column:
+def _call(name: str, col: Column | str, chosen: function_options.FunctionOptions) -> Column:
     column = F.col(col) if isinstance(col, str) else col
     function = sql_function(name)
-    if chosen == options.Options():
+    if chosen == function_options.FunctionOptions():
         return function(column)  # type: ignore[no-any-return]
-    return function(column, F.lit(options.to_literal(chosen)))  # type: ignore[no-any-return]
+    return function(column, F.lit(function_options.to_literal(chosen)))  # type: ignore[no-any-return]
 
 
 def kafka_explode(
@@ -172,8 +173,8 @@ def kafka_explode(
     keep: Sequence[Column | str] = (),
     outer: bool = False,
     check_crcs: bool = True,
-    max_decompressed_bytes: int = options.Options.max_decompressed_bytes,
-    max_output_bytes: int = options.Options.max_output_bytes,
+    max_decompressed_bytes: int = function_options.FunctionOptions.max_decompressed_bytes,
+    max_output_bytes: int = function_options.FunctionOptions.max_output_bytes,
     control: bool = False,
 ) -> DataFrame:
     """One row per record of a binary column: the columns of `keep`, then those of `kafka_decode`'s struct.
@@ -186,7 +187,7 @@ def kafka_explode(
     >>> rows.groupBy("file").count().collect()
     [Row(file='00000000000000000030.log', count=237)]
     """
-    chosen = options.make(
+    chosen = function_options.make(
         mode=mode,
         check_crcs=check_crcs,
         max_decompressed_bytes=max_decompressed_bytes,
@@ -203,7 +204,7 @@ def kafka_explode(
             f"keep has columns that a record has too: {', '.join(twice)}; "
             f'rename them, as in keep=[F.col("{twice[0]}").alias("source_{twice[0]}")]'
         )
-    body = decoding.Explode(options.to_literal(chosen), outer)
+    body = decoding.Explode(function_options.to_literal(chosen), outer)
     return df.select(*keep, value).mapInArrow(body, StructType([*kept, *records]))
 
 
@@ -212,12 +213,12 @@ def kafka_internal(topic: Column | str, key: Column | str, value: Column | str) 
 
     topic: its name; the result is null where that is no internal topic. A plain string names a column: for a constant
            say F.lit("__consumer_offsets")
-    key, value: as Spark's Kafka source has them; it shows internal topics only where
-           spark.sql.streaming.kafka.useDeprecatedOffsetFetching is true, otherwise no rows, without a word
+    key, value: as Spark's Kafka source has them; it reads internal topics only where
+           spark.sql.streaming.kafka.useDeprecatedOffsetFetching is true, otherwise it gives no rows and no error
     problem: why key or value could not be read; then they are null. Bad bytes never fail the query
 
-    >>> told = source.select("offset", kafka_internal("topic", "key", "value").alias("r"))
-    >>> told.where("r.type = 'OffsetCommit'").select("offset", F.get_json_object("r.value", "$.offset")).first()
+    >>> records = source.select("offset", kafka_internal("topic", "key", "value").alias("r"))
+    >>> records.where("r.type = 'OffsetCommit'").select("offset", F.get_json_object("r.value", "$.offset")).first()
     Row(offset=2, get_json_object(r.value, $.offset)='10')
     """
     columns = [F.col(each) if isinstance(each, str) else each for each in (topic, key, value)]
@@ -235,10 +236,10 @@ def kafka_internal_rows(
 ) -> DataFrame:
     """The records of one type, each field a column with its own type: `key_group`, `value_offset`, ...
 
-    topic, type: as in `kafkarec.internal_topics.schema(topic, type)`, which lists the columns; ValueError names what there is
+    topic, type: as in `kafkarec.internal_topics.schema(topic, type)`, which lists the columns; ValueError for others
     key, value: the binary columns of the records
     keep: columns of `df` to repeat in front, such as offset and timestamp
-    Behind them: version and is_tombstone, the fields, and `problem`, which says why fields are null that should not be.
+    Then follow version, is_tombstone, the fields, and `problem`: why key or value could not be read.
     From Spark's Kafka source: see kafka_internal, and read with kafka.isolation.level=read_committed.
 
     >>> commits = kafka_internal_rows(source, "__consumer_offsets", "OffsetCommit", keep=["offset"])

@@ -1,33 +1,37 @@
 """Records of internal topics in the workers: key and value bytes in, JSON or typed columns out.
 
-A row is decoded by itself (`kafkarec.internal_topics.read`): what is no message of Kafka 4.3 gives a row with its `problem`,
-never a failed query. Types come from `kafkarec.internal_topics.schema`, the same table that the decoder reads.
+Each row is decoded by itself (`kafkarec.internal_topics.read`): bytes that are no message of Kafka 4.3 give a row that
+says so in `problem`, and never fail the query. Types come from `kafkarec.internal_topics.schema`, the table that the
+decoder reads.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from . import arguments, bootstrap, schema
-from .schema import Column
+from .schema import SparkColumn
+
+if TYPE_CHECKING:
+    from kafkarec import internal_topics
 
 # What kafka_internal returns.
 COLUMNS = (
-    Column(None, "type", "string"),
-    Column(None, "version", "int"),
-    Column(None, "is_tombstone", "boolean"),
-    Column(None, "key", "string"),
-    Column(None, "value", "string"),
-    Column(None, "problem", "string"),
+    SparkColumn(None, "type", "string"),
+    SparkColumn(None, "version", "int"),
+    SparkColumn(None, "is_tombstone", "boolean"),
+    SparkColumn(None, "key", "string"),
+    SparkColumn(None, "value", "string"),
+    SparkColumn(None, "problem", "string"),
 )
-_HEAD = (Column(None, "version", "int"), Column(None, "is_tombstone", "boolean"))
-_TAIL = Column(None, "problem", "string")
+_HEAD = (SparkColumn(None, "version", "int"), SparkColumn(None, "is_tombstone", "boolean"))
+_TAIL = SparkColumn(None, "problem", "string")
 
-# Kafka's words for types, in Spark's and in Arrow's. Spark has no unsigned int; a uuid is the text that Kafka prints.
+# Kafka's types as Spark's and Arrow's. Spark has no unsigned int; a uuid is the text that Kafka prints.
 _TYPES = {
     "bool": ("boolean", pa.bool_()),
     "int8": ("tinyint", pa.int8()),
@@ -43,27 +47,22 @@ _TYPES = {
 }
 
 
-def _messages() -> Any:
-    bootstrap.load()
-    from kafkarec import internal_topics
-
-    return internal_topics
-
-
 def kafka_internal(batches: Iterator[tuple[pa.Array, pa.Array, pa.Array]]) -> Iterator[pa.Array]:
     """The body of `kafka_internal(topic, key, value)`: one struct a row, null where the topic is no internal one."""
-    internal_topics = _messages()
+    bootstrap.load()
     result = schema.arrow_struct(COLUMNS)
     for batch in batches:
         topics, keys, values = arguments.given(batch, "kafka_internal(topic, key, value)", 3, 3)
         keys = arguments.binary(keys, "kafka_internal", "key")
         values = arguments.binary(values, "kafka_internal", "value")
         rows = zip(topics.to_pylist(), keys.to_pylist(), values.to_pylist(), strict=True)
-        yield pa.array([_shown(internal_topics, *row) for row in rows], result)
+        yield pa.array([_shown(*row) for row in rows], result)
 
 
-def _shown(internal_topics: Any, topic: str | None, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
-    if topic not in internal_topics.TOPICS:
+def _shown(topic: str | None, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
+    from kafkarec import internal_topics
+
+    if topic is None or topic not in internal_topics.TOPICS:
         return None
     record = internal_topics.read(topic, key, value)
     shown = record.as_json()
@@ -82,8 +81,8 @@ def _text(tree: dict[str, Any] | None) -> str | None:
     return None if tree is None else json.dumps(tree["data"], ensure_ascii=False, separators=(",", ":"))
 
 
-def _types(column: Any) -> tuple[str, pa.DataType]:
-    """Spark's type in SQL, and Arrow's, of a `kafkarec.internal_topics.Column`; they must be each other's image."""
+def _types(column: internal_topics.MessageColumn) -> tuple[str, pa.DataType]:
+    """Spark's SQL type and the equal Arrow type of a `kafkarec.internal_topics.MessageColumn`."""
     sql, arrow = _TYPES.get(column.type, ("", None))
     if column.fields:
         inner = [(each.name, *_types(each)) for each in column.fields]
@@ -94,9 +93,12 @@ def _types(column: Any) -> tuple[str, pa.DataType]:
     return sql, arrow
 
 
-def typed_columns(topic: str, type_: str) -> tuple[Column, ...]:
-    """The columns of one record type with Spark's types; ValueError for a topic or type that there is not."""
-    fields = (Column(None, each.name, _types(each)[0]) for each in _messages().schema(topic, type_))
+def typed_columns(topic: str, type_: str) -> tuple[SparkColumn, ...]:
+    """The columns of one record type with Spark's types; ValueError for an unknown topic or type."""
+    bootstrap.load()
+    from kafkarec import internal_topics
+
+    fields = (SparkColumn(None, each.name, _types(each)[0]) for each in internal_topics.schema(topic, type_))
     return (*_HEAD, *fields, _TAIL)
 
 
@@ -108,7 +110,9 @@ class TypedRows:
         self.type = type_
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        internal_topics = _messages()
+        bootstrap.load()
+        from kafkarec import internal_topics
+
         fields = {each.name: _types(each)[1] for each in internal_topics.schema(self.topic, self.type)}
         types = {"version": pa.int32(), "is_tombstone": pa.bool_(), **fields, "problem": pa.string()}
         for batch in batches:
@@ -125,7 +129,7 @@ class TypedRows:
             yield pa.RecordBatch.from_arrays([*(column.take(rows) for column in kept), *typed], names)
 
 
-def _cells(record: Any) -> dict[str, Any]:
+def _cells(record: internal_topics.InternalRecord) -> dict[str, Any]:
     named = {f"key_{name}": cell for name, cell in (record.key or {}).items()}
     named |= {f"value_{name}": cell for name, cell in (record.value or {}).items()}
     return named | {"version": record.version, "is_tombstone": record.is_tombstone, "problem": record.problem}

@@ -1,8 +1,7 @@
-"""`register(spark)`: ships the wheel under a name that Spark puts on executors' path; registers the SQL.
+"""`register(spark)`: ships the wheel to the executors and registers the SQL functions.
 
-Spark copies a `--py-files x.whl` to every executor but leaves it off their sys.path; a `.zip` it puts
-there. So the wheel is added once more under a .zip name, with eight digits of its hash: two versions on one
-node never meet.
+Spark copies a `--py-files x.whl` to every executor but puts only `.zip` files on their sys.path. So the wheel is added
+again under a .zip name, with eight digits of its hash, by which two versions on one node stay apart.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ _registered: set[str] = set()
 
 @dataclass(frozen=True)
 class Registered:
-    """What `register` did; print it."""
+    """What `register` has registered. Printable."""
 
     version: str
     shipped: str
     rows: tuple[tuple[str, str], ...]
-    problem: str | None = None  # what does not work, and what to do
+    problem: str | None = None  # what does not work, and how to fix it
 
     def __str__(self) -> str:
         width = max(len(call) for call, _ in self.rows)
@@ -84,7 +83,8 @@ def _register_source(spark: Any) -> None:
 
 
 def _problem(spark: Any) -> str | None:
-    """With --archives and PYSPARK_PYTHON=./environment/bin/python only the executors have that."""
+    """The problem where the driver does not have the executors' Python, as with --archives and
+    PYSPARK_PYTHON=./environment/bin/python; None: there is none."""
     if cluster.is_connect(spark) or shutil.which(spark.sparkContext.pythonExec):
         return None
     python = spark.sparkContext.pythonExec
@@ -99,7 +99,7 @@ def _problem(spark: Any) -> str | None:
 
 
 def _is_found_by_spark(spark: Any) -> bool:
-    """By the package pyspark_kafkarec; with the driver's Python and not with the one that only executors have."""
+    """Whether Spark finds the data source by the package pyspark_kafkarec, in the driver's Python."""
     return bool(spark._jsparkSession.sessionState().dataSourceManager().dataSourceExists(NAME))
 
 

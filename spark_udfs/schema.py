@@ -1,4 +1,4 @@
-"""The one table of columns: kafkarec's name, Spark's name, Spark's type; everything else is derived from it.
+"""The tables of columns: kafkarec's name, Spark's name, Spark's type. All schemas are derived from them.
 
 Names and types are those of Spark's Kafka source (`timestampType` and so on; org.apache.spark.sql.kafka010,
 KafkaRecordToRowConverter), all of them nullable. Spark compares Arrow schemas exactly, so the Arrow types
@@ -20,7 +20,7 @@ NO_TIMESTAMP_TYPE = -1
 
 
 @dataclass(frozen=True)
-class Column:
+class SparkColumn:
     """One column: `source` is kafkarec's name, None where kafkarec does not fill it (null in a UDF)."""
 
     source: str | None
@@ -28,52 +28,52 @@ class Column:
     type: str  # Spark SQL type
 
 
-# What a column of raw bytes can tell. Topic and partition are known to a reader of files only; they stand
-# here so that a UDF's rows and a file's rows have one schema.
+# The columns of a record. Raw bytes have no topic and partition, a file has; they are here so that the rows of a UDF
+# and those of a file have the same schema.
 RECORD_COLUMNS = (
-    Column(None, "topic", "string"),
-    Column(None, "partition", "int"),
-    Column("offset", "offset", "bigint"),
-    Column("timestamp", "timestamp", "timestamp"),
-    Column("timestamp_type", "timestampType", "int"),
-    Column("key", "key", "binary"),
-    Column("value", "value", "binary"),
-    Column("headers", "headers", "array<struct<key:string,value:binary>>"),
-    Column(None, CORRUPT, "string"),
+    SparkColumn(None, "topic", "string"),
+    SparkColumn(None, "partition", "int"),
+    SparkColumn("offset", "offset", "bigint"),
+    SparkColumn("timestamp", "timestamp", "timestamp"),
+    SparkColumn("timestamp_type", "timestampType", "int"),
+    SparkColumn("key", "key", "binary"),
+    SparkColumn("value", "value", "binary"),
+    SparkColumn("headers", "headers", "array<struct<key:string,value:binary>>"),
+    SparkColumn(None, CORRUPT, "string"),
 )
 
 # kafkarec.scan: one row per batch, headers only. Spark has no unsigned int: crc is a bigint.
 BATCH_COLUMNS = (
-    *(Column(name, name, "bigint") for name in ("position", "base_offset", "last_offset", "next_offset")),
-    *(Column(name, name, "int") for name in ("batch_length", "size_in_bytes", "partition_leader_epoch")),
-    Column("magic", "magic", "tinyint"),
-    Column("crc", "crc", "bigint"),
-    Column("attributes", "attributes", "smallint"),
-    Column("compression", "compression", "string"),
-    Column("timestamp_type", "timestampType", "int"),
-    Column("is_transactional", "is_transactional", "boolean"),
-    Column("is_control", "is_control", "boolean"),
-    Column("delete_horizon_ms", "delete_horizon_ms", "bigint"),
-    Column("base_timestamp", "base_timestamp", "timestamp"),
-    Column("max_timestamp", "max_timestamp", "timestamp"),
-    Column("producer_id", "producer_id", "bigint"),
-    Column("producer_epoch", "producer_epoch", "smallint"),
-    *(Column(name, name, "int") for name in ("base_sequence", "last_sequence", "record_count")),
-    Column(None, CORRUPT, "string"),
+    *(SparkColumn(name, name, "bigint") for name in ("position", "base_offset", "last_offset", "next_offset")),
+    *(SparkColumn(name, name, "int") for name in ("batch_length", "size_in_bytes", "partition_leader_epoch")),
+    SparkColumn("magic", "magic", "tinyint"),
+    SparkColumn("crc", "crc", "bigint"),
+    SparkColumn("attributes", "attributes", "smallint"),
+    SparkColumn("compression", "compression", "string"),
+    SparkColumn("timestamp_type", "timestampType", "int"),
+    SparkColumn("is_transactional", "is_transactional", "boolean"),
+    SparkColumn("is_control", "is_control", "boolean"),
+    SparkColumn("delete_horizon_ms", "delete_horizon_ms", "bigint"),
+    SparkColumn("base_timestamp", "base_timestamp", "timestamp"),
+    SparkColumn("max_timestamp", "max_timestamp", "timestamp"),
+    SparkColumn("producer_id", "producer_id", "bigint"),
+    SparkColumn("producer_epoch", "producer_epoch", "smallint"),
+    *(SparkColumn(name, name, "int") for name in ("base_sequence", "last_sequence", "record_count")),
+    SparkColumn(None, CORRUPT, "string"),
 )
 
 
-def sources(columns: tuple[Column, ...]) -> list[str]:
+def sources(columns: tuple[SparkColumn, ...]) -> list[str]:
     """The columns to ask kafkarec for."""
     return [column.source for column in columns if column.source]
 
 
-def sql_struct(columns: tuple[Column, ...]) -> str:
+def sql_struct(columns: tuple[SparkColumn, ...]) -> str:
     """`struct<topic:string,...>`, the element type of what the functions return."""
     return "struct<" + ",".join(f"{column.name}:{column.type}" for column in columns) + ">"
 
 
-def sql_columns(columns: tuple[Column, ...]) -> str:
+def sql_columns(columns: tuple[SparkColumn, ...]) -> str:
     """`topic string, ...`, as DDL of a table."""
     return ", ".join(f"{column.name} {column.type}" for column in columns)
 
@@ -99,14 +99,14 @@ def arrow_type(name: str) -> pyarrow.DataType:
 
 
 @cache
-def arrow_struct(columns: tuple[Column, ...]) -> pyarrow.StructType:
+def arrow_struct(columns: tuple[SparkColumn, ...]) -> pyarrow.StructType:
     import pyarrow as pa
 
     return pa.struct([pa.field(column.name, arrow_type(column.type)) for column in columns])
 
 
 @cache
-def arrow_result(columns: tuple[Column, ...]) -> pyarrow.ListType:
+def arrow_result(columns: tuple[SparkColumn, ...]) -> pyarrow.ListType:
     """array<struct<...>>: what kafka_decode and kafka_scan return."""
     import pyarrow as pa
 

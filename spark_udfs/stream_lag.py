@@ -1,9 +1,10 @@
-"""`lag(query)`: how many offsets a stream has still to read, from its progress.
+"""`lag(query)`: how many offsets a stream has still to read, computed from its progress.
 
     "sources": [{"endOffset": {"clicks": {"0": 30}}, "latestOffset": {"clicks": {"0": 100}}, ...}]      70 behind
 
-Spark has no metrics of a source that is written in Python (only PythonMicroBatchStream, which is none that
-ReportsSourceMetrics); Spark's Kafka source has, and they are made of the same two offsets. So this knows both.
+Spark reports no metrics for a source that is written in Python (its PythonMicroBatchStream does not implement
+ReportsSourceMetrics). Spark's Kafka source has metrics that are computed from the same two offsets, so `lag`
+understands both sources.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ _ENDS = ("endOffset", "latestOffset")
 
 @dataclass(frozen=True)
 class Lag:
-    """partitions: "topic-number" -> offsets behind the log's end (read_committed: the last stable offset) as the last
-    micro-batch saw it. Offsets are not records: compacted logs have fewer."""
+    """The lag of a stream's partitions. Printable.
+
+    partitions: "topic-number" -> offsets up to the log's end (read_committed: the last stable offset) at the last
+    micro-batch. A compacted log has fewer records than offsets.
+    """
 
     partitions: dict[str, int]
 
@@ -29,18 +33,18 @@ class Lag:
 
     @property
     def metrics(self) -> dict[str, str]:
-        """Under the names that Spark's Kafka source uses in a progress, as text."""
-        behind = list(self.partitions.values()) or [0]
-        average = sum(behind) / len(behind)
-        named = {"min": min(behind), "max": max(behind), "avg": average}
+        """The metrics that Spark's Kafka source has in a progress, as text, under the same names."""
+        lags = list(self.partitions.values()) or [0]
+        average = sum(lags) / len(lags)
+        named = {"min": min(lags), "max": max(lags), "avg": average}
         return {f"{name}OffsetsBehindLatest": str(value) for name, value in named.items()}
 
     def __str__(self) -> str:
         worst = sorted(self.partitions.items(), key=lambda each: -each[1])[:3]
-        told = ", ".join(f"{name} {behind}" for name, behind in worst if behind)
+        largest = ", ".join(f"{name} {offsets}" for name, offsets in worst if offsets)
         count = len(self.partitions)
         where = "1 partition" if count == 1 else f"{count} partitions"
-        return f"{self.total} offsets behind in {where}" + (f" ({told})" if told else "")
+        return f"{self.total} offsets behind in {where}" + (f" ({largest})" if largest else "")
 
 
 def lag(of: Any) -> Lag | None:
@@ -48,10 +52,10 @@ def lag(of: Any) -> Lag | None:
     progress = _progress(of)
     if progress is None:
         return None
-    found: dict[str, int] = {}
+    lags: dict[str, int] = {}
     for source in progress["sources"]:
-        found |= dict(_behind(*(_offsets(source.get(name)) for name in _ENDS)))
-    return Lag(found)
+        lags |= dict(_lags(*(_offsets(source.get(name)) for name in _ENDS)))
+    return Lag(lags)
 
 
 def _progress(of: Any) -> dict[str, Any] | None:
@@ -62,25 +66,25 @@ def _progress(of: Any) -> dict[str, Any] | None:
     if of is None:
         return None
     text = of if isinstance(of, str) else getattr(of, "json", None)
-    told = json.loads(text) if isinstance(text, str) else of
-    if not isinstance(told, dict) or "sources" not in told:
-        raise TypeError(f"{type(of).__name__} is no query, no progress of one and no event that has it")
-    return told
+    progress = json.loads(text) if isinstance(text, str) else of
+    if not isinstance(progress, dict) or "sources" not in progress:
+        raise TypeError(f"{type(of).__name__} is no query, no progress and no event with a progress")
+    return progress
 
 
-def _offsets(told: Any) -> dict[str, dict[str, int]]:
-    """Of one source; nothing where they are another kind of source's."""
-    if isinstance(told, str):
+def _offsets(progress: Any) -> dict[str, dict[str, int]]:
+    """The offsets of one source; empty for another kind of source."""
+    if isinstance(progress, str):
         try:
-            told = json.loads(told)
+            progress = json.loads(progress)
         except ValueError:
             return {}
-    if not isinstance(told, dict) or not all(isinstance(each, dict) for each in told.values()):
+    if not isinstance(progress, dict) or not all(isinstance(each, dict) for each in progress.values()):
         return {}
-    return told
+    return progress
 
 
-def _behind(done: dict[str, dict[str, int]], latest: dict[str, dict[str, int]]) -> Iterator[tuple[str, int]]:
+def _lags(done: dict[str, dict[str, int]], latest: dict[str, dict[str, int]]) -> Iterator[tuple[str, int]]:
     for topic, each in latest.items():
         for number, end in each.items():
             at = done.get(topic, {}).get(number)

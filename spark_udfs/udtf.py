@@ -3,9 +3,9 @@
     SELECT t.source, r.offset, r.key FROM t, LATERAL kafka_explode(t.value) AS r
     SELECT ... FROM t, LATERAL kafka_explode(t.value, mode => 'PERMISSIVE', control => true) AS r
 
-Spark has no LATERAL join with an Arrow table function, so each record becomes a tuple here, is pickled, and becomes a
-row in the JVM. `inline_outer(kafka_decode(value))` gives the same rows ten times as fast: docs/spark.md has both
-figures. Arguments are checked in `analyze`, before anything runs.
+Spark has no LATERAL join with an Arrow table function, so each record becomes a tuple here, which is pickled and
+becomes a row in the JVM. `inline_outer(kafka_decode(value))` gives the same rows ten times as fast: docs/spark.md has
+both figures. Arguments are checked in `analyze`, before anything runs.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice, repeat
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.functions import udtf
 from pyspark.sql.types import BinaryType, NullType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 
-from . import bootstrap, decoding, options, schema
+from . import bootstrap, decoding, function_options, schema
 from .source import columns
+
+if TYPE_CHECKING:
+    import kafkarec
 
 NAME = "kafka_explode"
 _NAMES = tuple(column.name for column in schema.RECORD_COLUMNS)
@@ -33,7 +36,7 @@ class KafkaExplode:
     """The handler: Spark makes one per task and calls `eval` for each row."""
 
     def __init__(self) -> None:
-        self._chosen: dict[tuple[Any, ...], options.Options] = {}
+        self._chosen: dict[tuple[Any, ...], function_options.FunctionOptions] = {}
 
     @staticmethod
     def analyze(value: AnalyzeArgument, mode: AnalyzeArgument | None = None, **given: AnalyzeArgument) -> AnalyzeResult:
@@ -46,28 +49,31 @@ class KafkaExplode:
                 raise ValueError(f"kafka_explode has no argument {name!r}; there are: value, {', '.join(_CONSTANTS)}")
             if not argument.isConstantExpression:
                 raise ValueError(f"the argument {name} of kafka_explode must be a literal")
-        options.make(**{name: argument.value for name, argument in constants.items()})
+        function_options.make(**{name: argument.value for name, argument in constants.items()})
         return AnalyzeResult(columns.struct(schema.RECORD_COLUMNS))
 
     def eval(
         self,
         value: bytes | None,
-        mode: str = options.Options.mode,
-        check_crcs: bool = options.Options.check_crcs,
-        max_decompressed_bytes: int = options.Options.max_decompressed_bytes,
-        control: bool = options.Options.control,
+        mode: str = function_options.FunctionOptions.mode,
+        check_crcs: bool = function_options.FunctionOptions.check_crcs,
+        max_decompressed_bytes: int = function_options.FunctionOptions.max_decompressed_bytes,
+        control: bool = function_options.FunctionOptions.control,
     ) -> Iterator[tuple[Any, ...]]:
         """The records of one value; none for NULL."""
         if value is None:
             return iter(())
         key = (mode, check_crcs, max_decompressed_bytes, control)
         if key not in self._chosen:
-            self._chosen[key] = options.make(**dict(zip(_CONSTANTS, key, strict=True)))
-        return rows(bootstrap.load(), bytes(value), self._chosen[key])
+            self._chosen[key] = function_options.make(**dict(zip(_CONSTANTS, key, strict=True)))
+        bootstrap.load()
+        return rows(bytes(value), self._chosen[key])
 
 
-def rows(kafkarec: Any, value: bytes, chosen: options.Options) -> Iterator[tuple[Any, ...]]:
-    """A tuple per record in the order of kafka_decode's columns, damaged ranges where they lie."""
+def rows(value: bytes, chosen: function_options.FunctionOptions) -> Iterator[tuple[Any, ...]]:
+    """A tuple per record in the order of kafka_decode's columns, and one for each damaged range between them."""
+    import kafkarec
+
     try:
         pieces = kafkarec.decode_each(
             [value],
@@ -79,16 +85,16 @@ def rows(kafkarec: Any, value: bytes, chosen: options.Options) -> Iterator[tuple
             control=chosen.control,
         )
         for piece in pieces:
-            yield from _with_damage(_records(piece.records), piece.damage)
+            yield from _with_damage(_records(piece), piece.damage)
     except kafkarec.KafkaRecordError as error:
         if chosen.mode != "PERMISSIVE":
             raise
         # "skip" raises only where a whole value cannot be held
-        lost = kafkarec.Damage(None, 0, len(value), None, None, len(value), error.reason, str(error))
+        lost = kafkarec.Damage(None, 0, len(value), None, None, len(value), str(error.reason), str(error))
         yield (*_NOTHING, decoding.corrupt_text(lost))
 
 
-def _records(records: Any) -> Iterator[tuple[Any, ...]]:
+def _records(piece: kafkarec.RecordLists) -> Iterator[tuple[Any, ...]]:
     converted: dict[str, Callable[[Any], Any]] = {
         "timestamp": _time,
         "timestamp_type": lambda kind: schema.NO_TIMESTAMP_TYPE if kind is None else int(kind),
@@ -96,12 +102,14 @@ def _records(records: Any) -> Iterator[tuple[Any, ...]]:
     }
     filled: list[Iterable[Any]] = []
     for name in (column.source for column in schema.RECORD_COLUMNS):
-        known = repeat(None) if name is None else records.column(name)
+        known = repeat(None) if name is None else piece.records.column(name)
         filled.append(map(converted[name], known) if name in converted else known)
-    return zip(*filled, strict=False)  # the columns that are not known here never end
+    return zip(*filled, strict=False)  # columns without a source repeat None for ever
 
 
-def _with_damage(rows: Iterator[tuple[Any, ...]], damage: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+def _with_damage(
+    rows: Iterator[tuple[Any, ...]], damage: Iterable[tuple[int, int, kafkarec.Damage]]
+) -> Iterator[tuple[Any, ...]]:
     done = 0
     for _, place, what in damage:
         yield from islice(rows, place - done)
@@ -121,5 +129,5 @@ def _time(microseconds: int | None) -> datetime | None:
 
 
 def table_function() -> Any:
-    """What `spark.udtf.register` takes. The class stays importable by its name, so it travels by reference."""
+    """The argument of `spark.udtf.register`. The class stays importable by its name, so it is pickled by reference."""
     return udtf(cast(Any, KafkaExplode))

@@ -13,6 +13,10 @@ from functools import cache
 
 from kafkarec import _writer
 from kafkarec.codecs import BY_NAME, CODECS, checked_level, lz4, zstd
+
+# for _writer.pyx, which is given this module: payloads that the installed C functions do not compress
+from kafkarec.codecs import MissingCodec as MissingCodec
+from kafkarec.codecs import compress as compress
 from kafkarec.codecs.native_decompress import SAMPLE, address_of, module_file, try_finder
 
 in_use: set[str] = set()
@@ -27,12 +31,12 @@ def _lz4() -> None:
     fast, high = library.LZ4_compress_fast_extState, library.LZ4_compress_HC_extStateHC
     sizes = library.LZ4_sizeofState(), library.LZ4_sizeofStateHC()
     state = ctypes.create_string_buffer(max(sizes))
-    for compress, level in ((fast, 1), (high, 8)):
+    for function, level in ((fast, 1), (high, 8)):
         out = ctypes.create_string_buffer(len(SAMPLE))
-        size = compress(state, SAMPLE, out, len(SAMPLE), len(SAMPLE) - 1, level)
+        size = function(state, SAMPLE, out, len(SAMPLE), len(SAMPLE) - 1, level)
         if size <= 0 or block.decompress(out.raw[:size], uncompressed_size=len(SAMPLE)) != SAMPLE:
             return
-        if compress(state, SAMPLE, out, len(SAMPLE), size - 1, level) != 0:
+        if function(state, SAMPLE, out, len(SAMPLE), size - 1, level) != 0:
             return
     _writer.install_native("lz4", [address_of(fast), address_of(high), *sizes])
     in_use.add("lz4")

@@ -23,6 +23,36 @@ class Excluded(NamedTuple):
     last_stable_offset: int | None
 
 
+class EndedAndOpen(NamedTuple):
+    """The transactions of a log, as `ended_and_open` finds them.
+
+    aborted              (producer id, first offset, marker's offset) of each aborted transaction with data in the input
+    marked_producer_ids  producer ids that have a marker in the input, with or without data in front of it
+    open_first_offsets   the first offset of each transaction that has data and no marker
+    """
+
+    aborted: tuple[Span, ...]
+    marked_producer_ids: frozenset[int]
+    open_first_offsets: tuple[int, ...]
+
+
+def ended_and_open(inputs: Iterable[Any], *, skip: bool) -> EndedAndOpen:
+    """Which transactions of one log have ended, and which are open, by its markers.
+
+    inputs: the log's segments in order, or buffers (see Input.of); a transaction that began in front of the first one
+        counts from its first data here, or from where the .txnindex says that it began
+    skip: the reader goes on behind damage, so the checksum of every batch is checked, and a marker that cannot be read
+        ends nothing; otherwise InvalidRecordError for such a marker
+    """
+    found = match(inputs, raises=not skip, check_all=skip)
+    marked = frozenset((*found.ended[_PRODUCER::WIDTH], *found.without_data[_PRODUCER::WIDTH]))
+    return EndedAndOpen(_aborted(found), marked, _open_first_offsets(found))
+
+
+def _open_first_offsets(found: Match) -> tuple[int, ...]:
+    return tuple(txn[FIRST] for txn in found.open.values())
+
+
 def _aborted(found: Match) -> tuple[Span, ...]:
     ended = found.ended
     return tuple(
@@ -81,5 +111,5 @@ def excluded(
         )
     stable = last_stable_offset
     if stable is None:
-        stable = min((txn[FIRST] for txn in found.open.values()), default=None)
+        stable = min(_open_first_offsets(found), default=None)
     return Excluded(spans, stable, found.next_offset if stable is None else stable)

@@ -7,6 +7,9 @@ it and the package for the scheme are installed (`pip install 'kafkarec[remote]'
     storage_options    what fsspec.filesystem takes; for s3 key, secret, token, anon, endpoint_url, client_kwargs, or
                        pyarrow's words: access_key, secret_key, region, endpoint_override, ...: both know both
     from outside       AWS_PROFILE, AWS_ACCESS_KEY_ID, ..., AWS_DEFAULT_REGION, AWS_ENDPOINT_URL
+
+For a writer, which opens its files itself: `Arrow`, the pyarrow.fs filesystem that these options make; `translate`, any
+exception of it as a RemoteError; `shown`, a URL without what may be a password or a signature.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from .remote_errors import RemoteError, RemoteNotFoundError, RemotePermissionErr
 from .remote_libraries import S3, WINDOW, Arrow, Fsspec, Library, RemoteEntry, RemoteObject
 
 __all__ = [
+    "Arrow",
     "RemoteEntry",
     "RemoteError",
     "RemoteNotFoundError",
@@ -32,6 +36,8 @@ __all__ = [
     "look",
     "open_source",
     "read_whole",
+    "shown",
+    "translate",
 ]
 
 # A round trip costs about as long as this many bytes: fewer are rather read than skipped.

@@ -138,7 +138,7 @@ class Readable:
         last_stable_offset: int | None = None,
         batch_bytes: int = CHUNK_BYTES,
         **wishes: Any,
-    ) -> Iterator[RecordColumns]:
+    ) -> Generator[RecordColumns]:
         """As read, in pieces of about `batch_bytes` of payload, each with its own batches and damage: flat memory.
 
         Under errors="raise" everything in front of the damage comes first. Closing the iterator closes the file.
@@ -190,7 +190,7 @@ class Readable:
 
     def scan_pieces(
         self, *, errors: str = "raise", start_offset: int | None = None, end_offset: int | None = None
-    ) -> Iterator[BatchTable]:
+    ) -> Generator[BatchTable]:
         """Batch tables of some 11,000 batches each. Positions count within a segment."""
         asked = request(errors=errors)
         wanted = RecordRange.of(start_offset, end_offset, None, None)
@@ -386,6 +386,11 @@ class Segment(Readable):
         with self.opened() as source:
             yield from scan_pieces(self.named(ranged), source, self._start(wanted), self.end)
 
+    def position_of(self, offset: int) -> int:
+        """Where reading for an offset may begin: the position (bytes) of a batch with no record at or above `offset`
+        before it, by the .index beside the segment. 0 without an index, or where it does not fit the log."""
+        return ranges.start_position(self, RecordRange.of(offset, None, None, None))
+
     def _start(self, wanted: RecordRange) -> int:
         return max(self.begin, ranges.start_position(self, wanted))
 
@@ -479,7 +484,7 @@ def _within(group: Sequence[Segment], wanted: RecordRange) -> Sequence[Segment]:
     return chosen
 
 
-def _second_of(pieces: Generator[tuple[Segment, RecordColumns]]) -> Iterator[RecordColumns]:
+def _second_of(pieces: Generator[tuple[Segment, RecordColumns]]) -> Generator[RecordColumns]:
     with closing(pieces):
         for _, piece in pieces:
             yield piece

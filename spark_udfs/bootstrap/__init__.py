@@ -1,13 +1,14 @@
-"""Makes the compiled package `kafkarec` importable in a Spark worker that has never heard of it.
+"""Makes the compiled package `kafkarec` importable in a Spark worker that does not have it.
 
-`spark_udfs` travels as one pure-Python wheel that carries the platform wheels of kafkarec and its codec
+`spark_udfs` is shipped as one pure-Python wheel that carries the platform wheels of kafkarec and its codec
 libraries as data, because a compiled module cannot be imported from inside a zip. The first call of
 `activate()` in a process picks the wheels that fit, unpacks them once per node, and puts the folder on
 sys.path. Standard library only; nothing happens at import: no threads, no open files (pyspark's daemon
 forks).
 
     from spark_udfs import bootstrap
-    kafkarec = bootstrap.load()
+    bootstrap.load()
+    import kafkarec
 
 | file | what |
 |---|---|
@@ -37,7 +38,7 @@ from .errors import BootstrapError
 __all__ = ["Activation", "BootstrapError", "activate", "carrier", "load"]
 
 PACKAGE = "kafkarec"
-# Relative on executors (sys.path holds "./spark_udfs-....zip"), so made absolute before anybody calls chdir.
+# Relative on executors (sys.path holds "./spark_udfs-....zip"), so made absolute before the working folder changes.
 CARRIER = wheels.find_carrier(os.path.dirname(__file__))
 
 _guard = threading.Lock()

@@ -21,7 +21,7 @@ from . import CARRIER, cache, roots, tags, wheels
 
 
 @dataclass(frozen=True)
-class Copy:
+class UnpackedCopy:
     """One unpacked folder."""
 
     path: str
@@ -33,7 +33,7 @@ class Copy:
         return f"{self.path}  {self.size / 1e6:.0f} MB, {days:.1f} days old"
 
 
-def copies() -> Iterator[Copy]:
+def copies() -> Iterator[UnpackedCopy]:
     """Every unpacked copy below the roots of this process' environment that is ours."""
     for _, root in roots.candidates():
         folder = os.path.join(root, f"kafkarec-cache-{os.geteuid()}")
@@ -43,7 +43,7 @@ def copies() -> Iterator[Copy]:
             path = os.path.join(folder, name)
             if os.path.isfile(os.path.join(path, cache.SEAL)) and not os.path.islink(path):
                 size = sum(os.lstat(os.path.join(path, each)).st_size for each in cache.files_below(path))
-                yield Copy(path, size, os.lstat(path).st_mtime)
+                yield UnpackedCopy(path, size, os.lstat(path).st_mtime)
 
 
 def own_key() -> str | None:
@@ -56,7 +56,7 @@ def own_key() -> str | None:
 
 
 def remove(path: str) -> None:
-    """Takes the name away first, so that nobody ever finds half a copy."""
+    """Renames the copy before it is deleted, so that no process ever finds half a copy."""
     with cache.locked(f"{path}.lock"):
         gone = f"{path}.tmp-{os.getpid()}"
         os.rename(path, gone)

@@ -1,12 +1,12 @@
-"""One unpacked copy of the chosen wheels per node, interpreter and libc, made by whoever comes first.
+"""One unpacked copy of the chosen wheels per node, interpreter and libc, made by the first process that needs it.
 
     <root>/kafkarec-cache-<uid>/          mode 0700, ours
-        <key>/                            complete or absent: it gets its name by one rename
+        <key>/                            complete or absent: it gets its name by a single rename
             seal.json                     path -> [size, mtime_ns, sha256] of every other file; its own hash
-        <key>.lock                        flock while unpacking; the kernel drops it when the holder dies
-        <key>.tmp-<pid>                   an unpacking in progress, or what a killed one left behind
+        <key>.lock                        flock while unpacking; the kernel releases it when the holder dies
+        <key>.tmp-<pid>                   an unpacking in progress, or the rest of a killed one
 
-`key` is the hash of the wheels' hashes, the interpreter and the libc: two versions never meet in one folder.
+`key` is the hash of the wheels' hashes, the interpreter and the libc: two versions never share a folder.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def locked(path: str) -> Iterator[None]:
 
 
 def _sweep(folder: str, key: str) -> None:
-    """Under the lock nobody else unpacks this key: each temporary folder of it is a dead process's."""
+    """Removes temporary folders of this key. The lock is held, so they belong to dead processes."""
     for name in os.listdir(folder):
         if name.startswith(f"{key}.tmp-"):
             shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
@@ -129,7 +129,7 @@ def _unpack(folder: str, key: str, open_wheels: Opener) -> None:
 
 
 def _probe_once(path: str, sealed: dict[str, list[int | str]]) -> None:
-    """dlopen of the first library, so that a noexec root is known before 35 MB are written to it."""
+    """Loads the first library (dlopen), so that a noexec root is detected before 35 MB are written to it."""
     if sum(name.endswith(".so") for name in sealed) == 1:
         roots.can_load(path)
 
@@ -146,7 +146,8 @@ def _entry(path: str, content: bytes) -> list[int | str]:
 
 
 def _compile(temporary: str, name: str, final_path: str, sealed: dict[str, list[int | str]]) -> None:
-    """Byte code goes under the seal too: Python would else write it later, as a file nobody listed."""
+    """Compiles a module and adds its byte code to the seal. Python would otherwise write it later, as an unlisted
+    file."""
     source = os.path.join(temporary, *name.split("/"))
     if sys.pycache_prefix is not None:
         return  # byte code goes elsewhere, by this interpreter's settings
@@ -201,7 +202,7 @@ def _check_seal(target: str, rehash: bool) -> str | None:
 
 
 def files_below(folder: str, prefix: str = "") -> Iterator[str]:
-    """Every file below `folder`; anything but plain files and folders is reported under its own name."""
+    """Every file below `folder`; anything but plain files and folders has a remark behind its name."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):

@@ -1,7 +1,7 @@
 """Where on this node the unpacked wheels may live: each candidate folder is probed before it is used.
 
-A folder of shared libraries that anybody else can write to is a way to run code as us, so the rules are
-those of a careful `mkdtemp`: our own folder of mode 0700, below a root that is ours (or root's, or sticky),
+Another user who can write to a folder of shared libraries can run code as this user, so the rules are those of a
+careful `mkdtemp`: our own folder of mode 0700, below a root that is ours (or root's, or sticky),
 below ancestors that are not open to everybody. No home folder and no passwd entry is assumed.
 """
 
@@ -86,7 +86,7 @@ def _check_root(root: str) -> None:
 
 
 def _check_ancestors(root: str) -> None:
-    """Whoever may rename a folder above ours can put another one in its place."""
+    """RootRefused where another user may rename a folder above ours, and so replace it."""
     folder = os.path.realpath(root)
     while True:
         mode = os.stat(folder).st_mode if os.path.exists(folder) else 0

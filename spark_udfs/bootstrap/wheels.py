@@ -1,4 +1,4 @@
-"""The wheels that travel inside `spark_udfs`: which of them fit, and unpacking one without trusting it.
+"""The wheels inside the `spark_udfs` wheel: which of them fit, and how one is unpacked without trusting it.
 
 A wheel is a zip with a RECORD: one line per file, `path,sha256=<urlsafe base64>,size`.  Every file is checked
 against RECORD before it is written, and every name is checked before it becomes a path.  That proves that the
@@ -71,7 +71,7 @@ def find_carrier(package_file: str) -> Carrier:
 
 
 def load_manifest(carrier: Carrier) -> dict[str, Any] | None:
-    """The manifest inside the fat wheel, None in a source checkout (no wheels travel with it)."""
+    """The manifest inside the fat wheel, None in a source checkout (it carries no wheels)."""
     raw = carrier.read(MANIFEST)
     if raw is None:
         return None
@@ -202,7 +202,8 @@ def _matches(content: bytes, listed: str) -> bool:
 
 
 def _install_path(name: str) -> str | None:
-    """`x.data/purelib/y` belongs at `y`; scripts, headers and data of a wheel are of no use to a worker."""
+    """Where a file is installed: `x.data/purelib/y` at `y`; None for scripts, headers and data, which workers do not
+    need."""
     scheme = re.match(r"[^/]+\.data/(\w+)/(.+)", name)
     if scheme:
         return scheme[2] if scheme[1] in ("purelib", "platlib") else None

@@ -7,21 +7,24 @@
 |---|---|
 | options | every option: name, type, default, use |
 | paths | paths, globs, folders and URLs to partitions and their segments |
-| listing | the same while somebody writes there: names that belong together, sizes as they are now |
+| listing | the same for folders that are written to meanwhile: consistent names, current sizes |
 | selection | partitions and offsets, by the options of Spark's Kafka source |
 | planning | splits: what each task reads |
-| undecided | read_committed: what is aborted or open, from the segment in which reading begins |
-| moved | in a task: the file that was planned, or where its records are now |
+| isolation | read_committed: what is aborted or open, from the segment in which reading begins |
+| relocated | in a task: the file that was planned, or the files that hold its records now |
 | reading | in a task: one split to Arrow record batches |
+| filters | the reader with pushDownFilters |
 | columns | a user's schema or list of columns, metadata, the batches view |
 | batch | the reader of `spark.read` |
 | stream | the reader of `spark.readStream` |
-| writing, dividing, partitioner | the writer of `df.write`: rows to partitions |
-| places | where a job writes: a folder, or one in a bucket |
-| staging, publishing, folders | what tasks stage, and how it is published: all of a job, or nothing |
-| bucket_staging, bucket_publishing, bucket_segments, buckets, turns | the same in a bucket |
+| offsets, admission | a stream's offsets as JSON; how many of them one micro-batch takes |
+| tails | one growing partition: its end, the position of an offset |
+| writing, rows_by_partition, partitioner | the writer of `df.write`: rows to partitions |
+| destination | the path that a job writes to: a folder, or one in a bucket |
+| staging, publishing, folders | tasks stage their records, the driver publishes all of a job, or nothing |
+| bucket_staging, bucket_publishing, bucket_segments, buckets, bucket_lock | the same in a bucket |
 | stream_writing | the writer of `df.writeStream` |
-| findable | what the processes of a stream need to find this package |
+| worker_path | pickles that make this package importable in the processes of a stream |
 """
 
 from __future__ import annotations
@@ -31,13 +34,13 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource
 
-from .worker_path import Findable
+from .worker_path import PicklesWithPackage
 
 NAME = "kafkarec"
 
 
-class KafkarecDataSource(Findable, DataSource):
-    """What Spark asks for; each answer lives in a room of its own."""
+class KafkarecDataSource(PicklesWithPackage, DataSource):
+    """The source as Spark knows it: schema, readers and writers, each made by a module of its own."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(dict(options))

@@ -1,8 +1,8 @@
 """How far a micro-batch goes: maxOffsetsPerTrigger or maxBytesPerTrigger, shared out among the partitions.
 
-A partition gets its part of the limit by how far it is behind, as in Spark's Kafka source, and stops at a batch border,
-so that nothing is decompressed twice. The limit is never passed, but by one batch that is larger in bytes than all of
-it; one that has more offsets is cut. Offsets that are not there (compacted, lost) count nothing.
+Each partition gets a share of the limit in proportion to its lag, as in Spark's Kafka source, and stops at a batch
+border, so that no batch is decompressed twice. Only a single batch that has more bytes than the whole limit exceeds it;
+a batch that has more offsets than that is cut. Offsets without records (compacted, lost) are not counted.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from .offsets import Offsets
-from .paths import Key
+from .paths import TopicPartition
 
 
-class Step(NamedTuple):
-    """One batch. first: the first offset of it that is still to be read; size: bytes."""
+class PendingBatch(NamedTuple):
+    """A batch that is to be read. first: its first offset that has not been read yet; size: bytes."""
 
     first: int
     next_offset: int
@@ -24,55 +24,55 @@ class Step(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """unit: "offsets" or "bytes"."""
+    """The most that one micro-batch takes. unit: "offsets" or "bytes"."""
 
     unit: str
     most: int
 
-    def weight(self, step: Step) -> int:
-        return step.size if self.unit == "bytes" else step.next_offset - step.first
+    def cost(self, batch: PendingBatch) -> int:
+        return batch.size if self.unit == "bytes" else batch.next_offset - batch.first
 
 
-def admitted(
+def end_offsets(
     starts: Offsets,
     ends: Offsets,
     limit: Limit | None,
-    steps: Callable[[Key, int, int], Iterator[Step]],
-    turn: int = 0,
+    batches: Callable[[TopicPartition, int, int], Iterator[PendingBatch]],
+    round_number: int = 0,
 ) -> Offsets:
     """The offsets to read up to, from `starts` and not beyond `ends`, which has the same partitions.
 
-    steps(key, start, end): the partition's batches there, in order; asked only for what the limit lets through
-    turn: goes up by one from call to call; who begins changes with it, so that a large batch gets its place
+    batches(key, start, end): the partition's batches there, in order; no more are taken than the limit admits
+    round_number: one more for each call. Another partition is the first one then, so that each gets a large batch read
     """
     if limit is None or (limit.unit == "offsets" and _total(starts, ends) <= limit.most):
         return dict(ends)
-    found = {key: min(start, ends[key]) for key, start in starts.items()}
-    lags = {key: ends[key] - start for key, start in found.items() if ends[key] > start}
-    walks = {key: steps(key, found[key], ends[key]) for key in lags}
-    used = dict.fromkeys(lags, 0)
-    left = limit.most
-    waiting = [(0.0, (number - turn) % len(lags), key) for number, key in enumerate(sorted(lags))]
-    heapq.heapify(waiting)
-    while waiting and left > 0:
-        _, place, key = heapq.heappop(waiting)
-        step = next(walks[key], None)
-        if step is None:  # nothing but what is lost, up to the end
-            found[key] = ends[key]
+    reached = {key: min(start, ends[key]) for key, start in starts.items()}
+    lags = {key: ends[key] - start for key, start in reached.items() if ends[key] > start}
+    pending = {key: batches(key, reached[key], ends[key]) for key in lags}
+    spent = dict.fromkeys(lags, 0)
+    remaining = limit.most
+    queue = [(0.0, (number - round_number) % len(lags), key) for number, key in enumerate(sorted(lags))]
+    heapq.heapify(queue)
+    while queue and remaining > 0:
+        _, rank, key = heapq.heappop(queue)
+        batch = next(pending[key], None)
+        if batch is None:  # no more batches: the rest was lost or compacted
+            reached[key] = ends[key]
             continue
-        weight = limit.weight(step)
-        if weight > left:
-            if left < limit.most:
+        cost = limit.cost(batch)
+        if cost > remaining:
+            if remaining < limit.most:
                 continue
-            # Larger than all of the limit: it goes through alone, or it never will.
-            found[key] = min(ends[key], step.next_offset if limit.unit == "bytes" else step.first + left)
+            # Larger than the whole limit: it is admitted alone, or it would never be read.
+            reached[key] = min(ends[key], batch.next_offset if limit.unit == "bytes" else batch.first + remaining)
             break
-        left -= weight
-        used[key] += weight
-        found[key] = min(ends[key], step.next_offset)
-        if found[key] < ends[key]:
-            heapq.heappush(waiting, (used[key] / lags[key], place, key))
-    return found
+        remaining -= cost
+        spent[key] += cost
+        reached[key] = min(ends[key], batch.next_offset)
+        if reached[key] < ends[key]:
+            heapq.heappush(queue, (spent[key] / lags[key], rank, key))
+    return reached
 
 
 def _total(starts: Offsets, ends: Offsets) -> int:

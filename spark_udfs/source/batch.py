@@ -1,7 +1,7 @@
 """The reader of `spark.read.format("kafkarec")`.
 
-    load()        schema: options checked, paths looked for
-    first action  reader, partitions: folders listed, offsets and transactions looked up, segments cut
+    load()        schema: checks the options, expands the paths
+    first action  reader, partitions: lists folders, looks up offsets and transactions, splits segments
     tasks         read: one Task each
 """
 
@@ -13,13 +13,13 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_udfs import bootstrap
-from spark_udfs.schema import Column
+from spark_udfs.schema import SparkColumn
 
 from . import columns, options, paths, planning, selection
 from .listing import Listing
-from .paths import Key, PartitionPaths
+from .paths import PartitionPaths, TopicPartition
 from .planning import Split
-from .selection import Range
+from .selection import OffsetRange
 
 _TRIES = 10
 
@@ -28,31 +28,31 @@ def schema(given: Mapping[str, str]) -> Any:
     """The StructType of what the options ask for."""
     chosen = options.parse(given, "read or stream")
     bootstrap.load()
-    paths.expanded(chosen)
+    paths.existing(chosen)
     return columns.struct(columns.chosen(chosen))
 
 
-class Reader(DataSourceReader):
-    """Lives on the driver for `partitions`, and travels to each task for `read`."""
+class BatchReader(DataSourceReader):
+    """On the driver it makes the `partitions`; pickled to each task it does `read`."""
 
-    def __init__(self, chosen: options.Options, wanted: tuple[Column, ...]) -> None:
+    def __init__(self, chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...]) -> None:
         self.options = chosen
         self.columns = wanted
 
-    def chosen(self, there: dict[Key, PartitionPaths]) -> dict[Key, PartitionPaths]:
-        return selection.chosen(self.options, there)
+    def chosen(self, listed: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, PartitionPaths]:
+        return selection.chosen(self.options, listed)
 
-    def ranges(self, kafkarec: Any, there: dict[Key, PartitionPaths]) -> dict[Key, Range]:
-        return selection.ranges(kafkarec, self.options, there)
+    def ranges(self, listed: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, OffsetRange]:
+        return selection.ranges(self.options, listed)
 
     def splits(self) -> list[Split]:
-        """Listed anew where a file goes while they are made: a broker deletes and renames at any time."""
-        kafkarec = bootstrap.load()
-        listing = Listing(kafkarec, self.options)
+        """The splits; planned again where a file disappears meanwhile: a broker may rename it at any time."""
+        bootstrap.load()
+        listing = Listing(self.options)
         for tries in range(_TRIES):
-            there = self.chosen(listing.look())
+            listed = self.chosen(listing.current())
             try:
-                return planning.plan(kafkarec, self.options, there, self.ranges(kafkarec, there))
+                return planning.plan(self.options, listed, self.ranges(listed))
             except FileNotFoundError:
                 if tries == _TRIES - 1:
                     raise
@@ -62,7 +62,7 @@ class Reader(DataSourceReader):
         return [planning.Task(each) for each in planning.tasks(self.options, self.splits())]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Spark makes InputPartition(None) of no partitions at all."""
+        """The record batches of one task. Without any partition Spark calls this with InputPartition(None)."""
         from . import reading
 
         reading.log_to_stderr()

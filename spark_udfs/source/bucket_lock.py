@@ -1,14 +1,15 @@
-"""One job after the other publishes below a URL, though a store has no locks
+"""One job at a time publishes below a URL: a lock made of objects, since an object store has none
 
-    _temporary/_commits/<job>.turn      a flag: up from before the job looks for others until it is through
+    _temporary/_commits/<job>.lock      the lock object, from before the job lists others until it is done
 
-Who wants to publish raises its flag and then lists the flags. Where there is none but its own, it is its turn: of two
-that raise theirs at once at least one sees the other's, as a listing shows whatever was put before it. Of two that see
-each other the one whose name comes first waits with its flag up, the other takes its own down and tries again.
+A job puts its lock object and then lists all lock objects. If there is no other, it holds the lock: of two jobs that
+put theirs at the same time at least one sees the other's, because a listing shows every object that was put before it.
+Of two that see each other the one whose name sorts first waits and keeps its object; the other deletes its own and
+tries again.
 
-A flag is raised anew while its job goes on. One that was not for STALE seconds, by the store's clock, is a dead
-driver's and does not count; a job whose flag nobody raised for half of that time stops by itself. So two could only
-publish at once where a driver slept for that long in the middle of a single request and then woke up.
+A job renews its object (puts it again) while it publishes. An object that was not renewed for STALE seconds, by the
+store's clock, belongs to a dead driver and is ignored; a job that could not renew its own for half of that time stops
+with LockLost. Two jobs could publish at once only if a driver was suspended for that long within a single request.
 """
 
 from __future__ import annotations
@@ -23,65 +24,68 @@ from .buckets import Bucket
 
 COMMITS = "_temporary/_commits"
 STALE = 1200.0
-_BEAT = 60.0
+_RENEW_AFTER = 60.0
 _POLL = 2.0
-SUFFIX = ".turn"
+SUFFIX = ".lock"
 _log = logging.getLogger("spark_udfs")
 
 
-class TurnLost(RuntimeError):
-    """The flag was not raised for too long: somebody else may have begun. What is half done is undone by them."""
+class LockLost(RuntimeError):
+    """The lock was not renewed in time, so another job may hold it by now; that job undoes this half-done commit."""
 
 
-class Turn:
-    """`beat` in front of every step."""
+class BucketLock:
+    """The lock of one job. `heartbeat` is called in front of every step of publishing."""
 
     def __init__(self, bucket: Bucket, job: str) -> None:
         self.job = job
         self._bucket, self._name = bucket, f"{COMMITS}/{job}{SUFFIX}"
-        self._raised = 0.0
+        self._renewed = 0.0
 
-    def beat(self) -> None:
-        since = time.time() - self._raised
+    def heartbeat(self) -> None:
+        """Renews the lock when it is due; LockLost where that is too late."""
+        since = time.time() - self._renewed
         if since > STALE / 2:
-            raise TurnLost(f"{self._bucket.url}/{self._name} was not raised anew for {since:.0f} seconds")
-        if since > _BEAT:
-            self.hoist()
+            raise LockLost(f"{self._bucket.url}/{self._name} was not renewed for {since:.0f} seconds")
+        if since > _RENEW_AFTER:
+            self.renew()
 
-    def hoist(self) -> None:
+    def renew(self) -> None:
+        """Puts the lock object, with the store's current time."""
         begun = time.time()
         self._bucket.put(self._name, b"")
-        self._raised = begun
+        self._renewed = begun
 
-    def lower(self) -> None:
+    def release(self) -> None:
+        """Deletes the lock object."""
         self._bucket.delete(self._name)
 
 
 @contextmanager
-def taken(bucket: Bucket, job: str, stale: float | None = None) -> Iterator[Turn]:
-    """Waits until it is this job's turn. stale: seconds after which a flag does not count."""
-    turn = Turn(bucket, job)
+def acquired(bucket: Bucket, job: str, stale: float | None = None) -> Iterator[BucketLock]:
+    """Waits for the lock and holds it. stale: seconds without renewal after which another job's lock is ignored."""
+    lock = BucketLock(bucket, job)
     try:
-        _wait(turn, bucket, job, STALE if stale is None else stale)
-        yield turn
+        _wait(lock, bucket, job, STALE if stale is None else stale)
+        yield lock
     finally:
-        with suppress(OSError):  # what was done is done; a flag that stays up is taken for a dead driver's
-            turn.lower()
+        with suppress(OSError):  # what was published stays; a lock that is left over goes stale
+            lock.release()
 
 
-def _wait(turn: Turn, bucket: Bucket, job: str, stale: float) -> None:
-    began, told = time.time(), False
+def _wait(lock: BucketLock, bucket: Bucket, job: str, stale: float) -> None:
+    began, warned = time.time(), False
     while True:
-        turn.hoist()
-        flags = {one.name.removesuffix(SUFFIX): one for one in bucket.names(COMMITS) if one.name.endswith(SUFFIX)}
-        own = flags.pop(job, None)
-        others = [name for name, one in flags.items() if own is None or own.modified - one.modified < stale]
+        lock.renew()
+        locks = {one.name.removesuffix(SUFFIX): one for one in bucket.names(COMMITS) if one.name.endswith(SUFFIX)}
+        own = locks.pop(job, None)
+        others = [name for name, one in locks.items() if own is None or own.modified - one.modified < stale]
         if own is not None and not others:
             return
-        if others and not told:
+        if others and not warned:
             text = "%s: job %s is publishing; this one waits. If its driver is dead, spark_udfs.sweep(path, 0) helps"
             _log.warning(text, bucket.url, others[0])
-            told = True
+            warned = True
         if others and min(others) < job:
-            turn.lower()
+            lock.release()
         time.sleep(random.uniform(0.5, 1.5) * min(_POLL, 0.1 + time.time() - began))

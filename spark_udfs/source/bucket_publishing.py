@@ -1,16 +1,17 @@
 """Publishing below a URL: what `publishing` does with renames, done with copies and deletions of whole objects
 
     1  prepare    <job>/new/orders-0      what the driver has to write itself; <job>/old/orders-0 what is replaced
-    2  decide     _commits/<job>.json     which object is copied to which name; from here on it can be finished
-    3  put        orders-0/...            old objects go, last segment first; new ones come, first segment first
-    4  tell       _SUCCESS, or a stream's line in _streams.json: the job is done
-    5  clean up   the decision goes, then all that is below <job>
+    2  journal    _commits/<job>.json     which object is copied to which name; from here on the commit can be finished
+    3  publish    orders-0/...            old objects are deleted, new ones copied
+    4  mark done  _SUCCESS, or the stream's entry in _streams.json
+    5  clean up   the journal is deleted, then everything below <job>
 
-An object that is there is never written over: on append the records come as segments behind the last one. Small files
-come before their .log, and go after it, so at each moment a reader finds whole segments from the log's begin on, either
-old ones or new ones, and indexes that fit. A crash in front of 2 has changed nothing that a reader sees. Behind it the
-same commit goes on, and `abort`, `sweep` and the next job's commit undo it: what came is deleted, what went is copied
-back. Each of these steps may be done twice.
+An existing object is never overwritten: appended records become segments after the last one. Old segments are deleted
+from the last one on, new ones copied from the first one on. Indexes and other small files are copied before their .log
+and deleted after it, so a reader always finds whole segments from the start of the log, either old or new ones, with
+matching indexes. A crash before step 2 has changed nothing that a reader sees. After it, the same commit continues
+where it stopped, while `abort`, `sweep` and the next job's commit undo it: new objects are deleted, old ones copied
+back. Every step may be repeated.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ from spark_udfs import bootstrap
 
 from . import bucket_lock
 from . import bucket_segments as segments
-from .bucket_lock import COMMITS, Turn
-from .bucket_staging import BEGUN, BucketStage
-from .buckets import Bucket, Listed
+from .bucket_lock import COMMITS, BucketLock
+from .bucket_staging import BEGUN, BucketStagingWriter
+from .buckets import Bucket, ListedObject
 from .publishing import (
     FOLDER,
     METADATA,
     NO_STORAGE,
     STREAMS,
     SUCCESS,
-    Job,
+    WriteJob,
     as_json,
     demand_one_task,
     from_json,
     warn_undone,
 )  # fmt: skip
-from .staging import TEMPORARY, Settings, Staged
+from .staging import TEMPORARY, StagedPartition, WriteSettings
 
 _OWN = os.path.basename(COMMITS)
 # Requests at the same time, each for another partition.
@@ -49,75 +50,78 @@ AT_ONCE = 16
 T = TypeVar("T")
 
 
-def begin(job: Job) -> None:
-    """Without this mark tasks write nothing: one that outlives an abort brings nothing back."""
-    _bucket(bootstrap.load(), job).put(f"{_staging(job.job)}/{BEGUN}", b"")
+def begin(job: WriteJob) -> None:
+    """Puts the object without which tasks write nothing, so a task that outlives an abort leaves nothing behind."""
+    bootstrap.load()
+    _bucket(job).put(f"{_staging(job.job)}/{BEGUN}", b"")
 
 
-def stage(kafkarec: Any, job: Job, task: int, attempt: int) -> BucketStage:
-    return BucketStage(kafkarec, _bucket(kafkarec, job), job, task, attempt)
+def staging_writer(job: WriteJob, task: int, attempt: int) -> BucketStagingWriter:
+    return BucketStagingWriter(_bucket(job), job, task, attempt)
 
 
-def commit(kafkarec: Any, job: Job, staged: Iterable[Staged]) -> list[dict[str, Any]]:
-    """Publishes what is staged, in order of the tasks, and nothing else. Again: goes on, or does nothing.
+def commit(job: WriteJob, staged: Iterable[StagedPartition]) -> list[dict[str, Any]]:
+    """Publishes what is staged, in order of the tasks, and nothing else. A repeated call continues, or does nothing.
 
-    Gives a row per partition: name, records, first_offset, next_offset. ValueError, before anything is changed, for
-    offsets that do not follow what is there and for two tasks that bring offsets of one partition.
+    Returns a row per partition: name, records, first_offset, next_offset. ValueError, before anything is changed, for
+    offsets that do not follow the existing log, and for two tasks with given offsets of one partition.
     """
-    bucket = _bucket(kafkarec, job)
-    with bucket_lock.taken(bucket, job.job) as turn:
+    bucket = _bucket(job)
+    with bucket_lock.acquired(bucket, job.job) as lock:
         if _is_done(bucket, job):
             _clean_up(bucket, job.job)
             return []
-        _settle(bucket, turn, job.job)
+        _undo_abandoned(bucket, lock, job.job)
         journal = _journal(bucket, job.job)
         if journal is not None and journal.get("undo"):
-            _take_back(bucket, turn, journal)
+            _restore(bucket, lock, journal)
             journal = None
         if journal is None:
-            journal = _prepare(kafkarec, bucket, turn, job, list(staged))
-            turn.beat()
+            journal = _prepare(bucket, lock, job, list(staged))
+            lock.heartbeat()
             bucket.put(_journal_name(job.job), as_json(journal))
         if job.query is None:
             bucket.delete(SUCCESS)
-        _side_by_side(lambda row: _put(bucket, turn, row), journal["partitions"])
-        turn.beat()
-        _tell(bucket, job, journal["partitions"])
+        _in_parallel(lambda row: _publish(bucket, lock, row), journal["partitions"])
+        lock.heartbeat()
+        _mark_done(bucket, job, journal["partitions"])
         _clean_up(bucket, job.job)
         if job.query is not None:
             _drop_other_batches(bucket, job)
-    return [{"name": row["name"], **row["told"]} for row in journal["partitions"]]
+    return [{"name": row["name"], **row["summary"]} for row in journal["partitions"]]
 
 
-def abort(job: Job) -> None:
-    """Undoes what a commit has done that did not come to its end, and removes what is staged."""
-    bucket = _bucket(bootstrap.load(), job)
+def abort(job: WriteJob) -> None:
+    """Undoes an unfinished commit, and removes what is staged."""
+    bootstrap.load()
+    bucket = _bucket(job)
     if _journal(bucket, job.job) is None:
         bucket.drop(_staging(job.job))
         return
-    with bucket_lock.taken(bucket, job.job) as turn:
-        _undo(bucket, turn, job.job)
+    with bucket_lock.acquired(bucket, job.job) as lock:
+        _undo(bucket, lock, job.job)
 
 
 def sweep(path: str, older_than_hours: float = 24.0, storage: Mapping[str, Any] = NO_STORAGE) -> list[str]:
-    """Removes what jobs have left behind below a URL whose driver died; undoes commits that did not come to their end.
+    """Removes what jobs of dead drivers have left below a URL, and undoes their unfinished commits.
 
-    A job is let alone while anything of it is younger: it may still run. Gives the names of the jobs.
+    A job with anything younger than `older_than_hours` may still run and is left alone. Returns the names of the jobs.
     """
-    bucket = Bucket(bootstrap.load(), path, storage)
+    bootstrap.load()
+    bucket = Bucket(path, storage)
     border = older_than_hours * 3600
-    if not _older(bucket, border):
+    if not _jobs_older_than(bucket, border):
         return []
-    with bucket_lock.taken(bucket, f"sweep-{os.getpid()}-{time.time_ns()}", min(bucket_lock.STALE, border)) as turn:
-        found = [job for job in _older(bucket, border) if job != turn.job]
+    with bucket_lock.acquired(bucket, f"sweep-{os.getpid()}-{time.time_ns()}", min(bucket_lock.STALE, border)) as lock:
+        found = [job for job in _jobs_older_than(bucket, border) if job != lock.job]
         for job in found:
-            _undo(bucket, turn, job)
+            _undo(bucket, lock, job)
             bucket.delete(f"{COMMITS}/{job}{bucket_lock.SUFFIX}")
         return found
 
 
-def _older(bucket: Bucket, seconds: float) -> list[str]:
-    """The jobs of which nothing is younger."""
+def _jobs_older_than(bucket: Bucket, seconds: float) -> list[str]:
+    """The jobs all of whose objects are at least so many seconds old."""
     newest: dict[str, float] = {}
     for one in bucket.names(TEMPORARY):
         folder, _, rest = one.name.partition("/")
@@ -129,25 +133,25 @@ def _older(bucket: Bucket, seconds: float) -> list[str]:
 # ---- prepare ------------------------------------------------------------------------------------------------
 
 
-def _prepare(kafkarec: Any, bucket: Bucket, turn: Turn, job: Job, staged: list[Staged]) -> dict[str, Any]:
+def _prepare(bucket: Bucket, lock: BucketLock, job: WriteJob, staged: list[StagedPartition]) -> dict[str, Any]:
     for kind in ("new", "old"):
         bucket.drop(f"{_staging(job.job)}/{kind}")
-    parts: dict[str, list[Staged]] = {}
+    parts: dict[str, list[StagedPartition]] = {}
     for one in sorted(staged, key=lambda one: (one.topic, one.partition, one.task)):
         parts.setdefault(one.name, []).append(one)
     for name, each in parts.items():
         demand_one_task(name, each)
-    there: dict[str, list[Listed]] = {}
+    staged_objects: dict[str, list[ListedObject]] = {}
     for found in bucket.names(_staging(job.job)):
         folder, _, name = found.name.rpartition("/")
-        there.setdefault(folder, []).append(found._replace(name=name))
+        staged_objects.setdefault(folder, []).append(found._replace(name=name))
     ids = _topic_ids(bucket, sorted({one.topic for one in staged}))
     with tempfile.TemporaryDirectory(prefix="kafkarec-", dir=segments.local_folder()) as scratch:
 
         def prepared(name: str) -> dict[str, Any]:
-            return _prepared(kafkarec, bucket, turn, job, name, parts[name], there, ids, scratch)
+            return _prepared(bucket, lock, job, name, parts[name], staged_objects, ids, scratch)
 
-        rows = _side_by_side(prepared, parts)
+        rows = _in_parallel(prepared, parts)
     before = bucket.read(SUCCESS) if job.query is None else None
     return {
         "job": job.job, "query": job.query, "batch": job.batch, "partitions": rows,
@@ -156,16 +160,18 @@ def _prepare(kafkarec: Any, bucket: Bucket, turn: Turn, job: Job, staged: list[S
 
 
 def _prepared(
-    kafkarec: Any, bucket: Bucket, turn: Turn, job: Job, name: str, parts: list[Staged],
-    there: dict[str, list[Listed]], ids: dict[str, bytes], scratch: str,
+    bucket: Bucket, lock: BucketLock, job: WriteJob, name: str, parts: list[StagedPartition],
+    staged_objects: dict[str, list[ListedObject]], ids: dict[str, bytes], scratch: str,
 ) -> dict[str, Any]:  # fmt: skip
-    """What one partition's objects will be. A part whose batches have their offsets and epoch is copied as it lies
-    there; others go through the driver."""
-    turn.beat()
+    """The journal's row of one partition: which objects it will have. Segments that were staged with their
+    final offsets and leader epoch are copied within the store; the driver rewrites the others."""
+    lock.heartbeat()
     before = bucket.names(name, below=False)
-    log = None if job.overwrite else segments.log_of(kafkarec, bucket, job, name, before)
-    fit = log is None or (parts[0].given and log.fits(parts[0]))
-    own = [one for one in there.get(parts[0].folder, ()) if fit and segments.is_wanted(one.name, new=log is None)]
+    log = None if job.overwrite else segments.log_of(bucket, job, name, before)
+    fit = log is None or (parts[0].given and log.accepts_unchanged(parts[0]))
+    own = [
+        one for one in staged_objects.get(parts[0].folder, ()) if fit and segments.is_wanted(one.name, new=log is None)
+    ]
     staged = f"{_staging(job.job)}/{parts[0].folder}"
     objects: list[list[Any]] = [[f"{staged}/{one.name}", one.name, one.size] for one in own]
     if fit and sum(one.size for one in own if one.name.endswith(".log")) != parts[0].size:
@@ -176,7 +182,7 @@ def _prepared(
     if rest:
         begin_at = end if fit else start
         folder = os.path.join(scratch, name)
-        end = segments.append(kafkarec, bucket, job, folder, rest, begin_at, log.epoch if log else 0)
+        end = segments.append(bucket, job, folder, rest, begin_at, log.epoch if log else 0)
         for file in segments.files(folder):
             if segments.is_wanted(file, new=False):
                 path = os.path.join(folder, file)
@@ -192,17 +198,23 @@ def _prepared(
     objects.sort(key=lambda each: segments.order(each[1]))
     old = sorted((one.name for one in before), key=segments.order) if log is None else []
     for each in old:
-        turn.beat()
+        lock.heartbeat()
         bucket.copy(f"{name}/{each}", f"{_staging(job.job)}/old/{name}/{each}")
-    taken = {one.name for one in before} & {each[1] for each in objects}
-    if log is not None and taken:
-        raise ValueError(f"{bucket.url}/{name}/{min(taken)} is an object without records: remove it first")
-    told = {"records": sum(part.records for part in parts), "first_offset": start, "next_offset": end}
-    return {"name": name, "objects": objects, "old": old, "before": [list(each[:2]) for each in before], "told": told}
+    names_in_use = {one.name for one in before} & {each[1] for each in objects}
+    if log is not None and names_in_use:
+        raise ValueError(f"{bucket.url}/{name}/{min(names_in_use)} is an object without records: remove it first")
+    summary = {"records": sum(part.records for part in parts), "first_offset": start, "next_offset": end}
+    return {
+        "name": name,
+        "objects": objects,
+        "old": old,
+        "before": [list(each[:2]) for each in before],
+        "summary": summary,
+    }
 
 
 def _topic_ids(bucket: Bucket, topics: list[str]) -> dict[str, bytes]:
-    """All partitions of a topic have one id: that of the ones that are there."""
+    """Topic -> partition.metadata of its existing partitions: all partitions of a topic share one topic id."""
     found: dict[str, bytes] = {}
     for name in bucket.folders():
         match = FOLDER.fullmatch(name)
@@ -213,95 +225,95 @@ def _topic_ids(bucket: Bucket, topics: list[str]) -> dict[str, bytes]:
     return found
 
 
-# ---- put ----------------------------------------------------------------------------------------------------
+# ---- publish ---------------------------------------------------------------------------------------------------
 
 
-def _put(bucket: Bucket, turn: Turn, row: dict[str, Any]) -> None:
-    """From wherever it stopped."""
+def _publish(bucket: Bucket, lock: BucketLock, row: dict[str, Any]) -> None:
+    """Deletes and copies the objects of one partition, continuing where an earlier attempt stopped."""
     name = row["name"]
-    turn.beat()
+    lock.heartbeat()
     found = {one.name: one.size for one in bucket.names(name, below=False)}
-    known = {*map(tuple, row["before"]), *_ours(row)}
-    strange = [each for each, size in found.items() if (each, size) not in known]
-    if strange:
-        raise BlockingIOError(f"{bucket.url}/{name}/{min(strange)}: somebody else has written to this folder meanwhile")
+    known = {*map(tuple, row["before"]), *_published_by(row)}
+    unknown = [each for each, size in found.items() if (each, size) not in known]
+    if unknown:
+        raise BlockingIOError(f"{bucket.url}/{name}/{min(unknown)}: another writer has changed this folder meanwhile")
     if row["old"]:
-        _remove(bucket, turn, name, found)
+        _remove(bucket, lock, name, found)
         found = {}
     for source, target, size in row["objects"]:
         if found.get(target) != size:
-            turn.beat()
+            lock.heartbeat()
             bucket.copy(source, f"{name}/{target}")
 
 
-def _ours(row: dict[str, Any]) -> set[tuple[str, int]]:
+def _published_by(row: dict[str, Any]) -> set[tuple[str, int]]:
     return {(target, size) for _, target, size in row["objects"]}
 
 
-def _take_back(bucket: Bucket, turn: Turn, journal: dict[str, Any]) -> None:
-    """What a commit has done and what an undoing has not yet done."""
+def _restore(bucket: Bucket, lock: BucketLock, journal: dict[str, Any]) -> None:
+    """Undoes what a commit has published, as far as an earlier attempt has not."""
 
-    def back(row: dict[str, Any]) -> None:
-        name, gone = row["name"], {*_ours(row), *(tuple(each) for each in row["before"] if row["old"])}
-        turn.beat()
-        _remove(bucket, turn, name, [one[0] for one in bucket.names(name, below=False) if one[:2] in gone])
+    def restore_objects(row: dict[str, Any]) -> None:
+        name, gone = row["name"], {*_published_by(row), *(tuple(each) for each in row["before"] if row["old"])}
+        lock.heartbeat()
+        _remove(bucket, lock, name, [one[0] for one in bucket.names(name, below=False) if one[:2] in gone])
         for each in row["old"]:
-            turn.beat()
+            lock.heartbeat()
             bucket.copy(f"{_staging(journal['job'])}/old/{name}/{each}", f"{name}/{each}")
 
-    _side_by_side(back, journal["partitions"])
+    _in_parallel(restore_objects, journal["partitions"])
     if journal["success"] is not None:
         bucket.put(SUCCESS, journal["success"].encode())
     warn_undone(bucket.url, journal["job"])
 
 
-def _remove(bucket: Bucket, turn: Turn, name: str, files: Iterable[str]) -> None:
-    """Last segment first, and of each the .log first: what stays is the front of a log."""
+def _remove(bucket: Bucket, lock: BucketLock, name: str, files: Iterable[str]) -> None:
+    """Last segment first, and of each segment the .log first, so that the rest is always the front of a log."""
     for each in sorted(files, key=segments.order, reverse=True):
-        turn.beat()
+        lock.heartbeat()
         bucket.delete(f"{name}/{each}")
 
 
-def _undo(bucket: Bucket, turn: Turn, job: str) -> None:
+def _undo(bucket: Bucket, lock: BucketLock, job: str) -> None:
     journal = _journal(bucket, job)
     if journal is not None and not _is_done(bucket, _of_journal(bucket.url, journal)):
-        turn.beat()
-        bucket.put(_journal_name(job), as_json(journal | {"undo": True}))  # it cannot be finished any more
-        _take_back(bucket, turn, journal)
+        lock.heartbeat()
+        bucket.put(_journal_name(job), as_json(journal | {"undo": True}))  # from here on it can only be undone
+        _restore(bucket, lock, journal)
     _clean_up(bucket, job)
 
 
-def _settle(bucket: Bucket, turn: Turn, own: str) -> None:
-    """Commits that did not come to their end: it is nobody else's turn, so their drivers have given up."""
+def _undo_abandoned(bucket: Bucket, lock: BucketLock, own: str) -> None:
+    """Undoes unfinished commits of other jobs: this job holds the lock, so nobody works on them."""
     for one in bucket.names(COMMITS):
         job = one.name.removesuffix(".json")
         if one.name.endswith(".json") and job != own:
-            _undo(bucket, turn, job)
+            _undo(bucket, lock, job)
 
 
-# ---- tell ---------------------------------------------------------------------------------------------------
+# ---- mark done --------------------------------------------------------------------------------------------------
 
 
-def _tell(bucket: Bucket, job: Job, partitions: list[dict[str, Any]]) -> None:
+def _mark_done(bucket: Bucket, job: WriteJob, partitions: list[dict[str, Any]]) -> None:
     if job.query is None:
-        told = {row["name"]: row["told"] for row in partitions}
-        bucket.put(SUCCESS, as_json({"job": job.job, "partitions": told}))
+        summaries = {row["name"]: row["summary"] for row in partitions}
+        bucket.put(SUCCESS, as_json({"job": job.job, "partitions": summaries}))
         return
     known = from_json(bucket.read(STREAMS)) or {}
     known[job.query] = {"batch": job.batch, "job": job.job}
     bucket.put(STREAMS, as_json(known))
 
 
-def _is_done(bucket: Bucket, job: Job) -> bool:
+def _is_done(bucket: Bucket, job: WriteJob) -> bool:
     if job.query is None:
-        told = from_json(bucket.read(SUCCESS))
-        return told is not None and told.get("job") == job.job
+        content = from_json(bucket.read(SUCCESS))
+        return content is not None and content.get("job") == job.job
     known = (from_json(bucket.read(STREAMS)) or {}).get(job.query)
     return known is not None and known["batch"] >= job.batch
 
 
-def _of_journal(path: str, journal: dict[str, Any]) -> Job:
-    return Job(path, journal["job"], False, Settings(), journal["query"], journal["batch"])
+def _of_journal(path: str, journal: dict[str, Any]) -> WriteJob:
+    return WriteJob(path, journal["job"], False, WriteSettings(), journal["query"], journal["batch"])
 
 
 def _journal(bucket: Bucket, job: str) -> dict[str, Any] | None:
@@ -315,8 +327,8 @@ def _journal_name(job: str) -> str:
 # ---- clean up -----------------------------------------------------------------------------------------------
 
 
-def _bucket(kafkarec: Any, job: Job) -> Bucket:
-    return Bucket(kafkarec, job.path, job.storage)
+def _bucket(job: WriteJob) -> Bucket:
+    return Bucket(job.path, job.storage)
 
 
 def _staging(job: str) -> str:
@@ -329,15 +341,15 @@ def _clean_up(bucket: Bucket, job: str) -> None:
     bucket.drop(_staging(job))
 
 
-def _drop_other_batches(bucket: Bucket, job: Job) -> None:
-    """A query runs once at a time: what is staged of its other batches is of dead ones."""
+def _drop_other_batches(bucket: Bucket, job: WriteJob) -> None:
+    """A query runs one batch at a time, so what is staged of its other batches belongs to failed attempts."""
     for other in bucket.folders(TEMPORARY):
         if other.startswith(f"{job.query}-") and other != job.job:
             bucket.drop(_staging(other))
 
 
-def _side_by_side(work: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
-    """In order; many at once, as each waits for the store."""
+def _in_parallel(work: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
+    """The results in order of the items; AT_ONCE threads, as each call waits for the store."""
     given = list(items)
     if AT_ONCE < 2 or len(given) < 2:
         return [work(each) for each in given]

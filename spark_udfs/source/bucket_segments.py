@@ -1,40 +1,39 @@
-"""What lies in a partition's folder in a bucket, and segments that are written behind it
+"""The objects of a partition's folder in a bucket, and segments that are appended to it
 
-    partition.metadata  leader-epoch-checkpoint          with a log that is new
-    00000000000000000030.index  .timeindex  .snapshot    in front of their log
+    partition.metadata  leader-epoch-checkpoint          for a new log only
+    00000000000000000030.index  .timeindex  .snapshot    copied before their .log
     00000000000000000030.log
 
-Snapshots of producers come with a log that is new and not with what is appended: the one in front of the last segment
-may know producers that the appending has not read, and a broker makes the others anew.
+Producer snapshots are written for a new log only. Appending does not read the existing log, so it does not know all of
+its producers; a broker rebuilds missing snapshots.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import tempfile
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from . import folders
-from .buckets import Bucket, Listed
-from .publishing import Job, leader_epoch
-from .staging import TEMPORARY, Staged
+from .buckets import Bucket, ListedObject
+from .publishing import WriteJob, leader_epoch
+from .staging import TEMPORARY, StagedPartition
 
 _SEGMENT = re.compile(r"[0-9]{20}\.(index|timeindex|txnindex|snapshot|log)")
 _LAST = (1 << 62) - 1
 
 
-class Log(NamedTuple):
-    """A log that is there. end: its next offset. epoch: of its last leader."""
+class ExistingLog(NamedTuple):
+    """A log to append to. end: its next offset. epoch: the leader epoch of its last batches."""
 
     name: str
     end: int
     epoch: int
 
-    def fits(self, part: Staged) -> bool:
-        """Whether a staged part can stand behind it as it is. ValueError: its offsets are taken."""
+    def accepts_unchanged(self, part: StagedPartition) -> bool:
+        """Whether staged segments can follow it unchanged. ValueError where its offsets overlap theirs."""
         if part.first_offset < self.end:
             raise ValueError(
                 f"{self.name}: offsets {part.first_offset} to {part.next_offset - 1} do not follow: the log goes on "
@@ -43,41 +42,43 @@ class Log(NamedTuple):
         return self.epoch == 0
 
 
-def log_of(kafkarec: Any, bucket: Bucket, job: Job, name: str, there: Sequence[Listed]) -> Log | None:
-    """None: there are no segments."""
-    logs = [one for one in there if _SEGMENT.fullmatch(one.name) and one.name.endswith(".log")]
-    packed = [one.name for one in there if one.name.endswith((".log.gz", ".log.zst"))]
-    if packed:
-        raise ValueError(f"{bucket.url}/{name}/{packed[0]}: a log with packed segments is not written to")
+def log_of(bucket: Bucket, job: WriteJob, name: str, listed: Sequence[ListedObject]) -> ExistingLog | None:
+    """The log of a partition's folder, of which these objects are listed; None: it has no segments."""
+    logs = [one for one in listed if _SEGMENT.fullmatch(one.name) and one.name.endswith(".log")]
+    compressed = [one.name for one in listed if one.name.endswith((".log.gz", ".log.zst"))]
+    if compressed:
+        raise ValueError(f"{bucket.url}/{name}/{compressed[0]}: a log with compressed segment files is not appended to")
     if not logs:
         return None
     end = None
     for one in reversed(logs):
-        end = _end(kafkarec, job, f"{bucket.url}/{name}/{one.name}") if one.size else None
+        end = _end(job, f"{bucket.url}/{name}/{one.name}") if one.size else None
         if end is not None:
             break
-    epoch = leader_epoch(kafkarec, lambda file: bucket.read(f"{name}/{file}"))
-    return Log(name, int(logs[-1].name[:20]) if end is None else end, epoch)
+    epoch = leader_epoch(lambda file: bucket.read(f"{name}/{file}"))
+    return ExistingLog(name, int(logs[-1].name[:20]) if end is None else end, epoch)
 
 
-def _end(kafkarec: Any, job: Job, url: str) -> int | None:
-    """Behind the last batch, from the last entry of the index on. ValueError where the log does not end with one."""
-    ranges = importlib.import_module(f"{kafkarec.__name__}.storage.ranges")
+def _end(job: WriteJob, url: str) -> int | None:
+    """The next offset after the last batch, read from the last index entry on; None: no batch. ValueError where the
+    segment does not end with a whole batch."""
+    import kafkarec
+
     segment = kafkarec.open(url, storage_options=dict(job.storage))
+    assert isinstance(segment, kafkarec.Segment)
     with segment:
-        begin = ranges.start_position(segment, ranges.Range.of(_LAST, None, None, None))
-        tables = list(segment.between(begin, segment.size).scan_pieces(errors="skip"))
+        tables = list(segment.between(segment.position_of(_LAST), segment.size).scan_pieces(errors="skip"))
     if any(table.damage for table in tables) or (tables and tables[-1].remaining):
         raise ValueError(f"{url} does not end with a whole batch: salvage this log first (kafkarec salvage)")
     found = [table[-1]["next_offset"] for table in tables if len(table)]
     return int(found[-1]) if found else None
 
 
-def append(
-    kafkarec: Any, bucket: Bucket, job: Job, folder: str, parts: Sequence[Staged], start: int, epoch: int
-) -> int:
-    """Writes staged parts one behind the other as a log of its own in a local folder; gives its next offset. Batches
-    get their offsets and the log's leader epoch in their headers, outside of the checksum."""
+def append(bucket: Bucket, job: WriteJob, folder: str, parts: Sequence[StagedPartition], start: int, epoch: int) -> int:
+    """Writes staged segments as one log in a local folder; returns its next offset. Batches get their offsets and the
+    log's leader epoch by a change of their headers outside of the checksum."""
+    import kafkarec
+
     name, copy = parts[0].name, f"{folder}.copy"
     try:
         with kafkarec.SegmentWriter(
@@ -89,7 +90,7 @@ def append(
                 for one in bucket.names(staged, below=False):
                     if one.name.endswith(".log"):
                         bucket.download(f"{staged}/{one.name}", copy)
-                        for data in folders.pieces(kafkarec, copy):
+                        for data in folders.batch_pieces(copy):
                             writer.append(data)
                         os.unlink(copy)
             return int(writer.next_offset)
@@ -102,16 +103,16 @@ def files(folder: str) -> list[str]:
 
 
 def is_wanted(name: str, new: bool) -> bool:
-    """new: of a log that is not there yet."""
+    """Whether a file of a staged log is published. new: the log does not exist yet."""
     return new or (_SEGMENT.fullmatch(name) is not None and not name.endswith(".snapshot"))
 
 
 def order(name: str) -> tuple[str, bool, str]:
-    """By which objects come: what belongs to no segment, then segment by segment, its .log at last."""
+    """Sort key of the order in which objects are copied: files of no segment, then each segment with its .log last."""
     return (name[:20] if _SEGMENT.fullmatch(name) else "", name.endswith(".log"), name)
 
 
 def local_folder() -> str | None:
-    """Where a task or the driver may write a job's bytes on its own disk: Spark's, else the system's."""
+    """The folder for temporary files of this machine: the first writable one of SPARK_LOCAL_DIRS, else the system's."""
     found = (each for each in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if os.access(each, os.W_OK))
     return next(found, tempfile.gettempdir())

@@ -1,9 +1,9 @@
-"""What a task writes where nothing can be appended to: on its own disk first, then to the bucket
+"""What a task writes for a bucket: on its local disk first, as objects cannot be appended to, then to the bucket
 
     <local>/kafkarec-x1y2/_temporary/<job>/00003.0-5f3a91c2/orders-0/...     while the task runs
-    <url>/_temporary/<job>/00003.0-5f3a91c2/orders-0/...                     when it ends, sealed
+    <url>/_temporary/<job>/00003.0-5f3a91c2/orders-0/...                     when it ends
 
-So a task needs room for what it writes in SPARK_LOCAL_DIRS, which Spark sets, or TMPDIR.
+So SPARK_LOCAL_DIRS, which Spark sets, or TMPDIR must have space for everything that a task writes.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from typing import Any
 
 from . import bucket_segments as segments
 from .buckets import Bucket
-from .publishing import Job
-from .staging import TEMPORARY, Stage, Staged, job_folder
+from .publishing import WriteJob
+from .staging import TEMPORARY, StagedPartition, StagingWriter, job_folder
 
 BEGUN = "_begun"
 _AT_ONCE = 8
 
 
-class BucketStage:
-    """As staging.Stage."""
+class BucketStagingWriter:
+    """As staging.StagingWriter, for a URL."""
 
-    def __init__(self, kafkarec: Any, bucket: Bucket, job: Job, task: int, attempt: int) -> None:
+    def __init__(self, bucket: Bucket, job: WriteJob, task: int, attempt: int) -> None:
         self._bucket, self._job = bucket, job
         self._local = tempfile.mkdtemp(prefix="kafkarec-", dir=segments.local_folder())
-        self._stage = Stage(kafkarec, self._local, job.job, task, attempt, job.settings, home=job.path)
+        self._stage = StagingWriter(self._local, job.job, task, attempt, job.settings, home=job.path)
         self._name = os.path.basename(self._stage.folder)
         self.folder = f"{bucket.url}/{TEMPORARY}/{job.job}/{self._name}"
 
     def put(self, topic: str, partition: int, table: Any, given: bool) -> None:
         self._stage.put(topic, partition, table, given)
 
-    def close(self) -> tuple[Staged, ...]:
-        """Everything is in the bucket."""
+    def close(self) -> tuple[StagedPartition, ...]:
+        """Closes the logs and uploads them; returns what was staged."""
         staged = self._stage.close()
         if staged:
             self._demand_begun()
@@ -47,7 +47,7 @@ class BucketStage:
         return staged
 
     def drop(self) -> None:
-        """The task has failed: nothing of it stays, as far as that is possible."""
+        """Removes what the failed task has written, as far as that is possible."""
         with suppress(Exception):
             self._stage.drop()
         shutil.rmtree(self._local, ignore_errors=True)
@@ -55,12 +55,12 @@ class BucketStage:
             self._bucket.drop(f"{TEMPORARY}/{self._job.job}/{self._name}")
 
     def _demand_begun(self) -> None:
-        """A stream's batch has no beginning on the driver."""
+        """FileNotFoundError where the job has ended. Not for a stream's batch: the driver calls no `begin` for it."""
         job = f"{TEMPORARY}/{self._job.job}"
         if self._job.query is None and not self._bucket.is_there(f"{job}/{BEGUN}"):
             raise FileNotFoundError(f"{self._bucket.url}/{job} is gone: the job has ended")
 
-    def _upload(self, staged: tuple[Staged, ...]) -> None:
+    def _upload(self, staged: tuple[StagedPartition, ...]) -> None:
         root = job_folder(self._local, self._job.job)
         wanted = [os.path.join(one.folder, name) for one in staged for name in segments.files(f"{root}/{one.folder}")]
 

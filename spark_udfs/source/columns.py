@@ -1,11 +1,11 @@
 """Which columns: those of Spark's Kafka source, a user's schema or list, metadata, or the batches view.
 
-| asked by | columns |
+| option | columns |
 |---|---|
-| nothing | key, value, topic, partition, offset, timestamp, timestampType: the Kafka source's, in its order |
+| none | key, value, topic, partition, offset, timestamp, timestampType: the Kafka source's, in its order |
 | includeHeaders | and headers |
 | includeMetadata | and METADATA: file, batch, producer |
-| columnNameOfCorruptRecord | and that one |
+| columnNameOfCorruptRecord | and the column of that name |
 | view=batches | topic, partition, file and what kafka_scan gives |
 | columns=offset,_magic or a user's schema | any of these, in that order; only they are decoded |
 """
@@ -18,32 +18,32 @@ from typing import Any
 from pyspark.sql import types as T
 
 from spark_udfs import schema
-from spark_udfs.schema import Column
+from spark_udfs.schema import SparkColumn
 
-from .options import Options
+from .options import SourceOptions
 
 _ORDER = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 _BY_NAME = {column.name: column for column in schema.RECORD_COLUMNS}
 RECORDS = tuple(_BY_NAME[name] for name in _ORDER)
 METADATA = (
-    Column(None, "_file_path", "string"),
-    Column("batch_position", "_file_position", "bigint"),
-    Column("base_offset", "_base_offset", "bigint"),
-    Column(None, "_batch_crc", "bigint"),
-    Column("partition_leader_epoch", "_partition_leader_epoch", "int"),
-    Column("magic", "_magic", "tinyint"),
-    Column("compression", "_compression", "string"),
-    Column("is_transactional", "_is_transactional", "boolean"),
-    Column("is_control", "_is_control", "boolean"),
-    Column("control_type", "_control_type", "smallint"),
-    Column("producer_id", "_producer_id", "bigint"),
-    Column("producer_epoch", "_producer_epoch", "smallint"),
-    Column("sequence", "_sequence", "int"),
+    SparkColumn(None, "_file_path", "string"),
+    SparkColumn("batch_position", "_file_position", "bigint"),
+    SparkColumn("base_offset", "_base_offset", "bigint"),
+    SparkColumn(None, "_batch_crc", "bigint"),
+    SparkColumn("partition_leader_epoch", "_partition_leader_epoch", "int"),
+    SparkColumn("magic", "_magic", "tinyint"),
+    SparkColumn("compression", "_compression", "string"),
+    SparkColumn("is_transactional", "_is_transactional", "boolean"),
+    SparkColumn("is_control", "_is_control", "boolean"),
+    SparkColumn("control_type", "_control_type", "smallint"),
+    SparkColumn("producer_id", "_producer_id", "bigint"),
+    SparkColumn("producer_epoch", "_producer_epoch", "smallint"),
+    SparkColumn("sequence", "_sequence", "int"),
 )
 BATCHES = (
-    Column(None, "topic", "string"),
-    Column(None, "partition", "int"),
-    Column(None, "file", "string"),
+    SparkColumn(None, "topic", "string"),
+    SparkColumn(None, "partition", "int"),
+    SparkColumn(None, "file", "string"),
     *(column for column in schema.BATCH_COLUMNS if column.name != schema.CORRUPT),
 )
 
@@ -55,15 +55,15 @@ _TYPES: tuple[T.DataType, ...] = (
 _BY_SQL = {each.simpleString(): each for each in _TYPES}
 
 
-def struct(columns: tuple[Column, ...]) -> T.StructType:
+def struct(columns: tuple[SparkColumn, ...]) -> T.StructType:
     """The columns as Spark's schema, made without a JVM."""
     return T.StructType([T.StructField(column.name, _BY_SQL[column.type]) for column in columns])
 
 
-def chosen(options: Options) -> tuple[Column, ...]:
+def chosen(options: SourceOptions) -> tuple[SparkColumn, ...]:
     """The columns that the options ask for, in order."""
     if options["columns"] is not None:
-        return tuple(_known(name, options) for name in _distinct(options["columns"]))
+        return tuple(_known(name, options) for name in _without_repeats(options["columns"]))
     corrupt = (corrupt_column(options),) if "columnNameOfCorruptRecord" in options.given else ()
     if options["view"] == "batches":
         return BATCHES + corrupt
@@ -71,39 +71,39 @@ def chosen(options: Options) -> tuple[Column, ...]:
     return headers + (METADATA if options["includeMetadata"] else ()) + corrupt
 
 
-def of_schema(given: Any, options: Options) -> tuple[Column, ...]:
+def of_schema(given: Any, options: SourceOptions) -> tuple[SparkColumn, ...]:
     """The columns of a StructType that a user (or `chosen`) gave; ValueError names the valid ones."""
     found = []
-    for name, field in zip(_distinct(given.fieldNames()), given.fields, strict=True):
+    for name, field in zip(_without_repeats(given.fieldNames()), given.fields, strict=True):
         column = _known(name, options)
-        told = field.dataType.simpleString()
-        if told != column.type:
-            raise ValueError(f"column {name} is {column.type}, not {told}; cast it after reading")
+        sql_type = field.dataType.simpleString()
+        if sql_type != column.type:
+            raise ValueError(f"column {name} is {column.type}, not {sql_type}; cast it after reading")
         if not field.nullable:
             raise ValueError(f"column {name} may be null: leave NOT NULL out of the schema")
         found.append(column)
     return tuple(found)
 
 
-def corrupt_column(options: Options) -> Column:
+def corrupt_column(options: SourceOptions) -> SparkColumn:
     name = options["columnNameOfCorruptRecord"]
     if any(column.name == name for column in (*RECORDS, *METADATA, *BATCHES)):
         raise ValueError(f"columnNameOfCorruptRecord={name!r} is the name of a column that has another meaning")
-    return Column(None, name, "string")
+    return SparkColumn(None, name, "string")
 
 
-def _known(name: str, options: Options) -> Column:
-    there = {column.name: column for column in (BATCHES if options["view"] == "batches" else RECORDS + METADATA)}
-    there[options["columnNameOfCorruptRecord"]] = corrupt_column(options)
-    if name not in there:
-        near = difflib.get_close_matches(name, there, 1)
+def _known(name: str, options: SourceOptions) -> SparkColumn:
+    valid = {column.name: column for column in (BATCHES if options["view"] == "batches" else RECORDS + METADATA)}
+    valid[options["columnNameOfCorruptRecord"]] = corrupt_column(options)
+    if name not in valid:
+        near = difflib.get_close_matches(name, valid, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        listed = ", ".join(f"{column.name} {column.type}" for column in there.values())
+        listed = ", ".join(f"{column.name} {column.type}" for column in valid.values())
         raise ValueError(f"kafkarec has no column {name!r}{hint}; there are: {listed}")
-    return there[name]
+    return valid[name]
 
 
-def _distinct(names: Any) -> Any:
+def _without_repeats(names: Any) -> Any:
     twice = sorted({name for name in names if list(names).count(name) > 1})
     if twice:
         raise ValueError(f"named twice: {', '.join(twice)}")

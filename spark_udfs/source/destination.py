@@ -1,6 +1,6 @@
-"""Where a job writes: a folder that driver and executors share, or a folder in a bucket
+"""The path that a job writes to: a folder that driver and executors share, or a folder in a bucket
 
-    publisher(path)     publishing, or bucket_publishing: both have begin, stage, commit, abort and sweep
+    publisher(path)     publishing, or bucket_publishing: both have begin, staging_writer, commit, abort and sweep
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def publisher(path: str) -> ModuleType:
     return bucket_publishing if "://" in path else publishing
 
 
-def looked_at(path: str | None, storage: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
-    """The absolute path or URL, and how many partitions each topic has below it. ValueError for one that must not be
+def resolve(path: str | None, storage: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
+    """The absolute path or URL, and topic -> number of partitions below it. ValueError for a path that must not be
     written to."""
     if not path:
         raise ValueError('kafkarec needs a path: .save("/backup/kafka")')
@@ -56,6 +56,7 @@ def _bucket(url: str, storage: Mapping[str, Any]) -> tuple[str, list[str]]:
     scheme = url.partition("://")[0]
     if scheme not in SCHEMES:
         raise ValueError(f"kafkarec does not write to {scheme}://, but to {', '.join(SCHEMES)} and to folders")
-    bucket = Bucket(bootstrap.load(), url, storage)
+    bootstrap.load()
+    bucket = Bucket(url, storage)
     bucket.demand()
     return bucket.url, [*bucket.folders(), *(one.name for one in bucket.names(below=False))]

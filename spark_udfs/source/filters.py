@@ -1,11 +1,11 @@
 """pushDownFilters=true: filters on topic, partition, offset and timestamp choose what is read at all.
 
-Every filter goes back to Spark, which applies it to the rows: pushed means pruned, no more. Spark asks a reader for it
-only where the session sets spark.sql.python.filterPushdown.enabled=true, and refuses one that has `pushFilters` where
-it does not; hence a class of its own.
+All filters are also returned to Spark, which applies them to the rows: a pushed filter only prunes. Spark calls
+`pushFilters` only where the session sets spark.sql.python.filterPushdown.enabled=true; without that setting it refuses
+every reader that has the method. Hence a class of its own.
 
-Spark 4.3.0 saves what the last pushed filters left over in the DataFrame's source (PythonScanBuilder.pushFilters), and
-gives it to every later use of that DataFrame, with other filters or without: one load() for each use.
+Spark 4.3.0 keeps the reader with the last pushed filters in the DataFrame's source (PythonScanBuilder.pushFilters), and
+takes it for every later use of that DataFrame, with other filters or none: so each use needs a load() of its own.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from pyspark.sql.datasource import (
 )
 
 from . import columns, options
-from .batch import Reader
-from .paths import Key, PartitionPaths
+from .batch import BatchReader
+from .paths import PartitionPaths, TopicPartition
 from .planning import Split
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Bounds(NamedTuple):
-    """Whole numbers from least to most, both inclusive; None: no bound."""
+    """Integers from least to most, both inclusive; None: no bound."""
 
     least: int | None = None
     most: int | None = None
@@ -45,7 +45,7 @@ class Bounds(NamedTuple):
         return Bounds(max(leasts, default=None), min(mosts, default=None))
 
 
-# What a comparison with a whole number says of a column of whole numbers.
+# The bounds that a comparison with an integer sets for a column of integers.
 _COMPARISONS: dict[type[Filter], Callable[[int], Bounds]] = {
     EqualTo: lambda value: Bounds(value, value),
     GreaterThan: lambda value: Bounds(value + 1),
@@ -55,8 +55,8 @@ _COMPARISONS: dict[type[Filter], Callable[[int], Bounds]] = {
 }
 
 
-class PruningReader(Reader):
-    """A Reader that leaves out partitions, offsets and times that no wanted row is in."""
+class PruningReader(BatchReader):
+    """A BatchReader that leaves out partitions, offsets and times for which no row passes the filters."""
 
     topics: set[str] | None = None
     numbers = offsets = micros = Bounds()
@@ -82,32 +82,34 @@ class PruningReader(Reader):
         elif column == "timestamp":
             self.micros = self.micros.both(bounds)
 
-    def chosen(self, there: dict[Key, PartitionPaths]) -> dict[Key, PartitionPaths]:
+    def chosen(self, listed: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, PartitionPaths]:
         least, most = self.numbers
         return {
             key: each
-            for key, each in super().chosen(there).items()
+            for key, each in super().chosen(listed).items()
             if (self.topics is None or each.topic in self.topics)
             and (least is None or (each.partition is not None and each.partition >= least))
             and (most is None or (each.partition is not None and each.partition <= most))
         }
 
-    def ranges(self, kafkarec: Any, there: dict[Key, PartitionPaths]) -> dict[Key, tuple[int | None, int | None]]:
+    def ranges(
+        self, listed: dict[TopicPartition, PartitionPaths]
+    ) -> dict[TopicPartition, tuple[int | None, int | None]]:
         found = {}
-        for key, (start, end) in super().ranges(kafkarec, there).items():
+        for key, (start, end) in super().ranges(listed).items():
             asked = Bounds(start, None if end is None else end - 1).both(self.offsets)
             found[key] = (_int64(asked.least), _int64(None if asked.most is None else asked.most + 1))
         return found
 
     def splits(self) -> list[Split]:
-        """Times in ms, the end exclusive; a column of the batches view has none of these names."""
+        """Splits with bounds in ms, the end exclusive. No column of the batches view has the name timestamp."""
         start = None if self.micros.least is None else self.micros.least // 1000
         end = None if self.micros.most is None else self.micros.most // 1000 + 1
         return [each._replace(start_timestamp=start, end_timestamp=end) for each in super().splits()]
 
 
 def _bounds(given: Any) -> Bounds | None:
-    """What a filter says of a column of whole numbers (times: microseconds); None: nothing that is used here."""
+    """The bounds that a filter sets for a column of integers (times: microseconds); None: none that is used here."""
     if isinstance(given, In):
         values = [_whole(each) for each in given.value]
         known = [each for each in values if each is not None]
@@ -129,9 +131,9 @@ def _int64(value: int | None) -> int | None:
 
 
 def reader(given: Mapping[str, str], wanted: Any) -> DataSourceReader:
-    """A Reader; with pushDownFilters one that has pushFilters, as Spark fails where a reader merely has that method."""
+    """A BatchReader; with pushDownFilters a PruningReader, since Spark may refuse a reader that has `pushFilters`."""
     chosen = options.parse(given, "read")
     found = columns.of_schema(wanted, chosen)
     if chosen["pushDownFilters"]:
         return PruningReader(chosen, found)
-    return Reader(chosen, found)
+    return BatchReader(chosen, found)

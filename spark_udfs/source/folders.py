@@ -1,7 +1,7 @@
-"""Folders that take each other's place: what publishing does to the disk, in steps that can be taken up again
+"""Operations on folders and logs for publishing, each of which can be repeated after a crash
 
-    exchange     two names of folders change places at once (Linux renameat2), or in two renames
-    clone        a log that can be written on, while everybody else goes on reading the old one
+    exchange     swaps the names of two folders in one step (Linux renameat2)
+    clone        a copy of a log to append to, while readers go on with the original
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _NOT_SUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EXDEV, errno.EACCES)
 _NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 WRITER_LOCK = ".kafkarec.lock"
-# A last segment that is smaller is copied and gone on with: many small appends do not make many small segments.
+# A smaller last segment is copied and appended to, so that many small appends do not make many small segments.
 SMALL_SEGMENT = 16 << 20
 
 
 def sync(path: str) -> None:
-    """A file or folder is on the disk as it is now."""
+    """Flushes a file or folder to the disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -34,7 +34,7 @@ def sync(path: str) -> None:
 
 
 def write_file(path: str, data: bytes) -> None:
-    """Complete and on the disk under its name, or not there."""
+    """Writes a file that is complete and flushed to the disk before it gets its name."""
     part = f"{path}.part"
     with open(part, "wb") as file:
         file.write(data)
@@ -45,14 +45,14 @@ def write_file(path: str, data: bytes) -> None:
 
 
 def read_file(folder: str, name: str) -> bytes | None:
-    """None: it is not there."""
+    """The content of a small file; None: it does not exist."""
     with suppress(FileNotFoundError), open(os.path.join(folder, name), "rb") as file:
         return file.read()
     return None
 
 
 def inode(path: str) -> list[int] | None:
-    """By this a folder is known again under another name. None: nothing is there."""
+    """Device and inode, by which a folder is recognised under another name; None: it does not exist."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
@@ -61,7 +61,7 @@ def inode(path: str) -> list[int] | None:
 
 
 def exchange(one: str, other: str) -> bool:
-    """Two folders change names at once. False: this system or file system cannot, nothing was done."""
+    """Swaps the names of two folders in one step. False: this (file) system cannot, and nothing was changed."""
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError):
@@ -76,7 +76,8 @@ def exchange(one: str, other: str) -> bool:
 
 @contextmanager
 def locked(path: str) -> Iterator[None]:
-    """One commit after the other in a folder; where the file system has no locks there is none."""
+    """Holds an exclusive lock on a folder, so that one job commits at a time; none where the file system has no
+    locks."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
@@ -90,8 +91,8 @@ def locked(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def held(folder: str) -> Iterator[None]:
-    """BlockingIOError where a kafkarec.SegmentWriter is at work in a partition's folder."""
+def writer_locked(folder: str) -> Iterator[None]:
+    """Holds the writer's lock of a partition folder; BlockingIOError where a kafkarec.SegmentWriter has it."""
     try:
         descriptor = os.open(os.path.join(folder, WRITER_LOCK), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -107,41 +108,41 @@ def held(folder: str) -> Iterator[None]:
 
 
 def end_of(folder: str) -> list[Any] | None:
-    """Name and size of the last segment: what grows when somebody writes on. None: there is none."""
+    """Name and size of the last segment, which change when somebody appends; None: there is no segment."""
     names = logs(folder)
     return [names[-1], os.path.getsize(os.path.join(folder, names[-1]))] if names else None
 
 
 def logs(folder: str) -> list[str]:
-    """Names of the segments, in order."""
+    """Names of the segments, in the order of their offsets."""
     return sorted(name for name in os.listdir(folder) if name.endswith(".log"))
 
 
 def clone(folder: str, target: str, largest: int) -> int | None:
-    """A log under a second name, to which batches of at most `largest` bytes are to be appended; 0: none are.
+    """Makes `target`, a clone of a log to which batches of at most `largest` bytes can be appended; 0: none will be.
 
-    Files are linked, so it costs no bytes. What is written on must be a file of its own: the last segment is copied
-    where it is small or has a torn end; else a new segment has to be begun. Gives the segment's size then: with
-    segment_bytes not above it nothing is written into the linked one, and every batch still fits.
+    Files are hard links, which take no space, so none of them may be written to. The last segment is copied instead
+    where it is small or does not end with a whole batch; otherwise a new segment has to be started. Then this returns
+    the last segment's size: a writer with at most so many segment_bytes starts a new one, and every batch fits.
     """
     os.makedirs(target)
     last = (logs(folder) or [""])[-1]
     size = os.path.getsize(os.path.join(folder, last)) if last else 0
-    copied = largest > 0 and (size < max(SMALL_SEGMENT, largest) or not _is_whole(os.path.join(folder, last)))
+    copied = largest > 0 and (size < max(SMALL_SEGMENT, largest) or not _ends_with_a_batch(os.path.join(folder, last)))
     for entry in list(os.scandir(folder)):
         if entry.name == WRITER_LOCK or not entry.is_file(follow_symlinks=False):
             continue
-        place = os.path.join(target, entry.name)
-        if (entry.name == last and copied) or not _linked(entry.path, place):
-            shutil.copyfile(entry.path, place)
-            sync(place)
+        copy = os.path.join(target, entry.name)
+        if (entry.name == last and copied) or not _linked(entry.path, copy):
+            shutil.copyfile(entry.path, copy)
+            sync(copy)
     sync(target)
     return size if largest and not copied else None
 
 
-def _linked(path: str, place: str) -> bool:
+def _linked(path: str, target: str) -> bool:
     try:
-        os.link(path, place)
+        os.link(path, target)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
@@ -149,8 +150,8 @@ def _linked(path: str, place: str) -> bool:
     return True
 
 
-def _is_whole(path: str) -> bool:
-    """Whether a log ends with the end of a batch: by the lengths of its batches."""
+def _ends_with_a_batch(path: str) -> bool:
+    """Whether a log ends with a whole batch, by the length fields of its batches."""
     with open(path, "rb") as file:
         position, size = 0, os.fstat(file.fileno()).st_size
         while position < size:
@@ -162,8 +163,10 @@ def _is_whole(path: str) -> bool:
         return position == size
 
 
-def pieces(kafkarec: Any, path: str, size: int = 8 << 20) -> Iterator[bytes]:
-    """A whole log, some whole batches at a time."""
+def batch_pieces(path: str, size: int = 8 << 20) -> Iterator[bytes]:
+    """The bytes of a log, some whole batches at a time."""
+    import kafkarec
+
     rest = b""
     with open(path, "rb") as file:
         while piece := file.read(size):
@@ -177,6 +180,6 @@ def pieces(kafkarec: Any, path: str, size: int = 8 << 20) -> Iterator[bytes]:
 
 
 def remove(folder: str) -> None:
-    """A folder and all below it; what is gone already is no error."""
+    """Deletes a folder with everything below it, if it exists."""
     with suppress(FileNotFoundError):
         shutil.rmtree(folder)

@@ -1,51 +1,64 @@
-"""read_committed without reading the headers of a whole partition: from the segment in which reading begins.
+"""read_committed without a scan of the whole partition: transactions from the segment in which reading begins.
 
     000.log   100.log   200.log   300.log
-                        200.snapshot: who has a transaction open at 200, since which offset
-                        ^ walk from here to the end: its markers tell what was aborted of 200 and behind
+                        200.snapshot: the producers with a transaction open at 200, and its first offset
+                        ^ headers and markers are read from here to the end
 
-An aborted transaction that reaches behind 200 has its marker there, and its records from 200 on are walked over. One
-that is open since before 200, and has nothing behind it, is in the snapshot alone: with it the last stable offset is
-known. Where there is no snapshot that can be read, everything is walked.
+An aborted transaction that has records at 200 or above also has its marker there, so the scan finds both. A transaction
+that began below 200 and is still open may have no record above 200; the snapshot names it, and with it the last stable
+offset is known. Without a readable snapshot the whole log is scanned.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from .options import Options
+from .options import SourceOptions
 from .paths import PartitionPaths, log_of
 
+if TYPE_CHECKING:
+    import kafkarec
 
-class Undecided(NamedTuple):
-    """aborted: (producer id, first offset that was seen, marker's offset), of what reaches to `start` or behind it.
-    stable_offset: where reading stops; None: nowhere."""
+
+class TransactionState(NamedTuple):
+    """What read_committed needs to know of a partition.
+
+    aborted: (producer id, first offset in the scanned segments, marker's offset) of each aborted transaction that ends
+        at `start` or above
+    stable_offset: first offset of the first open transaction, where reading stops; None: no transaction is open
+    """
 
     aborted: tuple[tuple[int, int, int], ...]
     stable_offset: int | None
 
 
-def walk(kafkarec: Any, partition: PartitionPaths, options: Options, start: int | None) -> Undecided:
-    """start: nothing below it, or below the last stable offset where that is lower, will be read; None: everything."""
-    log = log_of(kafkarec, partition, options)
+def walk(partition: PartitionPaths, options: SourceOptions, start: int | None) -> TransactionState:
+    """The transactions of a partition, from the segment that holds `start` on.
+
+    start: the caller reads nothing below it, nor below the last stable offset where that is lower; None: everything
+    """
+    log = log_of(partition, options)
     bases = [each.base_offset or 0 for each in partition.segments]
-    number = 0 if start is None else _holding(bases, start)
+    number = 0 if start is None else _segment_of(bases, start)
     while True:
-        open_before = _open_before(kafkarec, log.segments[number]) if number else {}
+        open_before = _open_before(log.segments[number]) if number else {}
         if open_before is None:
             number, open_before = 0, {}
-        found = _walked(log.segments[number:], open_before, options["mode"] != "FAILFAST")
+        found = _walk_segments(log.segments[number:], open_before, options["mode"] != "FAILFAST")
         if not number or found.stable_offset is None or found.stable_offset >= bases[number]:
             return found
-        number = _holding(bases, found.stable_offset)
+        number = _segment_of(bases, found.stable_offset)
 
 
-def _holding(bases: list[int], offset: int) -> int:
+def _segment_of(bases: list[int], offset: int) -> int:
     return max((number for number, base in enumerate(bases) if base <= offset), default=0)
 
 
-def _open_before(kafkarec: Any, segment: Any) -> dict[int, int] | None:
-    """Producer id -> first offset of its transaction that is open at the segment's begin."""
+def _open_before(segment: kafkarec.Segment) -> dict[int, int] | None:
+    """Producer id -> first offset of its transaction that is open at the segment's start, as the snapshot beside it has
+    it. None: there is no readable snapshot."""
+    import kafkarec
     from kafkarec.sidecars import producer_snapshot
 
     try:
@@ -58,16 +71,10 @@ def _open_before(kafkarec: Any, segment: Any) -> dict[int, int] | None:
     return {one.producer_id: one.current_txn_first_offset for one in entries if one.current_txn_first_offset >= 0}
 
 
-def _walked(segments: Any, open_before: dict[int, int], skip: bool) -> Undecided:
-    from kafkarec.read.marker_columns import ABORT
-    from kafkarec.read.marker_matching import FIRST, ROW, WIDTH, match
+def _walk_segments(segments: Sequence[kafkarec.Segment], open_before: dict[int, int], skip: bool) -> TransactionState:
+    from kafkarec.read import isolation
 
-    found = match(segments, raises=not skip, check_all=skip)
-    producer, code, marker, first = map(ROW.index, ("producer_id", "code", "marker_offset", "first_offset"))
-    ended = found.ended
-    columns = (ended[at::WIDTH] for at in (code, producer, first, marker))
-    aborted = tuple((who, begin, end) for kind, who, begin, end in zip(*columns, strict=True) if kind == ABORT)
-    decided = {*ended[producer::WIDTH], *found.without_data[producer::WIDTH]}
-    still_open = [txn[FIRST] for txn in found.open.values()]
-    still_open += [since for who, since in open_before.items() if who not in decided]
-    return Undecided(aborted, min(still_open, default=None))
+    found = isolation.ended_and_open(segments, skip=skip)
+    still_open = [*found.open_first_offsets]
+    still_open += [since for producer, since in open_before.items() if producer not in found.marked_producer_ids]
+    return TransactionState(found.aborted, min(still_open, default=None))

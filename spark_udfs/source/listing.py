@@ -1,14 +1,14 @@
-"""The partitions below the paths while somebody writes there: names that belong together, sizes as they are now.
+"""Lists the partitions below the paths while somebody writes there: consistent names, current sizes.
 
-    names of all folders                   1
-    folders opened, files looked at        2
-    names of all folders                   3: where a folder has other names than at 1, it is listed anew
+    1  names of all folders
+    2  partitions of all folders, sizes of their files
+    3  names of all folders: a folder with other names than in step 1 is listed again
 
-A segment that has a later one grows no more; so the size of 2 is its last where the later one was there at 1. What came
-between 1 and 3 is left for the next look. Between A.log -> A.log.deleted and A.log.swap -> A.log, when the log cleaner
-replaces a segment, neither has its name: that is waited for.
+A segment that has a later one grows no more, so its size in step 2 is final where the later one existed in step 1.
+Segments that appear between 1 and 3 are left to the next listing. When the log cleaner replaces a segment, there is a
+moment between the renames A.log -> A.log.deleted and A.log.swap -> A.log without A.log: the listing waits for it.
 
-Looked at again, a folder with the names it had costs one listing of names and one look at its last segment.
+A repeated listing of a folder with unchanged names costs one listing of its names and one `stat` of its last segment.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ import logging
 import os
 import time
 from functools import lru_cache
-from typing import Any
 
 from pyspark.errors import AnalysisException
 
 from . import paths
-from .options import Options
-from .paths import Key, PartitionPaths, SegmentPath
+from .options import SourceOptions
+from .paths import PartitionPaths, SegmentPath, TopicPartition
 
 logger = logging.getLogger("spark_udfs")
 
-# A listing meets at most one change in a row of a broker's; a replacement takes the cleaner milliseconds.
+# Enough for a busy broker: a listing rarely meets two changes, and a replacement takes the cleaner milliseconds.
 _TRIES = 12
 _LONGEST_PAUSE = 0.25
 _SWAP = ".swap"
@@ -38,30 +37,30 @@ _Names = dict[str, frozenset[str]]
 
 
 class DataLoss(RuntimeError):
-    """Offsets that the query was to read are not there; failOnDataLoss=false goes on without them."""
+    """Offsets that the query was to read do not exist any more; failOnDataLoss=false goes on without them."""
 
 
 class Listing:
-    """`look()` gives what is there now, of remote folders what one listing says."""
+    """`current()` is what exists now; of remote folders, what a single listing says."""
 
-    def __init__(self, kafkarec: Any, options: Options) -> None:
-        self._kafkarec, self._options = kafkarec, options
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
         self._roots: list[str] = []
         self._names: _Names = {}
-        self._keys: dict[str, list[Key]] = {}
-        self._found: dict[Key, PartitionPaths] = {}
+        self._keys: dict[str, list[TopicPartition]] = {}
+        self._found: dict[TopicPartition, PartitionPaths] = {}
         self._strict = bool(options["failOnDataLoss"])
-        self._given_up: dict[str, frozenset[str]] = {}
+        self._reported: dict[str, frozenset[str]] = {}
 
-    def look(self) -> dict[Key, PartitionPaths]:
-        """AnalysisException where a path is not there, ValueError for one partition in two folders, DataLoss where a
-        replacement was broken off."""
+    def current(self) -> dict[TopicPartition, PartitionPaths]:
+        """The partitions now. AnalysisException where a path does not exist, ValueError for one partition in two
+        folders, DataLoss where the replacement of a segment was interrupted."""
         if _is_remote(self._options):
-            return paths.partitions(self._kafkarec, self._options)
-        roots = paths.expanded(self._options)
+            return paths.partitions(self._options)
+        roots = paths.existing(self._options)
         for _ in range(_TRIES):
             names = _names_below(roots, self._strict)
-            if roots != self._roots or names.keys() != self._names.keys() or not self._take_changes(names):
+            if roots != self._roots or names.keys() != self._names.keys() or not self._relist_changed(names):
                 self._list_all(roots, names)
             found = self._with_sizes()
             if found is not None:
@@ -69,65 +68,69 @@ class Listing:
         return self._found
 
     def _list_all(self, roots: list[str], before: _Names) -> None:
-        found = paths.partitions(self._kafkarec, self._options)
+        found = paths.partitions(self._options)
         self._roots, self._names, self._found, self._keys = roots, {}, {}, {}
         for key, partition in found.items():
             self._keys.setdefault(os.path.dirname(partition.segments[0].path), []).append(key)
         after = _names_below(roots, self._strict)
-        self._found = {key: _looked_at(partition) for key, partition in found.items()}
+        self._found = {key: _with_known_sizes(partition) for key, partition in found.items()}
         for folder, names in after.items():
-            if (before.get(folder) != names or _broken_off(names)) and folder in self._keys:
-                self._settle(folder, names)
+            if (before.get(folder) != names or _interrupted_replacements(names)) and folder in self._keys:
+                self._relist(folder, names)
             else:
                 self._names[folder] = names
         self._forget([folder for folder in self._keys if folder in before and folder not in after])
 
-    def _take_changes(self, names: _Names) -> bool:
-        """Lists the folders that have other names now. False: new or lost partitions, everything is to be listed."""
+    def _relist_changed(self, names: _Names) -> bool:
+        """Lists the folders again whose names have changed. False: partitions were added or removed, so list
+        everything."""
         for folder, now in names.items():
-            same = now == self._names[folder] and (not _broken_off(now) or self._given_up.get(folder) == now)
-            if not same and not (folder in self._keys and self._settle(folder, now)):
+            same = now == self._names[folder] and (
+                not _interrupted_replacements(now) or self._reported.get(folder) == now
+            )
+            if not same and not (folder in self._keys and self._relist(folder, now)):
                 return False
         return True
 
-    def _settle(self, folder: str, before: frozenset[str]) -> bool:
-        """One folder, listed until its names hold still but for segments that come behind all others."""
-        options = Options(self._options)
+    def _relist(self, folder: str, before: frozenset[str]) -> bool:
+        """Lists one folder until its names stay the same, except for segments added at the end. False: other
+        partitions."""
+        options = SourceOptions(self._options)
         options |= {"path": folder, "paths": ()}
         keys = sorted(self._keys[folder])
-        found: dict[Key, PartitionPaths] = {}
+        found: dict[TopicPartition, PartitionPaths] = {}
         for tries in range(_TRIES):
             if tries:
                 time.sleep(min(0.001 * 2**tries, _LONGEST_PAUSE))
             try:
-                found = paths.partitions(self._kafkarec, options)
+                found = paths.partitions(options)
             except (ValueError, OSError, AnalysisException):
-                found = {}  # gone, or nothing that is known is in it any more
-            found = {key: _looked_at(each) for key, each in found.items()}
+                found = {}  # the folder is gone, or holds nothing known any more
+            found = {key: _with_known_sizes(each) for key, each in found.items()}
             after = _names_in(folder, self._strict)
-            if before <= after and not _broken_off(after):
+            if before <= after and not _interrupted_replacements(after):
                 break
             before = after
         else:
-            self._complain(folder, after)
+            self._report_broken_replacement(folder, after)
         if sorted(found) != keys:
             return False
         self._found |= {key: _up_to(each, before) for key, each in found.items()}
         self._names[folder] = before
         return True
 
-    def _complain(self, folder: str, names: frozenset[str]) -> None:
-        broken = _broken_off(names)
-        if not broken:
-            return  # a folder that never holds still: what was listed last
-        told = (
-            f"{folder} has {broken[0]} and no {broken[0].removesuffix(_SWAP)}: whoever replaced that segment was "
-            f"stopped halfway, and its offsets are in that file alone. A broker that starts there gives it its name"
+    def _report_broken_replacement(self, folder: str, names: frozenset[str]) -> None:
+        swaps = _interrupted_replacements(names)
+        if not swaps:
+            return  # a folder whose names change all the time: take the last listing
+        problem = (
+            f"{folder} has {swaps[0]} and no {swaps[0].removesuffix(_SWAP)}: the replacement of that segment was "
+            f"interrupted, and only that file has its offsets. A broker that starts there completes the renaming"
         )
         if self._options["failOnDataLoss"]:
-            raise DataLoss(f"{told}; failOnDataLoss=false reads the rest")
-        logger.warning("%s; failOnDataLoss is false", told)
-        self._given_up[folder] = names
+            raise DataLoss(f"{problem}; failOnDataLoss=false reads the rest")
+        logger.warning("%s; failOnDataLoss is false", problem)
+        self._reported[folder] = names
 
     def _forget(self, folders: list[str]) -> None:
         for folder in folders:
@@ -135,8 +138,9 @@ class Listing:
             for key in self._keys.pop(folder):
                 self._found.pop(key, None)
 
-    def _with_sizes(self) -> dict[Key, PartitionPaths] | None:
-        """The last segments as long as they are now; None where one is not there any more."""
+    def _with_sizes(self) -> dict[TopicPartition, PartitionPaths] | None:
+        """The partitions with the current sizes of their last segments; None where one of these does not exist any
+        more."""
         for key, partition in self._found.items():
             last = partition.segments[-1]
             if last.size is None:
@@ -153,7 +157,7 @@ class Listing:
 
 
 def _up_to(partition: PartitionPaths, names: frozenset[str]) -> PartitionPaths:
-    """Without the segments that came behind all of these names: another one may be missing among them."""
+    """The partition without segments after the last of these names: among the new ones another may still be missing."""
     known = [number for number, each in enumerate(partition.segments) if os.path.basename(each.path) in names]
     if not known or known[-1] == len(partition.segments) - 1:
         return partition
@@ -161,8 +165,8 @@ def _up_to(partition: PartitionPaths, names: frozenset[str]) -> PartitionPaths:
     return partition._replace(segments=(*kept[:-1], kept[-1]._replace(later_segment=False)))
 
 
-def _looked_at(partition: PartitionPaths) -> PartitionPaths:
-    """A listing tells 0 of a file that it cannot look at: that is no empty one, so its size is not known."""
+def _with_known_sizes(partition: PartitionPaths) -> PartitionPaths:
+    """A listing has size 0 for a file whose `stat` failed too: such a file is not empty, its size is unknown (None)."""
     if all(each.size != 0 for each in partition.segments):
         return partition
     return partition._replace(segments=tuple(_known_size(each) for each in partition.segments))
@@ -177,13 +181,13 @@ def _known_size(segment: SegmentPath) -> SegmentPath:
         return segment._replace(size=None)
 
 
-def _broken_off(names: frozenset[str]) -> list[str]:
+def _interrupted_replacements(names: frozenset[str]) -> list[str]:
     return sorted(name for name in names if name.endswith(_SWAP) and name.removesuffix(_SWAP) not in names)
 
 
 def _names_below(roots: list[str], strict: bool) -> _Names:
-    """Folder -> names in it that matter here, of each root and the partition folders below it. OSError for a folder
-    that cannot be listed, if `strict`: a listing of what lies above leaves it out."""
+    """Folder -> relevant names in it, for each root and the partition folders below it. strict: OSError for a folder
+    that cannot be listed, which the listing of the folder above would leave out."""
     found: _Names = {}
     waiting = [(root, 0) for root in roots if os.path.isdir(root)]
     while waiting:
@@ -197,7 +201,7 @@ def _names_below(roots: list[str], strict: bool) -> _Names:
 
 
 def _names_in(folder: str, strict: bool) -> frozenset[str]:
-    """Segments and what replaces them; folders of partitions, with a slash behind them."""
+    """The names of segments and of their replacements, and those of partition folders, with a slash at the end."""
     own = os.path.basename(folder)
     found = []
     try:
@@ -229,7 +233,7 @@ def _is_folder(name: str, above: str) -> bool:
     return names.tiered_topic(name) is not None or (named is not None and not named.state)
 
 
-def _is_remote(options: Options) -> bool:
+def _is_remote(options: SourceOptions) -> bool:
     from kafkarec.storage import remote
 
     given = [*([options["path"]] if options["path"] else []), *options["paths"]]

@@ -1,7 +1,7 @@
 """A stream's offsets: what Spark writes into its checkpoint and gives back, {"orders": {"0": 123, "1": 7}}.
 
-The offset of a partition is the next one to be read. Spark compares two of these as JSON *text*: the same numbers in
-another order would be news, and start an empty batch for ever. So there is one order, and nothing else writes it.
+The offset of a partition is the next one to be read. Spark compares two of these as JSON *text*: with the same numbers
+in another order it would start empty batches without end. So `to_json` alone writes them, always in the same order.
 """
 
 from __future__ import annotations
@@ -9,30 +9,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .paths import Key
+from .paths import TopicPartition
 
-Offsets = dict[Key, int]
-Told = dict[str, dict[str, int]]
+Offsets = dict[TopicPartition, int]
+OffsetsJson = dict[str, dict[str, int]]
 
 
-def parse(told: Mapping[str, Any]) -> Offsets:
-    """From a checkpoint; ValueError where it is none of this source's."""
+def parse(content: Mapping[str, Any]) -> Offsets:
+    """Offsets from a checkpoint's JSON; ValueError where another source has written it."""
     try:
-        found = {(topic, int(number)): offset for topic, each in told.items() for number, offset in each.items()}
+        found = {(topic, int(number)): offset for topic, each in content.items() for number, offset in each.items()}
     except (AttributeError, TypeError, ValueError):
-        raise ValueError(_strange(told)) from None
+        raise ValueError(_not_ours(content)) from None
     if not all(type(offset) is int for offset in found.values()):
-        raise ValueError(_strange(told))
+        raise ValueError(_not_ours(content))
     return found
 
 
-def tell(offsets: Mapping[Key, int]) -> Told:
-    """In the one order: topics by name, partitions by number."""
-    told: Told = {}
+def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
+    """Offsets for a checkpoint, sorted: topics by name, partitions by number."""
+    sorted_offsets: OffsetsJson = {}
     for (topic, number), offset in sorted(offsets.items()):
-        told.setdefault(topic, {})[str(number)] = offset
-    return told
+        sorted_offsets.setdefault(topic, {})[str(number)] = offset
+    return sorted_offsets
 
 
-def _strange(told: Any) -> str:
-    return f'the checkpoint has {told!r}, which is not {{"topic": {{"0": 123}}}}: it is another source\'s'
+def _not_ours(content: Any) -> str:
+    return f'the checkpoint has {content!r}, which is not {{"topic": {{"0": 123}}}}: it is another source\'s'

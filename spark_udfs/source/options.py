@@ -2,8 +2,8 @@
 
     options.parse({"maxpartitionbytes": "64m"}, "read")["maxPartitionBytes"]      67108864
 
-Spark hands names over in lower case and values as text. Names that Spark's Kafka source has mean what they mean
-there. A name that is not in the table, or not for this use, is an error that tells the nearest one.
+Spark passes names in lower case and values as text. An option that Spark's Kafka source has too means the same here. A
+name that is not in the table, or not for this use, is an error that names the nearest one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SIZE = re.compile(r"(\d+)\s*([bkmgt]?)(?:i?b)?")
 
 
 class Option(NamedTuple):
-    """read: makes the value of a text, or raises ValueError. uses: of "read stream write"."""
+    """One row of the table. read: parses the text, or raises ValueError. uses: some of "read stream write"."""
 
     name: str
     read: Callable[[str], Any]
@@ -34,8 +34,8 @@ class Option(NamedTuple):
     meaning: str
 
 
-class Options(dict[str, Any]):
-    """Values by the names of the table, defaults included; `given` are the names that the user wrote."""
+class SourceOptions(dict[str, Any]):
+    """The values of all options by name, defaults included; `given`: the names that the user has set."""
 
     given: frozenset[str] = frozenset()
 
@@ -43,16 +43,16 @@ class Options(dict[str, Any]):
         return _restored, (dict(self), self.given)
 
 
-def _restored(values: dict[str, Any], given: frozenset[str]) -> Options:
-    options = Options(values)
+def _restored(values: dict[str, Any], given: frozenset[str]) -> SourceOptions:
+    options = SourceOptions(values)
     options.given = given
     return options
 
 
-def parse(given: Mapping[str, str], use: str) -> Options:
+def parse(given: Mapping[str, str], use: str) -> SourceOptions:
     """All options for one use ("read", "stream" or "write"); ValueError names option, value and what there is.
 
-    "read or stream": for either; Spark asks for a schema without telling what for.
+    "read or stream": either of the two; Spark asks for a schema without saying for which.
     """
     options = _restored({each.name: each.default for each in TABLE if _is_for(use, each)}, frozenset())
     known = {each.name.lower(): each for each in TABLE}
@@ -78,7 +78,7 @@ def _is_for(use: str, option: Option) -> bool:
     return any(each in option.uses.split() for each in use.split(" or "))
 
 
-def _demand_one_of(options: Options, *names: str) -> None:
+def _demand_one_of(options: SourceOptions, *names: str) -> None:
     found = [name for name in names if name in options.given]
     if len(found) > 1:
         raise ValueError(f"only one of the options {', '.join(names)} can be set, not {' and '.join(found)}")
@@ -158,16 +158,16 @@ def one_of(choices: Iterable[str]) -> Callable[[str], str]:
 
 def json_object(given: str) -> dict[str, Any]:
     try:
-        told = json.loads(given)
+        parsed = json.loads(given)
     except ValueError:
         raise ValueError("a JSON object") from None
-    if not isinstance(told, dict):
+    if not isinstance(parsed, dict):
         raise ValueError("a JSON object")
-    return told
+    return parsed
 
 
 class StorageOptions(dict[str, Any]):
-    """Keys are in it, so it shows its names only."""
+    """Values may be secret keys, so its repr has the names only."""
 
     def __repr__(self) -> str:
         return f"StorageOptions({', '.join(sorted(self))})"
@@ -195,9 +195,8 @@ def names(given: str) -> tuple[str, ...]:
 
 
 def path_list(given: str) -> tuple[str, ...]:
-    """What Spark makes of `load([a, b])`."""
-    told = json.loads(given)
-    return tuple(str(each) for each in told)
+    """The JSON list that Spark makes of `load([a, b])`."""
+    return tuple(str(each) for each in json.loads(given))
 
 
 def offsets(given: str) -> str | dict[str, dict[str, int]]:
@@ -213,8 +212,8 @@ def timestamps(given: str) -> dict[str, dict[str, int]]:
 
 def per_partition(given: str, example: str) -> dict[str, dict[str, int]]:
     try:
-        told = json.loads(given)
-        found = {topic: {str(int(number)): value for number, value in each.items()} for topic, each in told.items()}
+        parsed = json.loads(given)
+        found = {topic: {str(int(number)): value for number, value in each.items()} for topic, each in parsed.items()}
     except (ValueError, AttributeError):
         raise ValueError(example) from None
     if not all(type(value) is int for each in found.values() for value in each.values()):
@@ -223,10 +222,10 @@ def per_partition(given: str, example: str) -> dict[str, dict[str, int]]:
 
 
 def assigned(given: str) -> dict[str, list[int]]:
-    told = json_object(given)
-    if not all(isinstance(each, list) and all(type(one) is int for one in each) for each in told.values()):
+    topics = json_object(given)
+    if not all(isinstance(each, list) and all(type(one) is int for one in each) for each in topics.values()):
         raise ValueError('JSON such as {"topic": [0, 1]}')
-    return told
+    return topics
 
 
 # ---- the table ----------------------------------------------------------------------------------------------
@@ -234,7 +233,7 @@ def assigned(given: str) -> dict[str, list[int]]:
 TABLE = (
     # where
     Option("path", text, None, "read stream write", "a file, folder, glob or URL"),
-    Option("paths", path_list, (), "read stream", "what load([a, b]) makes"),
+    Option("paths", path_list, (), "read stream", "the paths of load([a, b])"),
     Option("storageOptions", storage, StorageOptions(), "read stream write", "JSON: key, secret, endpoint_url, ..."),
     # which partitions and offsets
     Option("subscribe", names, None, "read stream", "topics, with commas between them; default: all"),
@@ -250,7 +249,7 @@ TABLE = (
         "startingOffsetsByTimestampStrategy", one_of(("error", "latest")), "error", "read stream",
         "where no record is that late",
     ),
-    Option("failOnDataLoss", flag, True, "read stream", "fail where asked offsets are not there (any more)"),
+    Option("failOnDataLoss", flag, True, "read stream", "fail where requested offsets do not exist (any more)"),
     Option("isolationLevel", one_of(ISOLATION_LEVELS), ISOLATION_LEVELS[0], "read stream", "as a consumer's"),
     Option("kafka.isolation.level", one_of(ISOLATION_LEVELS), ISOLATION_LEVELS[0], "read stream", "the same"),
     # which columns
@@ -276,7 +275,7 @@ TABLE = (
     Option("minOffsetsPerTrigger", refused("there is no lower limit here"), None, "stream", "an error"),
     # what is written
     Option("topic", text, None, "write", "of all records, instead of the column"),
-    Option("numPartitions", count, None, "write", "for the partitioner; default: the topic's that are there, or 1"),
+    Option("numPartitions", count, None, "write", "for the partitioner; default: as many as the topic has, or 1"),
     Option("compression", one_of(CODECS), CODECS[0], "write", "none, gzip, snappy, lz4, zstd"),
     Option("level", whole, None, "write", "of the codec; default: Kafka's"),
     Option("batchSize", size, 16384, "write", "bytes of a batch before it is compressed, as batch.size"),

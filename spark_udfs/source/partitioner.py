@@ -1,9 +1,9 @@
-"""Which partition a record goes to when it does not say: Kafka's default partitioner
+"""The partition of a record that names none: Kafka's default partitioner
 
     with a key      murmur2(key), its sign bit cleared, modulo the number of partitions (BuiltInPartitioner)
     without         one partition until about batchSize bytes of values went there, then the next one (KIP-480, KIP-794)
 
-Kafka takes a random next partition; here it is the one behind, and tasks begin at different ones.
+Kafka chooses the next partition at random; here it is the following number, and each task starts at another one.
 """
 
 from __future__ import annotations
@@ -58,13 +58,16 @@ def _bytes(data: Any, starts: Any, count: int) -> Any:
 
 
 class Partitioner:
-    """For one task. task: where records without a key begin."""
+    """The state of one task. task: its number, the first partition for records without a key."""
 
     def __init__(self, task: int, batch_size: int) -> None:
-        self._turn, self._batch_size, self._filled = task, batch_size, 0
+        self._partition, self._batch_size, self._filled = task, batch_size, 0
 
     def partitions(self, keys: Any, sizes: Any, count: int) -> Any:
-        """numpy.int32 of one topic's rows. keys: a BinaryArray, sizes: bytes of each record, count: partitions."""
+        """The partition of each row of a topic, as numpy.int32.
+
+        keys: a BinaryArray, sizes: bytes of each record, count: number of partitions
+        """
         found = np.empty(len(keys), np.int32)
         has_key = np.asarray(keys.is_valid())
         if has_key.any():
@@ -73,9 +76,9 @@ class Partitioner:
         without = np.flatnonzero(~has_key)
         if len(without):
             filled = self._filled + np.cumsum(np.asarray(sizes)[without])
-            # the record that fills the batch still belongs to it
-            turns = np.concatenate(([self._filled], filled[:-1])) // self._batch_size
-            found[without] = (self._turn + turns) % count
-            self._turn += int(filled[-1]) // self._batch_size
+            # the record that fills a batch still belongs to it
+            batches_filled = np.concatenate(([self._filled], filled[:-1])) // self._batch_size
+            found[without] = (self._partition + batches_filled) % count
+            self._partition += int(filled[-1]) // self._batch_size
             self._filled = int(filled[-1]) % self._batch_size
         return found

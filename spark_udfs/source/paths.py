@@ -1,4 +1,4 @@
-"""Paths, globs, folders and URLs to partitions and their segments: on the driver, from names and sizes alone.
+"""On the driver: paths, globs, folders and URLs to partitions and their segments, by names and sizes alone.
 
     load("/kafka/data")                 a broker's data folder: every partition below it
     load("/kafka/data/orders-0")        one partition
@@ -7,34 +7,43 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import glob
 import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.errors import AnalysisException
 
-from .options import Options
+from .options import SourceOptions
 
-Key = tuple[str, int]
-"""(topic, partition); (path, -1) for a file whose names tell neither."""
+if TYPE_CHECKING:
+    import kafkarec
+    from kafkarec.storage import remote
+
+TopicPartition = tuple[str, int]
+"""(topic, partition); (path, -1) for a file whose path has neither."""
 
 _WILD = re.compile(r"[*?\[{]")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _SEGMENT = re.compile(r".*\.log(\.gz|\.zst)?")
 _PACKED = (".gz", ".zst")
-# What a broker renames a partition folder to that is no partition any more; read where it is named without a glob.
-_GIVEN_UP = re.compile(r".+\.[^.\s]+-(delete|future|stray)")
-# What a Spark job leaves in a folder that it writes to.
-_OF_JOBS = re.compile(r"[_.].*")
+# A broker gives these names to folders that are no partitions any more; read only where named without a glob.
+_RENAMED = re.compile(r".+\.[^.\s]+-(delete|future|stray)")
+# What a Spark job leaves in the folder that it writes to.
+_JOB_NAMES = re.compile(r"[_.].*")
 _STAGED = "_temporary"
 
 
 class SegmentPath(NamedTuple):
-    """size: bytes when it was listed; None: known only when it is unpacked. base_offset: None where no name tells it.
-    later_segment: a later segment of the same partition exists."""
+    """One segment of a listing.
+
+    size: bytes when it was listed; None: unknown, as the file is compressed
+    base_offset: by its name; None: the name has none
+    later_segment: a later segment of the same partition exists
+    """
 
     path: str
     size: int | None
@@ -43,23 +52,23 @@ class SegmentPath(NamedTuple):
 
 
 class PartitionPaths(NamedTuple):
-    """One partition's segments in order. topic, partition: None where names tell neither."""
+    """One partition's segments in order. topic, partition: None where no name has them."""
 
     topic: str | None
     partition: int | None
     segments: tuple[SegmentPath, ...]
 
 
-def partitions(kafkarec: Any, options: Options) -> dict[Key, PartitionPaths]:
-    """All partitions below `path` and `paths`, by topic and number; AnalysisException for a path that is not there,
-    ValueError where one partition lies in two folders."""
-    found: dict[Key, dict[str, Any]] = {}
-    folders: dict[Key, str] = {}
-    strange: list[str] = []
-    for path in expanded(options):
-        for log in _logs(kafkarec, _opened(kafkarec, path, options), path, strange):
+def partitions(options: SourceOptions) -> dict[TopicPartition, PartitionPaths]:
+    """All partitions below `path` and `paths`, by topic and number. AnalysisException for a path that does not exist,
+    ValueError where one partition is in two folders."""
+    found: dict[TopicPartition, dict[str, kafkarec.Segment]] = {}
+    folders: dict[TopicPartition, str] = {}
+    problems: list[str] = []
+    for path in existing(options):
+        for log in _logs_of(_open(path, options), path, problems):
             for segment in log.segments:
-                key = _key(log, segment)
+                key = _key_of(log, segment)
                 folder = os.path.dirname(segment.path)
                 if folders.setdefault(key, folder) != folder:
                     raise ValueError(
@@ -67,65 +76,65 @@ def partitions(kafkarec: Any, options: Options) -> dict[Key, PartitionPaths]:
                         f"other (their offsets would be read twice)"
                     )
                 found.setdefault(key, {})[segment.path] = segment
-    if strange and not found:
-        raise ValueError(strange[0])
-    return {key: _paths(list(found[key].values())) for key in sorted(found)}
+    if problems and not found:
+        raise ValueError(problems[0])
+    return {key: _partition_paths(list(found[key].values())) for key in sorted(found)}
 
 
-def _key(log: Any, segment: Any) -> Key:
-    """A KRaft snapshot has offsets of its log, and is read by itself."""
+def _key_of(log: kafkarec.Log, segment: kafkarec.Segment) -> TopicPartition:
+    """The key of a segment. A KRaft snapshot is a partition of its own: its offsets are those of its log."""
     if log.topic is None or log.partition is None or segment.name.endswith(".checkpoint"):
         return segment.path, -1
     return log.topic, log.partition
 
 
-def expanded(options: Options) -> list[str]:
-    """The paths that are there, globs expanded, each once; AnalysisException in Spark's words for a missing one.
-    kafkarec must be importable: bootstrap.load()."""
+def existing(options: SourceOptions) -> list[str]:
+    """The existing paths, globs expanded, each once; AnalysisException in Spark's words for a missing one. kafkarec
+    must be importable: bootstrap.load()."""
     given = [*([options["path"]] if options["path"] else []), *options["paths"]]
     if not given:
         raise ValueError('kafkarec needs a path: .load("/kafka/data/orders-0")')
-    there: dict[str, None] = {}
+    unique: dict[str, None] = {}
     for path in given:
         matches = list(_matches(path, options))
         if not matches:
             raise not_found(path)
-        there.update(dict.fromkeys(matches))
-    return list(there)
+        unique.update(dict.fromkeys(matches))
+    return list(unique)
 
 
 def shown(path: str) -> str:
-    """Of a URL without what may be a password or a signature: as rows, logs and messages name it."""
+    """A path as rows, logs and messages show it: a URL without what may be a password or a signature."""
     if "://" not in path:
         return path
-    from kafkarec.storage import remote_errors
+    from kafkarec.storage import remote
 
-    return remote_errors.shown(path)
+    return remote.shown(path)
 
 
 def not_found(path: str, why: str = "") -> AnalysisException:
     return AnalysisException(f"[PATH_NOT_FOUND] Path does not exist: {shown(path)}.{why} SQLSTATE: 42K03")
 
 
-def _matches(path: str, options: Options) -> Iterator[str]:
+def _matches(path: str, options: SourceOptions) -> Iterator[str]:
     from kafkarec.storage import remote
 
     if remote.is_url(path):
         local = remote.local_path(path)
         if local is None:
-            yield from _remote_matches(remote, path, options["storageOptions"])
+            yield from _remote_matches(path, options["storageOptions"])
             return
         path = local
     path = path.removeprefix("file:") if path.startswith("file:/") else path  # file:/x, as Hadoop writes it
     if os.path.exists(path):
         yield os.path.abspath(path)
     elif _WILD.search(path):
-        found = {match for each in _alternatives(path) for match in _globbed(each)}
+        found = {match for each in _expand_braces(path) for match in _glob(each)}
         yield from (os.path.abspath(each) for each in sorted(found) if _wanted(each, path, os.path.isdir(each)))
 
 
-def _globbed(pattern: str) -> Iterator[str]:
-    """What a glob matches but for what a job has staged and not published, unless it begins below there."""
+def _glob(pattern: str) -> Iterator[str]:
+    """The matches of a glob, without what jobs have staged, unless the glob's fixed part is in a staging folder."""
     wild = _WILD.search(pattern)
     fixed = pattern[: wild.start()] if wild else pattern
     for match in glob.glob(pattern, recursive=True):
@@ -133,8 +142,10 @@ def _globbed(pattern: str) -> Iterator[str]:
             yield match
 
 
-def _remote_matches(remote: Any, url: str, storage: dict[str, Any]) -> Iterator[str]:
-    """A URL's glob, one listing per folder that its front part matches. Without one the URL as it is."""
+def _remote_matches(url: str, storage: dict[str, Any]) -> Iterator[str]:
+    """The matches of a URL's glob, with one listing per matching folder; the URL itself where it has no wildcard."""
+    from kafkarec.storage import remote
+
     if not _WILD.search(url) or (url.startswith("http") and "?" in url):
         try:
             remote.look(url, storage)
@@ -142,7 +153,7 @@ def _remote_matches(remote: Any, url: str, storage: dict[str, Any]) -> Iterator[
             raise not_found(url, f" {error}.") from None
         yield url
         return
-    for each in _alternatives(url):
+    for each in _expand_braces(url):
         root, _, rest = each.partition("://")
         bucket, *parts = rest.strip("/").split("/")
         found = [f"{root}://{bucket}"]
@@ -154,63 +165,70 @@ def _remote_matches(remote: Any, url: str, storage: dict[str, Any]) -> Iterator[
             found = [
                 f"{one}/{entry.name}"
                 for one in found
-                for entry in _listing(remote, one, storage)
+                for entry in _listing(one, storage)
                 if fnmatch.fnmatchcase(entry.name, part) and (entry.is_dir or last) and entry.name != _STAGED
                 and (not last or _wanted(entry.name, part, entry.is_dir))
             ]  # fmt: skip
         yield from found
 
 
-def _listing(remote: Any, url: str, storage: dict[str, Any]) -> Iterable[Any]:
+def _listing(url: str, storage: dict[str, Any]) -> Iterable[remote.RemoteEntry]:
+    from kafkarec.storage import remote
+
     try:
-        entries: Iterable[Any] = remote.listing(f"{url}/", storage)
-        return entries
+        return remote.listing(f"{url}/", storage)
     except FileNotFoundError:
         return ()
 
 
-def _alternatives(path: str) -> list[str]:
-    """{a,b} is Hadoop's; Python's glob has none."""
+def _expand_braces(path: str) -> list[str]:
+    """Expands {a,b}, which Hadoop's globs have and Python's do not."""
     match = _BRACES.search(path)
     if match is None:
         return [path]
     front, back = path[: match.start()], path[match.end() :]
-    return [each for one in match[1].split(",") for each in _alternatives(f"{front}{one}{back}")]
+    return [each for one in match[1].split(",") for each in _expand_braces(f"{front}{one}{back}")]
 
 
 def _wanted(match: str, pattern: str, is_folder: bool) -> bool:
-    """Of what a glob matches: no folder that a broker has given up, and files that hold batches by their names, unless
-    the pattern itself ends with a suffix."""
+    """Whether a match of a glob is read: no folder that a broker has renamed, and only files with the name of a
+    segment, unless the pattern itself ends with a suffix."""
     name = os.path.basename(match.rstrip("/"))
     if is_folder:
-        return not _GIVEN_UP.fullmatch(name)
+        return not _RENAMED.fullmatch(name)
     return not pattern.endswith(("*", "?", "]", "}")) or _SEGMENT.fullmatch(name) is not None
 
 
-def _opened(kafkarec: Any, path: str, options: Options) -> Any:
+def _open(path: str, options: SourceOptions) -> kafkarec.Segment | kafkarec.Log | kafkarec.LogDir:
+    import kafkarec
+
     try:
         return kafkarec.open(path, storage_options=options["storageOptions"])
     except FileNotFoundError as error:
         raise not_found(path, f" {error}.") from None
 
 
-def _logs(kafkarec: Any, opened: Any, path: str, strange: list[str]) -> list[Any]:
-    """A segment alone is a log of one. A folder in which nothing is known is most likely the wrong one: `strange` gets
-    a sentence."""
+def _logs_of(
+    opened: kafkarec.Segment | kafkarec.Log | kafkarec.LogDir, path: str, problems: list[str]
+) -> list[kafkarec.Log]:
+    """The logs of what was opened; a single segment is a log of one. A folder without any known name is most likely the
+    wrong one: then a sentence is added to `problems`."""
+    import kafkarec
+
     if isinstance(opened, kafkarec.Segment):
         return [kafkarec.Log(opened.path, [opened], topic=opened.topic, partition=opened.partition)]
     if isinstance(opened, kafkarec.Log):
         return [opened]
-    unknown = [each.name for each in opened.left_out if not _OF_JOBS.fullmatch(each.name)]
+    unknown = [each.name for each in opened.left_out if not _JOB_NAMES.fullmatch(each.name)]
     if not len(opened) and unknown:
-        strange.append(
+        problems.append(
             f"{path} holds no segments and no partition folders, but {', '.join(sorted(unknown)[:5])}. Name the "
             f"folders above the segments, such as {path.rstrip('/')}/*"
         )
     return list(opened)
 
 
-def _paths(segments: list[Any]) -> PartitionPaths:
+def _partition_paths(segments: list[kafkarec.Segment]) -> PartitionPaths:
     segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
     last = len(segments) - 1
     found = (
@@ -225,11 +243,21 @@ def _paths(segments: list[Any]) -> PartitionPaths:
     return PartitionPaths(segments[0].topic, segments[0].partition, tuple(found))
 
 
-def log_of(kafkarec: Any, partition: PartitionPaths, options: Options) -> Any:
+def open_segment(
+    path: str, options: SourceOptions, topic: str | None = None, partition: int | None = None
+) -> kafkarec.Segment:
+    """A file by its path or URL; IsADirectoryError where a folder has its name now."""
+    import kafkarec
+
+    opened = kafkarec.open(path, topic=topic, partition=partition, storage_options=options["storageOptions"])
+    if not isinstance(opened, kafkarec.Segment):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), shown(path))
+    return opened
+
+
+def log_of(partition: PartitionPaths, options: SourceOptions) -> kafkarec.Log:
     """The partition as a kafkarec.Log, segments in order."""
-    storage = options["storageOptions"]
-    segments = [
-        kafkarec.open(each.path, topic=partition.topic, partition=partition.partition, storage_options=storage)
-        for each in partition.segments
-    ]
+    import kafkarec
+
+    segments = [open_segment(each.path, options, partition.topic, partition.partition) for each in partition.segments]
     return kafkarec.Log(segments[0].path, segments, topic=partition.topic, partition=partition.partition)

@@ -2,10 +2,10 @@
 
     segment of 1 GiB, .index     cut at entries of the index, each checked against the log around it
     no .index, on a disk         cut by a walk over the headers (Segment.splits)
-    no .index, behind a URL      one piece, unless splitScan=true
+    no .index, at a URL          one piece, unless splitScan=true
 
-A cut needs good batches on both sides of it, with rising offsets: then nobody goes on behind damage from one piece into
-the next, and the pieces' records and damage are those of the file.
+A cut needs good batches on both sides of it, with rising offsets: then no damage extends from one piece into the next,
+and the pieces together give exactly the records and the damage of the file.
 """
 
 from __future__ import annotations
@@ -14,32 +14,35 @@ import os
 from collections.abc import Iterator
 from itertools import pairwise
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
 from . import isolation
-from .options import Options
-from .paths import Key, PartitionPaths, SegmentPath
-from .selection import Range
+from .options import SourceOptions
+from .paths import PartitionPaths, SegmentPath, TopicPartition, open_segment
+from .selection import OffsetRange
 
-# What opening a file is worth in bytes, when small ones are put together; as spark.sql.files.openCostInBytes.
+if TYPE_CHECKING:
+    import kafkarec
+
+# The cost of opening a file, in bytes, when small ones are combined; as spark.sql.files.openCostInBytes.
 _OPEN_COST = 4 << 20
 _NO_END = (1 << 63) - 1
 # Base offset, length, partition leader epoch, magic.
 _HEAD = Struct(">qiib")
 
 
-class Hidden(NamedTuple):
-    """What read_committed leaves out of a partition: (producer id, first offset, marker's offset); the last stable
-    offset."""
+class Uncommitted(NamedTuple):
+    """What read_committed leaves out of a partition: everything from the last stable offset on, and aborted
+    transactions as (producer id, first offset, marker's offset)."""
 
     aborted: tuple[tuple[int, int, int], ...]
     last_stable_offset: int
 
 
-class File(NamedTuple):
-    """What a local file was when it was planned. sealed: a later segment was there, so it has grown no more."""
+class PlannedFile(NamedTuple):
+    """The identity of a local file when it was planned. sealed: a later segment existed, so it grows no more."""
 
     inode: int
     size: int
@@ -47,12 +50,16 @@ class File(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Bytes [begin, end) of one segment, and which of their records are wanted.
+    """Bytes [begin, end) of one segment, and which of their records are read.
 
-    end: None: to the file's end. later_segment: bytes or segments of the same log come behind it, so nothing may be missing
-    at its end. start_offset, end_offset (exclusive), start_timestamp, end_timestamp (ms): None: no bound.
-    first_offset, until_offset (exclusive): all records that lie in these bytes are in between, wherever they are
-    when they are read; None: not known. file: None: it is remote.
+    end                            None: to the file's end
+    later_segment                       more bytes or segments of the same log follow, so a cut batch at its end is damage
+    start_offset, end_offset       bounds of the records, the end exclusive; None: no bound
+    start_timestamp, end_timestamp the same in ms
+    uncommitted                    for read_committed; None: read_uncommitted
+    first_offset, until_offset     bounds of all records in these bytes, the end exclusive; None: unknown. By these they
+                                   are found again where the file is replaced before it is read
+    file                           None: it is remote
     """
 
     path: str
@@ -65,10 +72,10 @@ class Split(NamedTuple):
     end_offset: int | None = None
     start_timestamp: int | None = None
     end_timestamp: int | None = None
-    hidden: Hidden | None = None
+    uncommitted: Uncommitted | None = None
     first_offset: int | None = None
     until_offset: int | None = None
-    file: File | None = None
+    file: PlannedFile | None = None
 
 
 class Task(InputPartition):
@@ -78,9 +85,12 @@ class Task(InputPartition):
         super().__init__(splits)
 
 
-class _Cut(NamedTuple):
-    """position; offset: no record behind it has a lower one, none in front of it that one or a higher one; None: not
-    known. proven: by the batches there; otherwise by what a log is."""
+class _CutPoint(NamedTuple):
+    """A border between two pieces, at byte `position`.
+
+    offset: records in front of it have lower offsets, those behind it this one or higher ones; None: unknown
+    proven: the batches on both sides were read; otherwise it follows from rising offsets alone
+    """
 
     position: int
     offset: int | None
@@ -88,41 +98,42 @@ class _Cut(NamedTuple):
 
 
 def plan(
-    kafkarec: Any, options: Options, partitions: dict[Key, PartitionPaths], ranges: dict[Key, Range]
+    options: SourceOptions, partitions: dict[TopicPartition, PartitionPaths], ranges: dict[TopicPartition, OffsetRange]
 ) -> list[Split]:
     """The splits of all ranges, in order of partition and offset."""
     total = sum(each.size or 0 for partition in partitions.values() for each in partition.segments)
     most = max(1, min(options["maxPartitionBytes"], -(-total // options["minPartitions"])))
     splits: list[Split] = []
     for key, partition in partitions.items():
-        hidden = _hidden_of(kafkarec, partition, options, ranges[key][0]) if committed(options) else None
+        uncommitted = _uncommitted_of(partition, options, ranges[key][0]) if committed(options) else None
         for segment, later in _within(partition.segments, *ranges[key]):
             file = file_of(segment)
-            for begin, stop in _pieces(kafkarec, options, segment, later, most, ranges[key]):
+            for begin, stop in _pieces(options, segment, later, most, ranges[key]):
                 end = stop.position if segment.size is not None else None
                 later_segment = segment.later_segment or end != segment.size
                 splits.append(
                     Split(segment.path, partition.topic, partition.partition, begin.position, end, later_segment,
-                          *ranges[key], hidden=_of_segment(hidden, segment, partition),
+                          *ranges[key], uncommitted=_of_segment(uncommitted, segment, partition),
                           first_offset=begin.offset, until_offset=stop.offset, file=file)
                 )  # fmt: skip
     return splits
 
 
-def file_of(segment: SegmentPath) -> File | None:
-    """FileNotFoundError where it is gone since it was listed, or is another one: then list again."""
+def file_of(segment: SegmentPath) -> PlannedFile | None:
+    """The identity of a segment's file; None: it is remote. FileNotFoundError where it is gone or another file since it
+    was listed: then list again."""
     if segment.size is None or "://" in segment.path:
         return None
     found = os.stat(segment.path)
     if found.st_size < segment.size or (segment.later_segment and found.st_size != segment.size):
         raise FileNotFoundError(f"{segment.path} had {segment.size} bytes when it was listed, and has {found.st_size}")
-    return File(found.st_ino, found.st_size, segment.later_segment)
+    return PlannedFile(found.st_ino, found.st_size, segment.later_segment)
 
 
-def cut(kafkarec: Any, options: Options, split: Split, base_offset: int | None, most: int) -> Iterator[Split]:
-    """One split in pieces of about `most` bytes."""
+def cut(options: SourceOptions, split: Split, base_offset: int | None, most: int) -> Iterator[Split]:
+    """Cuts one split into splits of about `most` bytes."""
     segment = SegmentPath(split.path, split.end, base_offset, split.later_segment)
-    for begin, stop in _pieces(kafkarec, options, segment, split.until_offset, most, (None, None)):
+    for begin, stop in _pieces(options, segment, split.until_offset, most, (None, None)):
         if stop.position > split.begin:
             yield split._replace(
                 begin=max(begin.position, split.begin), end=stop.position,
@@ -132,8 +143,9 @@ def cut(kafkarec: Any, options: Options, split: Split, base_offset: int | None, 
             )  # fmt: skip
 
 
-def tasks(options: Options, splits: list[Split]) -> list[tuple[Split, ...]]:
-    """Small neighbours go into one task, up to maxPartitionBytes; at least minPartitions where there are as many."""
+def tasks(options: SourceOptions, splits: list[Split]) -> list[tuple[Split, ...]]:
+    """Combines small neighbouring splits into tasks of up to maxPartitionBytes; at least minPartitions tasks, if
+    possible."""
     sizes = [_OPEN_COST + ((split.end or split.begin) - split.begin) for split in splits]
     most = min(options["maxPartitionBytes"], -(-sum(sizes) // options["minPartitions"]))
     found: list[list[Split]] = []
@@ -147,30 +159,32 @@ def tasks(options: Options, splits: list[Split]) -> list[tuple[Split, ...]]:
     return [tuple(each) for each in found]
 
 
-def committed(options: Options) -> bool:
+def committed(options: SourceOptions) -> bool:
     return "read_committed" in (options["isolationLevel"], options["kafka.isolation.level"])
 
 
-def _hidden_of(kafkarec: Any, partition: PartitionPaths, options: Options, start: int | None) -> Hidden:
-    found = isolation.walk(kafkarec, partition, options, start)
-    return Hidden(found.aborted, _NO_END if found.stable_offset is None else found.stable_offset)
+def _uncommitted_of(partition: PartitionPaths, options: SourceOptions, start: int | None) -> Uncommitted:
+    found = isolation.walk(partition, options, start)
+    return Uncommitted(found.aborted, _NO_END if found.stable_offset is None else found.stable_offset)
 
 
-def _of_segment(hidden: Hidden | None, segment: SegmentPath, partition: PartitionPaths) -> Hidden | None:
-    """Only what may concern this segment travels to its tasks: what ends in it or behind it, and begins before the
-    next one does."""
-    if hidden is None or segment.base_offset is None:
-        return hidden
+def _of_segment(uncommitted: Uncommitted | None, segment: SegmentPath, partition: PartitionPaths) -> Uncommitted | None:
+    """The part of `uncommitted` that matters for one segment: transactions that end in it or later, and begin before
+    the next one."""
+    if uncommitted is None or segment.base_offset is None:
+        return uncommitted
     base = segment.base_offset
     later = (each.base_offset for each in partition.segments if each.base_offset is not None)
     until = min((each for each in later if each > base), default=_NO_END)
-    return hidden._replace(aborted=tuple(span for span in hidden.aborted if span[2] >= base and span[1] < until))
+    return uncommitted._replace(
+        aborted=tuple(span for span in uncommitted.aborted if span[2] >= base and span[1] < until)
+    )
 
 
 def _within(
     segments: tuple[SegmentPath, ...], start: int | None, end: int | None
 ) -> Iterator[tuple[SegmentPath, int | None]]:
-    """The segments that may hold the wanted offsets, by the base offsets of their names; and that of the next one."""
+    """The segments that may have records of a range, by their base offsets, each with that of the next segment."""
     for number, segment in enumerate(segments):
         later = segments[number + 1].base_offset if number + 1 < len(segments) else None
         if segment.size == 0:
@@ -183,19 +197,20 @@ def _within(
 
 
 def _pieces(
-    kafkarec: Any, options: Options, segment: SegmentPath, later: int | None, most: int, wanted: Range
-) -> Iterator[tuple[_Cut, _Cut]]:
-    """From where to where each piece goes in which something may be wanted."""
-    first, last = _Cut(0, segment.base_offset), _Cut(segment.size or 0, later)
+    options: SourceOptions, segment: SegmentPath, later: int | None, most: int, wanted: OffsetRange
+) -> Iterator[tuple[_CutPoint, _CutPoint]]:
+    """The borders (begin, end) of each piece of a segment that may have records of a range."""
+
+    first, last = _CutPoint(0, segment.base_offset), _CutPoint(segment.size or 0, later)
     if segment.size is None or segment.size <= most:
         yield first, last
         return
     start, end = wanted
-    opened = kafkarec.open(segment.path, storage_options=options["storageOptions"])
+    opened = open_segment(segment.path, options)
     if opened.size < segment.size:
         raise FileNotFoundError(f"{segment.path} had {segment.size} bytes when it was listed, and has {opened.size}")
     with opened:
-        cuts = [first, *_cuts(kafkarec, options, opened, segment, most), last]
+        cuts = [first, *_cuts(options, opened, segment, most), last]
     for begin, stop in pairwise(cuts):
         if end is not None and begin.proven and begin.offset is not None and begin.offset >= end:
             continue
@@ -204,25 +219,27 @@ def _pieces(
         yield begin, stop
 
 
-def _cuts(kafkarec: Any, options: Options, opened: Any, segment: SegmentPath, most: int) -> list[_Cut]:
-    found = _indexed_cuts(kafkarec, opened, segment, most)
+def _cuts(options: SourceOptions, opened: kafkarec.Segment, segment: SegmentPath, most: int) -> list[_CutPoint]:
+    found = _indexed_cuts(opened, segment, most)
     if found is not None:
         return found
     if opened.tally is not None and not options["splitScan"]:
         return []
     # The file may have grown since it was listed.
-    borders = [begin for begin, _ in opened.between(0, segment.size).splits(most) if begin]
-    return [_Cut(position, _base_offset(opened.raw(position, _HEAD.size))) for position in borders]
+    borders = [begin for begin, _ in opened.between(0, segment.size or 0).splits(most) if begin]
+    return [_CutPoint(position, _base_offset(opened.raw(position, _HEAD.size))) for position in borders]
 
 
 def _base_offset(head: bytes) -> int | None:
-    """Of a whole batch; what a wrapper of magic 0 or 1 has there is its last offset."""
+    """The base offset of a batch; None below magic 2, where that field is the last offset of a wrapper."""
     base, _, _, magic = _HEAD.unpack(head)
     return base if magic >= 2 else None
 
 
-def _indexed_cuts(kafkarec: Any, opened: Any, segment: SegmentPath, most: int) -> list[_Cut] | None:
-    """Cuts at entries of the .index; None where there is none, where it does not fit the log, or has too few."""
+def _indexed_cuts(opened: kafkarec.Segment, segment: SegmentPath, most: int) -> list[_CutPoint] | None:
+    """Cuts at entries of the .index; None without one, where it contradicts the log, or where it has too few
+    entries."""
+    import kafkarec
     from kafkarec.sidecars import offset_index
 
     data = opened.sidecar(offset_index.SUFFIX)
@@ -232,21 +249,23 @@ def _indexed_cuts(kafkarec: Any, opened: Any, segment: SegmentPath, most: int) -
         entries = [entry for entry in offset_index.read(data, segment.base_offset) if entry.position < segment.size]
     except kafkarec.KafkaRecordError:
         return None
-    cuts = [_Cut(0, None)]
-    for before, entry, behind in zip(entries, entries[1:], entries[2:], strict=False):
+    cuts = [_CutPoint(0, None)]
+    for before, entry, following in zip(entries, entries[1:], entries[2:], strict=False):
         if entry.position - cuts[-1].position < most:
             continue
-        front = _batches(kafkarec, opened, before.position, entry.position)
-        back = _batches(kafkarec, opened, entry.position, behind.position)
+        front = _batches(opened, before.position, entry.position)
+        back = _batches(opened, entry.position, following.position)
         if not front or not back or back[0]["last_offset"] != entry.offset or front[-1]["next_offset"] > entry.offset:
             return None
-        cuts.append(_Cut(entry.position, front[-1]["next_offset"], proven=True))
+        cuts.append(_CutPoint(entry.position, front[-1]["next_offset"], proven=True))
     borders = [cut.position for cut in cuts] + [segment.size]
     return cuts[1:] if all(stop - begin <= 2 * most for begin, stop in pairwise(borders)) else None
 
 
-def _batches(kafkarec: Any, opened: Any, begin: int, end: int) -> Any:
-    """The batches between two positions if they are whole and nothing else lies there; None otherwise."""
+def _batches(opened: kafkarec.Segment, begin: int, end: int) -> kafkarec.BatchTable | None:
+    """The batches between two positions; None unless these bytes are whole good batches and nothing else."""
+    import kafkarec
+
     if not begin < end:
         return None
     try:

@@ -1,11 +1,11 @@
 """In a task: splits to Arrow record batches of exactly Spark's schema, damage included.
 
-    piece of kafkarec     record batch
-    offset ... headers    its buffers, under Spark's names; only timestampType and headers are touched
-    -                     topic, partition, file: one value repeated, made once per task
-    damage                PERMISSIVE: a row of nulls but for place and reason, where the column for it is asked for
+    from kafkarec         in the record batch
+    offset ... headers    the same buffers under Spark's names; only timestampType and headers are converted
+    -                     topic, partition, file: one repeated value, made once per task
+    damage                PERMISSIVE: a row of nulls with position and reason, if the column for it is selected
 
-One file is open at a time, one piece (4 MiB of payload and the batch being decompressed) in memory, one thread.
+One file is open at a time, one piece (4 MiB of payload and the batch being decompressed) is in memory, one thread runs.
 """
 
 from __future__ import annotations
@@ -17,77 +17,87 @@ import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from spark_udfs import bootstrap, decoding, schema
-from spark_udfs.schema import Column
+from spark_udfs.schema import SparkColumn
 
 from . import relocated
-from .options import Options
+from .options import SourceOptions
 from .paths import shown
 from .planning import Split, committed
 
+if TYPE_CHECKING:
+    import kafkarec
+
+    Piece = kafkarec.RecordColumns | kafkarec.BatchTable
+
 logger = logging.getLogger("spark_udfs")
 
-# Larger ones are no faster, and a worker of 512 MiB has little room when it starts.
+# Larger pieces are no faster, and a worker of 512 MiB has little memory left when it starts.
 PIECE_BYTES = 4 << 20
 LARGEST_BATCH = 64 << 20
-# Asked for where only constants are wanted: something must tell how many rows there are.
+# Read where only constants are selected: some column must give the number of rows.
 _CHEAPEST = {"records": "offset", "batches": "position"}
 _POSITION = {"records": "batch_position", "batches": "position"}
 
 
-def read_splits(splits: Iterable[Split], options: Options, columns: tuple[Column, ...]) -> Iterator[pa.RecordBatch]:
-    """What a task does: loads kafkarec, reads each split, logs one line at its end."""
-    kafkarec = bootstrap.load()
-    with closing(Tally()) as tally:  # not `finally`, which tracebacks would show in place of what went wrong
+def read_splits(
+    splits: Iterable[Split], options: SourceOptions, columns: tuple[SparkColumn, ...]
+) -> Iterator[pa.RecordBatch]:
+    """The work of a task: loads kafkarec, reads each split, logs one line at its end."""
+    bootstrap.load()
+    with closing(TaskCounters()) as counters:  # with `finally` tracebacks would show that line in place of the failure
         for split in splits:
-            yield from read_split(kafkarec, split, options, columns, tally)
+            yield from read_split(split, options, columns, counters)
 
 
 def read_split(
-    kafkarec: Any, split: Split, options: Options, columns: tuple[Column, ...], tally: Tally | None = None
+    split: Split, options: SourceOptions, columns: tuple[SparkColumn, ...], counters: TaskCounters | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """One split: batches of at most 64 MiB or maxRecordsPerBatch rows, rows in the file's order.
+    """The record batches of one split, of at most 64 MiB and maxRecordsPerBatch rows, in the file's order.
 
-    FAILFAST: KafkaRecordError behind everything in front of the damage. A file that was replaced since it was listed
-    is read where its offsets are now; DataLoss where they are gone, unless failOnDataLoss is false.
+    FAILFAST: yields everything in front of the damage before it raises KafkaRecordError. Where a file was replaced
+    since it was listed, its offsets are read from the files that have them now; DataLoss where they are gone, unless
+    failOnDataLoss is false.
     """
-    tally = Tally() if tally is None else tally
-    rows = _Rows(split, options, columns)
+    import kafkarec
+
+    counters = TaskCounters() if counters is None else counters
+    rows = _RowBuilder(split, options, columns)
     try:
-        with closing(relocated.opened(kafkarec, options, split)) as parts:
+        with closing(relocated.open_parts(options, split)) as parts:
             for here, part in parts:
-                tally.begin(here)
-                rows = rows if here is split else _Rows(here, options, columns)
-                with closing(_pieces(kafkarec, part, here, options, rows)) as pieces:
+                counters.add_split(here)
+                rows = rows if here is split else _RowBuilder(here, options, columns)
+                with closing(_pieces(part, here, options, rows)) as pieces:
                     for piece in pieces:
-                        tally.count(piece, options)
+                        counters.add_piece(piece)
                         yield from _cut(rows.batch(piece), options["maxRecordsPerBatch"])
     except kafkarec.KafkaRecordError as error:
         if error.reason == "out_of_memory":
-            raise  # the bytes are good
+            raise  # this is no damage
         if options["mode"] == "FAILFAST":
-            tally.add(0, 0, 0, damaged=1)
-            error.add_note(_way_on(split, error, tally))
+            counters.add(0, 0, 0, damaged=1)
+            error.add_note(_advice(split, error, counters))
             raise
-        lost = _lost(kafkarec, split, error)  # what is no segment at all, such as an encrypted object
-        tally.lose(lost)
+        lost = _damage_of(split, error)  # no segment at all, such as an encrypted object
+        counters.add_damage(lost)
         yield rows.damage_only([lost])
 
 
-def _pieces(kafkarec: Any, part: Any, split: Split, options: Options, rows: _Rows) -> Generator[Any]:
+def _pieces(part: kafkarec.Segment, split: Split, options: SourceOptions, rows: _RowBuilder) -> Generator[Piece]:
     errors = "raise" if options["mode"] == "FAILFAST" else "skip"
     wanted: dict[str, Any] = {"start_offset": split.start_offset, "end_offset": split.end_offset}
     if options["view"] == "batches":
         yield from part.scan_pieces(errors=errors, **wanted)
         return
-    if committed(options) and split.hidden is not None:
-        wanted |= {"isolation": "read_committed", "last_stable_offset": split.hidden.last_stable_offset}
-        wanted["aborted"] = split.hidden.aborted  # with their markers: the part is not looked through for those
+    if committed(options) and split.uncommitted is not None:
+        wanted |= {"isolation": "read_committed", "last_stable_offset": split.uncommitted.last_stable_offset}
+        wanted["aborted"] = split.uncommitted.aborted  # with the markers' offsets, so they are not searched again
     yield from part.stream(
         **wanted,
         start_timestamp=split.start_timestamp,
@@ -102,78 +112,80 @@ def _pieces(kafkarec: Any, part: Any, split: Split, options: Options, rows: _Row
     )
 
 
-def _lost(kafkarec: Any, split: Split, error: Any) -> Any:
+def _damage_of(split: Split, error: kafkarec.KafkaRecordError) -> kafkarec.Damage:
+    import kafkarec
+
     size = (split.end or split.begin) - split.begin
     return kafkarec.Damage(
-        split.path, split.begin, size, None, None, split.begin + size, error.reason, str(error)
+        split.path, split.begin, size, None, None, split.begin + size, str(error.reason), str(error)
     )  # fmt: skip
 
 
-# What the first bytes of a file say that is no log at all.
+# Reasons of damage at byte 0 of a file that is no log at all.
 _NO_FRAME = ("size_too_small", "size_overflow", "unsupported_magic", "batch_too_small", "length_beyond_end")
 
 
-def _way_on(split: Split, error: Any, tally: Tally) -> str:
-    if error.reason in _NO_FRAME and error.position == 0 and not tally.batches:
+def _advice(split: Split, error: kafkarec.KafkaRecordError, counters: TaskCounters) -> str:
+    if error.reason in _NO_FRAME and error.position == 0 and not counters.batches:
         return "the file does not begin as a log segment does: is it one? A glob such as dir/*.log leaves others out"
     return "mode PERMISSIVE keeps everything else; with columnNameOfCorruptRecord it tells the reason"
 
 
-class _Rows:
-    """Pieces of one split to record batches of one schema. `sources`: the columns to ask kafkarec for."""
+class _RowBuilder:
+    """Makes record batches of one schema from the pieces of a split. `sources`: the columns to read with kafkarec."""
 
-    def __init__(self, split: Split, options: Options, columns: tuple[Column, ...]) -> None:
+    def __init__(self, split: Split, options: SourceOptions, columns: tuple[SparkColumn, ...]) -> None:
         self.columns = columns
         self.schema = pa.schema(list(schema.arrow_struct(columns)))
         self.corrupt = options["columnNameOfCorruptRecord"]
-        self.place = _POSITION[options["view"]]
-        self.tells = options["mode"] == "PERMISSIVE" and self.corrupt in self.schema.names
+        self.position_column = _POSITION[options["view"]]
+        self.wants_reasons = options["mode"] == "PERMISSIVE" and self.corrupt in self.schema.names
         path = shown(split.path)
         self.constants = {
             "topic": split.topic, "partition": split.partition, "file": path, "_file_path": path,
         }  # fmt: skip
         self.repeated: dict[tuple[str, Any], pa.Array] = {}
         sources = schema.sources(columns)
-        if (self.tells or "_batch_crc" in self.schema.names) and self.place not in sources:
-            sources.append(self.place)
+        if (self.wants_reasons or "_batch_crc" in self.schema.names) and self.position_column not in sources:
+            sources.append(self.position_column)
         self.sources = sources or [_CHEAPEST[options["view"]]]
 
-    def batch(self, piece: Any) -> pa.RecordBatch:
-        """One piece, its damage in between where it lies."""
+    def batch(self, piece: Piece) -> pa.RecordBatch:
+        """The rows of one piece, with those of its damage in between."""
         table = pa.table(piece).combine_chunks()
         count = len(table)
         arrays = [self._array(column, table, piece, count) for column in self.columns]
-        if self.tells and piece.damage:
-            positions = table.column(self.place)
+        if self.wants_reasons and piece.damage:
+            positions = table.column(self.position_column)
             places = [pc.sum(pc.less(positions, each.position)).as_py() or 0 for each in piece.damage]
             rows = self.damage_only(piece.damage)
             arrays = [decoding.inserted(array, places, rows.column(at)) for at, array in enumerate(arrays)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def damage_only(self, damage: Iterable[Any]) -> pa.RecordBatch:
-        """A row for each damaged range: where it is, and the reason; all else is null."""
-        if not self.tells:
+    def damage_only(self, damage: Iterable[kafkarec.Damage]) -> pa.RecordBatch:
+        """A row for each damaged range: position and reason; all other columns are null."""
+        if not self.wants_reasons:
             return pa.RecordBatch.from_pylist([], self.schema)
-        told = [
+        values = [
             self.constants
             | {"_file_position": each.position, "position": each.position, self.corrupt: decoding.corrupt_text(each)}
             for each in damage
         ]
-        rows = [{name: each.get(name) for name in self.schema.names} for each in told]
+        rows = [{name: each.get(name) for name in self.schema.names} for each in values]
         return pa.RecordBatch.from_pylist(rows, self.schema)
 
-    def _array(self, column: Column, table: pa.Table, piece: Any, count: int) -> pa.Array:
+    def _array(self, column: SparkColumn, table: pa.Table, piece: Piece, count: int) -> pa.Array:
         wanted = schema.arrow_type(column.type)
-        if column.source == "timestamp_type" and self.place == _POSITION["records"]:
-            kinds = set(piece.batches.column("timestamp_type"))
-            if len(kinds) == 1:  # one value for all, as nearly everywhere
+        if column.source == "timestamp_type" and self.position_column == _POSITION["records"]:
+            kinds = set(_batches(piece).column("timestamp_type"))
+            if len(kinds) == 1:  # nearly always one value for all records
                 kind = kinds.pop()
                 value = schema.NO_TIMESTAMP_TYPE if kind is None else int(kind)
                 return self._repeated(column.name, value, wanted, count)
         if column.source is not None:
-            return decoding.convert(_whole(table.column(column.source)), column, wanted)
+            return decoding.convert(_one_array(table.column(column.source)), column, wanted)
         if column.name == "_batch_crc":
-            return _spread(piece.batches, _whole(table.column(self.place)), wanted)
+            return _spread(_batches(piece), _one_array(table.column(self.position_column)), wanted)
         return self._repeated(column.name, self.constants.get(column.name), wanted, count)
 
     def _repeated(self, name: str, value: Any, wanted: pa.DataType, count: int) -> pa.Array:
@@ -183,19 +195,26 @@ class _Rows:
         return made.slice(0, count)
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def _batches(piece: Piece) -> kafkarec.BatchTable:
+    """The batches of a piece of records, or the piece itself in the view of batches."""
+    import kafkarec
+
+    return piece.batches if isinstance(piece, kafkarec.RecordColumns) else piece
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
 
 
-def _spread(batches: Any, positions: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Each record's batch has one checksum."""
+def _spread(batches: kafkarec.BatchTable, positions: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The checksum of each record's batch."""
     table = pa.table(batches)
-    rows = pc.index_in(positions, value_set=_whole(table.column("position")))
-    return _whole(table.column("crc")).cast(wanted).take(rows)
+    rows = pc.index_in(positions, value_set=_one_array(table.column("position")))
+    return _one_array(table.column("crc")).cast(wanted).take(rows)
 
 
 def _cut(batch: pa.RecordBatch, most_rows: int) -> Iterator[pa.RecordBatch]:
-    """Halves, until each is small enough; a record that is larger by itself goes alone."""
+    """Halves a batch until each part is small enough; a single record that is larger stays whole."""
     rows = batch.num_rows
     if rows > most_rows:
         for start, stop in pairwise([*range(0, rows, most_rows), rows]):
@@ -207,8 +226,8 @@ def _cut(batch: pa.RecordBatch, most_rows: int) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-class Tally:
-    """What a task has read, for its one line in the executor's log. what: the line's first word."""
+class TaskCounters:
+    """Counts what a task has read, for its line in the executor's log. what: the first word of the line."""
 
     def __init__(self, what: str = "read") -> None:
         self.what = what
@@ -216,15 +235,15 @@ class Tally:
         self.bytes = self.batches = self.records = self.damaged = 0
         self.started = time.monotonic()
 
-    def begin(self, split: Split) -> None:
+    def add_split(self, split: Split) -> None:
         self.paths[shown(split.path)] = None
 
-    def count(self, piece: Any, options: Options) -> None:
-        batches = piece if options["view"] == "batches" else piece.batches
+    def add_piece(self, piece: Piece) -> None:
+        batches = _batches(piece)
         records = sum(filter(None, batches.column("record_count"))) if batches is piece else len(piece)
         self.add(sum(batches.column("size_in_bytes")), len(batches), records)
         for each in piece.damage:
-            self.lose(each)
+            self.add_damage(each)
 
     def add(self, size: int, batches: int, records: int, damaged: int = 0) -> None:
         self.bytes += size
@@ -232,12 +251,12 @@ class Tally:
         self.records += records
         self.damaged += damaged
 
-    def lose(self, damage: Any) -> None:
+    def add_damage(self, damage: kafkarec.Damage) -> None:
         self.damaged += 1
         self.bytes += damage.length
-        if self.damaged <= 100:  # a wholly damaged disk must not fill the log's
-            told = {"path": damage.file} | {name: getattr(damage, name) for name in decoding.REASON_FIELDS}
-            logger.warning("damaged: %s", json.dumps(told))
+        if self.damaged <= 100:  # a wholly damaged disk must not fill the log
+            fields = {"path": damage.file} | {name: getattr(damage, name) for name in decoding.REASON_FIELDS}
+            logger.warning("damaged: %s", json.dumps(fields))
 
     def close(self) -> None:
         self.log()
@@ -252,7 +271,7 @@ class Tally:
 
 
 def log_to_stderr() -> None:
-    """An executor's Python has no logging set up: its standard error is the executor's log."""
+    """Logs to standard error, which is the executor's log, unless logging is configured: in workers it is not."""
     if not logger.hasHandlers():
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

@@ -1,46 +1,51 @@
-"""In a task: the file that was planned, or where its records are now.
+"""In a task: opens the file that was planned, or the files that hold its records now.
 
-    the same file               as it was planned
-    another one of its name     the log cleaner has rewritten it     its offsets, wherever in the folder they lie now
-    none of its name            rewritten with its neighbour's       the same
-                                or given up by retention             data loss
+| there is now | because | read is |
+|---|---|---|
+| the same file | | the planned bytes |
+| another file of that name | the log cleaner has rewritten it | the planned offsets, from any segment of the folder |
+| no file of that name | the log cleaner has merged it with another segment | the same |
+| no file of that name | retention has deleted it | nothing: data loss |
 
-A running broker moves nothing else. An offset keeps its place in the order, so records are found again by their
-offsets; what the cleaner has taken out is not read, as it is not by a consumer.
+Offsets never change, so records are found again by them. Records that the cleaner has removed are not read, as a
+consumer would not read them either.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .listing import DataLoss, Listing, logger
-from .options import Options
-from .paths import PartitionPaths, shown
+from .options import SourceOptions
+from .paths import PartitionPaths, open_segment, shown
 from .planning import Split, file_of
 
-# A file may move once more while its records are looked for.
+if TYPE_CHECKING:
+    import kafkarec
+
+# The log may be rewritten again while its records are looked up.
 _TRIES = 5
 
 
-class Moved(OSError):
-    """Another file lies there now."""
+class FileReplaced(OSError):
+    """The file of that name is not the one that was planned."""
 
 
-def opened(kafkarec: Any, options: Options, split: Split) -> Generator[tuple[Split, Any]]:
-    """The open part of the file that is to be read; where it has moved, parts of others and what is wanted of them.
-    DataLoss where its offsets are gone, unless failOnDataLoss is false."""
+def open_parts(options: SourceOptions, split: Split) -> Generator[tuple[Split, kafkarec.Segment]]:
+    """Opens a split: itself and the planned bytes of its file; where that file was replaced, splits of the files that
+    have its offsets now. DataLoss where the offsets are gone, unless failOnDataLoss is false."""
     waiting, tries = [split], 0
     while waiting:
         one = waiting.pop(0)
         try:
-            found = part(kafkarec, options, one)
-        except (Moved, FileNotFoundError) as error:
+            found = open_part(options, one)
+        except (FileReplaced, FileNotFoundError) as error:
             tries += 1
             if tries > _TRIES:
                 raise
-            waiting[:0] = _now(kafkarec, options, one, error)
+            waiting[:0] = _current_splits(options, one, error)
             continue
         try:
             yield one, found
@@ -48,11 +53,10 @@ def opened(kafkarec: Any, options: Options, split: Split) -> Generator[tuple[Spl
             found.close()
 
 
-def part(kafkarec: Any, options: Options, split: Split) -> Any:
-    """The bytes of one split, open; Moved or FileNotFoundError where the file is not the one that was planned. One that
-    was cut is read as far as it goes where failOnDataLoss is false."""
-    storage = options["storageOptions"]
-    found = kafkarec.open(split.path, topic=split.topic, partition=split.partition, storage_options=storage)
+def open_part(options: SourceOptions, split: Split) -> kafkarec.Segment:
+    """Opens the bytes of one split; FileReplaced or FileNotFoundError where the file is not the one that was planned. A
+    truncated file is read to its end where failOnDataLoss is false."""
+    found = open_segment(split.path, options, split.topic, split.partition)
     size, end = (0, 0) if split.end is None else (found.size, split.end)
     if split.begin or split.end is not None:
         stop = min(end, size) if split.end is not None else found.size
@@ -60,51 +64,51 @@ def part(kafkarec: Any, options: Options, split: Split) -> Any:
         found.later_segment = split.later_segment
     found.__enter__()
     try:
-        _demand_the_same(found, split)
+        _check_unchanged(found, split)
         if end > size:
-            told = f"{shown(split.path)} has {size} bytes, and had {end} when the query was planned: it was cut"
-            _lost(options, split, told)
+            reason = f"{shown(split.path)} has {size} bytes, and had {end} when the query was planned: it was truncated"
+            _data_loss(options, split, reason)
     except BaseException:
         found.close()
         raise
     return found
 
 
-def _demand_the_same(opened: Any, split: Split) -> None:
-    """A segment that grows no more has its size. One that grows has its inode: names change, and inodes that are free
-    are used again."""
-    descriptor, planned = opened.source.descriptor, split.file
+def _check_unchanged(open_parts: kafkarec.Segment, split: Split) -> None:
+    """FileReplaced where a segment that grows no more has another size, or one that grows another size and inode. An
+    inode alone proves nothing: the file system gives free ones to new files."""
+    descriptor, planned = open_parts.source.descriptor, split.file
     if planned is None or descriptor is None:
         return
     found = os.fstat(descriptor)
     grown = not planned.sealed and found.st_ino == planned.inode
     if found.st_size != planned.size and not grown:
-        raise Moved(f"{split.path} is another file than when the query was planned")
+        raise FileReplaced(f"{split.path} is another file than when the query was planned")
 
 
-def _now(kafkarec: Any, options: Options, split: Split, error: OSError) -> list[Split]:
-    """Splits for the same offsets of what lies in the folder now."""
+def _current_splits(options: SourceOptions, split: Split, error: OSError) -> list[Split]:
+    """Splits of the folder's current segments for the offsets of a split whose file was replaced."""
     if os.path.islink(split.path) and not os.path.exists(split.path):
-        return _lost(options, split, f"{split.path} is a link to {os.readlink(split.path)}, which is not there")
+        return _data_loss(options, split, f"{split.path} is a link to {os.readlink(split.path)}, which is not there")
     if split.file is None or split.first_offset is None:
-        return _lost(options, split, str(error))
+        return _data_loss(options, split, str(error))
     ends = [each for each in (split.until_offset, split.end_offset) if each is not None]
     start, end = max(split.first_offset, split.start_offset or split.first_offset), min(ends, default=None)
     if end is not None and end <= start:
         return []
-    told = f"{error}; offsets {start} to {'the end' if end is None else end - 1} were planned"
-    partition = _partition(kafkarec, options, split)
+    planned = f"{error}; offsets {start} to {'the end' if end is None else end - 1} were planned"
+    partition = _current_partition(options, split)
     if partition is None:
-        return _lost(options, split, f"{told}, and no segment is left")
+        return _data_loss(options, split, f"{planned}, and no segment is left")
     first, last = (partition.segments[at].base_offset or 0 for at in (0, -1))
     if first > start:
-        _lost(options, split, f"{told}, and the log begins at offset {first} now")
-    elif last <= start or last < (end or 0):  # nobody rewrites the segment that is written to
+        _data_loss(options, split, f"{planned}, and the log begins at offset {first} now")
+    elif last <= start or last < (end or 0):  # the log cleaner never rewrites the active segment
         active = partition.segments[-1]
         if active.path == split.path and (active.size or 0) >= (split.end or 0):
-            return [split._replace(file=None)]  # so it has grown, and inodes mean nothing on this file system
-        _lost(options, split, f"{told}, and the log was cut or written anew since")
-    logger.info("%s, and are read from where they are now", told)
+            return [split._replace(file=None)]  # it has grown, and this file system has no stable inodes
+        _data_loss(options, split, f"{planned}, and the log was truncated or rewritten since")
+    logger.info("%s, and are read from the segments that have them now", planned)
     return list(_splits(partition, split, start, end))
 
 
@@ -122,11 +126,11 @@ def _splits(partition: PartitionPaths, split: Split, start: int, end: int | None
         )  # fmt: skip
 
 
-def _partition(kafkarec: Any, options: Options, split: Split) -> PartitionPaths | None:
-    where = Options(options)
+def _current_partition(options: SourceOptions, split: Split) -> PartitionPaths | None:
+    where = SourceOptions(options)
     where |= {"path": os.path.dirname(split.path), "paths": (), "failOnDataLoss": True}
     try:
-        found = Listing(kafkarec, where).look()
+        found = Listing(where).current()
     except (ValueError, LookupError, OSError):
         return None
     return next(
@@ -134,7 +138,7 @@ def _partition(kafkarec: Any, options: Options, split: Split) -> PartitionPaths 
     )
 
 
-def _lost(options: Options, split: Split, what: str) -> list[Split]:
+def _data_loss(options: SourceOptions, split: Split, what: str) -> list[Split]:
     name = f"{split.topic}-{split.partition}: " if split.topic is not None else ""
     if options["failOnDataLoss"]:
         raise DataLoss(f"data loss in {name}{what}. failOnDataLoss=false goes on with what there is")

@@ -1,8 +1,10 @@
-"""In a task: a batch of rows to one table per topic and partition, rows in their order
+"""In a task: splits a batch of rows into one table per topic and partition, rows in their order
 
-    value, key   binary (a string is its UTF-8)        timestamp   where there is none: now, as a producer's
-    topic        of the option, else of the column     partition   of the column; null: of the partitioner
-    offset       given, or none for a whole partition
+    value, key   binary (a string becomes its UTF-8 bytes)
+    topic        from the option, else from the column
+    partition    from the column; where that is null, from the partitioner
+    timestamp    null becomes the current time, as in a producer
+    offset       all rows of a partition have one, or none has
 """
 
 from __future__ import annotations
@@ -18,69 +20,73 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from spark_udfs.schema import CORRUPT
 
 from .partitioner import Partitioner
-from .staging import Settings, check_topic
+from .staging import WriteSettings, check_topic
 
 
-class Plan(NamedTuple):
-    """topic: of all rows, instead of the column. asked: the option numPartitions. there: how many partitions
-    each topic has below the path."""
+class WritePlan(NamedTuple):
+    """How a job's rows become records.
 
-    settings: Settings
+    topic: of all rows, instead of the column
+    num_partitions: the option numPartitions
+    existing: topic -> number of its partitions below the path
+    """
+
+    settings: WriteSettings
     columns: tuple[str, ...]
     topic: str | None
-    asked: int | None
-    there: dict[str, int]
+    num_partitions: int | None
+    existing: dict[str, int]
 
     def partitions_of(self, topic: str) -> int:
-        return self.asked or self.there.get(topic, 1)
+        return self.num_partitions or self.existing.get(topic, 1)
 
 
-class Divider:
-    """Of one task: it remembers where the records without a key go."""
+class PartitionSplitter:
+    """Splits the batches of one task; keeps a partitioner per topic, whose state is where records without a key go."""
 
-    def __init__(self, plan: Plan, task: int) -> None:
+    def __init__(self, plan: WritePlan, task: int) -> None:
         self._plan, self._task = plan, task
         self._partitioners: dict[str, Partitioner] = {}
 
-    def parts(self, batch: Any) -> Iterator[tuple[str, int, Any, bool]]:
-        """(topic, partition, table, whether it has offsets) of each partition in a RecordBatch."""
+    def by_partition(self, batch: Any) -> Iterator[tuple[str, int, Any, bool]]:
+        """(topic, partition, table, whether it has offsets) for each partition in a RecordBatch."""
         if not batch.num_rows:
             return
         columns = {name: batch.column(name) for name in self._plan.columns}
         corrupt = columns.pop(CORRUPT, None)
         if corrupt is not None and corrupt.null_count < len(corrupt):
-            raise ValueError(f"a row with {CORRUPT} is damage and no record: filter such rows, {CORRUPT} IS NULL")
+            raise ValueError(f"a row with {CORRUPT} is damage and no record: filter such rows out, {CORRUPT} IS NULL")
         table = pa.table(_records(columns))
         for topic, rows in _groups(self._topics(columns, batch.num_rows)):
             check_topic(topic)
             own = table if rows is None else table.take(rows)
-            asked = columns.get("partition")
-            if asked is not None and rows is not None:
-                asked = asked.take(rows)
-            for partition, within in _groups(self._partitions(topic, own, asked)):
+            num_partitions = columns.get("partition")
+            if num_partitions is not None and rows is not None:
+                num_partitions = num_partitions.take(rows)
+            for partition, within in _groups(self._partitions(topic, own, num_partitions)):
                 part = own if within is None else own.take(within)
-                yield from _given(topic, partition, part)
+                yield from _with_or_without_offsets(topic, partition, part)
 
     def _topics(self, columns: dict[str, Any], count: int) -> Any:
         if self._plan.topic is not None:
             return pa.repeat(pa.scalar(self._plan.topic), count)
         return columns["topic"]
 
-    def _partitions(self, topic: str, table: Any, asked: Any) -> Any:
-        """The column's, and where that is null the partitioner's."""
-        if asked is not None and not asked.null_count:
-            return asked
+    def _partitions(self, topic: str, table: Any, num_partitions: Any) -> Any:
+        """The partition of each row: from the column, where that is null from the partitioner."""
+        if num_partitions is not None and not num_partitions.null_count:
+            return num_partitions
         partitioner = self._partitioners.setdefault(topic, Partitioner(self._task, self._plan.settings.batch_size))
         keys, values = (_binary(table.column(name)) for name in ("key", "value"))
-        open_ones = None if asked is None else pc.indices_nonzero(asked.is_null())
-        if open_ones is not None:
-            keys, values = keys.take(open_ones), values.take(open_ones)
+        unassigned = None if num_partitions is None else pc.indices_nonzero(num_partitions.is_null())
+        if unassigned is not None:
+            keys, values = keys.take(unassigned), values.take(unassigned)
         sizes = pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
         found = partitioner.partitions(keys, sizes, self._plan.partitions_of(topic))
-        if open_ones is None:
+        if unassigned is None:
             return pa.array(found)
-        whole = pc.fill_null(asked.cast(pa.int64()), -1).to_numpy(zero_copy_only=False).copy()
-        whole[open_ones.to_numpy(zero_copy_only=False)] = found
+        whole = pc.fill_null(num_partitions.cast(pa.int64()), -1).to_numpy(zero_copy_only=False).copy()
+        whole[unassigned.to_numpy(zero_copy_only=False)] = found
         return pa.array(whole)
 
 
@@ -113,7 +119,7 @@ def _binary(column: Any) -> Any:
 
 
 def _groups(labels: Any) -> Iterator[tuple[Any, Any]]:
-    """(label, indices of its rows in their order) of each label; indices None: all rows."""
+    """(label, indices of its rows in their order) for each label; indices None: all rows."""
     labels = labels.combine_chunks() if isinstance(labels, pa.ChunkedArray) else labels
     coded = labels.dictionary_encode()
     if len(coded.dictionary) == 1 and not coded.null_count:
@@ -126,12 +132,12 @@ def _groups(labels: Any) -> Iterator[tuple[Any, Any]]:
         yield None if code < 0 else coded.dictionary[int(code)].as_py(), pa.array(rows)
 
 
-def _given(topic: str, partition: int, table: Any) -> Iterator[tuple[str, int, Any, bool]]:
-    """Without the column of offsets where all are null."""
+def _with_or_without_offsets(topic: str, partition: int, table: Any) -> Iterator[tuple[str, int, Any, bool]]:
+    """Drops the column of offsets where all are null. ValueError where only some are."""
     if "offset" not in table.column_names:
         yield topic, partition, table, False
         return
     missing = table.column("offset").null_count
     if 0 < missing < table.num_rows:
-        raise ValueError(f"{topic}-{partition}: some records have an offset and some have none: all, or none")
+        raise ValueError(f"{topic}-{partition}: either all records have an offset or none has")
     yield topic, partition, table.drop_columns(["offset"]) if missing else table, not missing

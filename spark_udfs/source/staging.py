@@ -1,10 +1,10 @@
-"""What a task writes: partition folders of its own, which no reader sees
+"""Stages a task's records in partition folders that no reader sees
 
     <path>/_temporary/<job>/00003.0-5f3a91c2/orders-0/00000000000000000000.log ...
 
-The folder of an attempt is named by task, attempt and chance: two attempts never share one, nor a zombie's with that
-of a driver that was started again. Segments are written by kafkarec.SegmentWriter and are sealed when the task ends.
-Nothing here is published: see publishing.
+An attempt's folder is named by task, attempt and random digits, so that no two attempts share one, not even of a driver
+that was started again while old tasks still run. kafkarec.SegmentWriter writes the segments and closes them when the
+task ends. Publishing them is the driver's work: see publishing.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ import secrets
 import shutil
 from collections import OrderedDict
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
+
+if TYPE_CHECKING:
+    import kafkarec
 
 TEMPORARY = "_temporary"
 ADVICE = "spark_udfs.write_log(df, path) brings each partition's records into one task, in order"
-# Records wait for more of their partition until they are so many bytes, so that batches are full.
+# Records of a partition are buffered up to so many bytes, so that batches are full.
 ENOUGH = 1 << 20
 MOST_WAITING = 64 << 20
 MOST_OPEN = 128
@@ -28,9 +31,9 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 INT_MAX = (1 << 31) - 1
 
 
-class Staged(NamedTuple):
-    """One partition's records of one task. folder: below the job's. given: offsets are those of the rows.
-    largest: bytes that no batch exceeds."""
+class StagedPartition(NamedTuple):
+    """One partition's records of one task. folder: relative to the job's. given: the rows have offsets of their own.
+    largest: upper bound of a batch's size in bytes."""
 
     topic: str
     partition: int
@@ -48,7 +51,7 @@ class Staged(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-class Settings(NamedTuple):
+class WriteSettings(NamedTuple):
     """How batches and segments are written; level None: Kafka's default of the codec."""
 
     compression: str = "none"
@@ -66,13 +69,13 @@ def attempt_name(task: int, attempt: int) -> str:
 
 
 def topic_id(path: str, topic: str) -> UUID:
-    """The id of a topic that is new below an absolute path or URL. All tasks find the same one without asking each
-    other."""
+    """The id of a topic that is new below an absolute path or URL. It is derived from both, so all tasks get the
+    same."""
     return uuid5(NAMESPACE_URL, f"kafkarec:{path}/{topic}")
 
 
 def check_topic(topic: str | None) -> str:
-    """Kafka's rule for names (org.apache.kafka.common.internals.Topic); so none leads out of the folder."""
+    """Kafka's rule for names (org.apache.kafka.common.internals.Topic); so no name leads out of the folder."""
     if topic is None:
         raise ValueError("a record's topic is null: give the column topic a value, or the option topic")
     if topic in (".", "..") or not _TOPIC.fullmatch(topic):
@@ -80,8 +83,8 @@ def check_topic(topic: str | None) -> str:
     return topic
 
 
-class _Open:
-    """One partition of the task. rows: tables that wait, of `waiting` bytes."""
+class _OpenPartition:
+    """One partition of the task. rows: buffered tables, of `waiting` bytes."""
 
     def __init__(self, given: bool) -> None:
         self.given, self.rows, self.waiting = given, list[Any](), 0
@@ -89,23 +92,23 @@ class _Open:
         self.end, self.size, self.largest = 0, 0, 0
 
 
-class Stage:
-    """Takes the rows of a task, a table of one partition at a time, in their order. Not safe for threads.
+class StagingWriter:
+    """Writes the rows of a task, a table of one partition at a time, in their order. Not thread-safe.
 
-    begun: the driver has made the job's folder; where it is not there any more, nothing is written. home: what the
-    job writes to, where that is not `path`.
+    begun: the driver has made the job's folder; where that is gone, nothing is written
+    home: the path or URL that the job writes to, if that is not `path`
     """
 
     def __init__(
-        self, kafkarec: Any, path: str, job: str, task: int, attempt: int, settings: Settings, begun: bool = False,
+        self, path: str, job: str, task: int, attempt: int, settings: WriteSettings, begun: bool = False,
         home: str | None = None,
     ) -> None:  # fmt: skip
         self._begun, self._home = begun, home or os.path.abspath(path)
-        self._kafkarec, self._path, self._settings, self._task = kafkarec, path, settings, task
+        self._path, self._settings, self._task = path, settings, task
         self._name = attempt_name(task, attempt)
         self.folder = os.path.join(job_folder(path, job), self._name)
-        self._partitions: dict[tuple[str, int], _Open] = {}
-        self._writers: OrderedDict[tuple[str, int], Any] = OrderedDict()
+        self._partitions: dict[tuple[str, int], _OpenPartition] = {}
+        self._writers: OrderedDict[tuple[str, int], kafkarec.SegmentWriter] = OrderedDict()
         self._waiting = 0
 
     def put(self, topic: str, partition: int, table: Any, given: bool) -> None:
@@ -116,9 +119,9 @@ class Stage:
             check_topic(topic)
             if not 0 <= partition <= INT_MAX:
                 raise ValueError(f"partition {partition} of topic {topic}: 0 or more")
-            found = self._partitions[key] = _Open(given)
+            found = self._partitions[key] = _OpenPartition(given)
         if found.given != given:
-            raise ValueError(f"{topic}-{partition}: some records have an offset and some have none: all, or none")
+            raise ValueError(f"{topic}-{partition}: either all records have an offset or none has")
         found.rows.append(table)
         found.waiting += table.nbytes
         self._waiting += table.nbytes
@@ -127,13 +130,13 @@ class Stage:
         elif self._waiting >= MOST_WAITING:
             self._flush_all()
 
-    def close(self) -> tuple[Staged, ...]:
-        """Everything is on the disk, as sealed logs."""
+    def close(self) -> tuple[StagedPartition, ...]:
+        """Flushes and closes all logs; returns what was staged."""
         self._flush_all()
         while self._writers:
             self._close(next(iter(self._writers)))
         return tuple(
-            Staged(
+            StagedPartition(
                 topic, partition, self._task, f"{self._name}/{topic}-{partition}", one.records, one.size,
                 one.largest, one.first, one.end, one.given,
             )
@@ -141,7 +144,7 @@ class Stage:
         )  # fmt: skip
 
     def drop(self) -> None:
-        """The task has failed: nothing of it stays, as far as that is possible."""
+        """Removes what the failed task has written, as far as that is possible."""
         for writer in self._writers.values():
             with suppress(Exception):
                 writer.close()
@@ -161,12 +164,12 @@ class Stage:
         self._waiting -= one.waiting
         one.rows, one.waiting = [], 0
         settings = self._settings
-        wishes: dict[str, Any] = {"compression": settings.compression, "level": settings.level}
-        wishes["batch_size"] = min(settings.batch_size, settings.segment_bytes)
+        options: dict[str, Any] = {"compression": settings.compression, "level": settings.level}
+        options["batch_size"] = min(settings.batch_size, settings.segment_bytes)
         if one.given:
-            wishes["base_offset"] = None
+            options["base_offset"] = None
         try:
-            offsets = self._writer(key).write(table, **wishes)
+            offsets = self._writer(key).write(table, **options)
         except ValueError as error:
             why = f"; {ADVICE}" if one.given else ""
             raise ValueError(f"{topic}-{partition}: {error}{why}") from None
@@ -175,8 +178,11 @@ class Stage:
         one.records += table.num_rows
         one.largest = max(one.largest, 2 * settings.batch_size + _largest(table))
 
-    def _writer(self, key: tuple[str, int]) -> Any:
-        """Open files are few: the writer that was not used for longest is closed, and opened again when needed."""
+    def _writer(self, key: tuple[str, int]) -> kafkarec.SegmentWriter:
+        """The open writer of a partition. At most MOST_OPEN are open: the least recently used one is closed, and opened
+        again when needed."""
+        import kafkarec
+
         found = self._writers.get(key)
         if found is not None:
             self._writers.move_to_end(key)
@@ -186,11 +192,11 @@ class Stage:
         topic, partition = key
         folder = os.path.join(self.folder, f"{topic}-{partition}")
         self._make(folder)
-        made = self._kafkarec.SegmentWriter(
+        writer = kafkarec.SegmentWriter(
             folder, segment_bytes=self._settings.segment_bytes, topic_id=topic_id(self._home, topic), check_all=False
         )
-        self._writers[key] = made
-        return made
+        self._writers[key] = writer
+        return writer
 
     def _make(self, folder: str) -> None:
         if not self._begun:
@@ -212,7 +218,7 @@ class Stage:
 
 
 def _largest(table: Any) -> int:
-    """Bytes that no record of a table exceeds."""
+    """An upper bound of the size of a table's records, in bytes."""
     import pyarrow.compute as pc  # type: ignore[import-untyped]
 
     longest = (pc.max(pc.binary_length(table.column(name))).as_py() or 0 for name in ("key", "value"))
@@ -221,7 +227,7 @@ def _largest(table: Any) -> int:
 
 
 def make(folder: str) -> None:
-    """A folder and those above it. Other tasks make them at the same time; a job that ends may remove _temporary."""
+    """Makes a folder and those above it, while other tasks do the same and a job that ends removes _temporary."""
     for _ in range(10):
         with suppress(FileNotFoundError):
             os.makedirs(folder, exist_ok=True)

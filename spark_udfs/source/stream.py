@@ -1,12 +1,12 @@
 """The reader of `spark.readStream.format("kafkarec")`: follows partition folders while somebody writes to them.
 
-    new query        initialOffset                                        from the options; before the first batch
-    each trigger     latestOffset -> (offsets go into the checkpoint) -> partitions -> read, one task each
+    new query        initialOffset, from the options, before the first batch
+    each trigger     latestOffset -> (Spark writes the offsets to the checkpoint) -> partitions -> read, in the tasks
     restart          partitions for the batch that was not committed, then as above
 
-A new partition begins at its log's start. One that is gone, and offsets that are not there any more, are data loss:
-failOnDataLoss fails the query, or else reading goes on where the log begins or ends now. Nothing depends on `commit`
-or `stop`, which Spark does not always call.
+A new partition begins at its log's start. A partition that is gone, or offsets that do not exist any more, are data
+loss: failOnDataLoss fails the query, otherwise reading goes on at the log's current start or end. Nothing depends on
+`commit` or `stop`, which Spark does not always call.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from spark_udfs import bootstrap
-from spark_udfs.schema import Column
+from spark_udfs.schema import SparkColumn
 
 from . import columns, options, paths, planning, reading, selection, worker_path
-from .admission import Limit, admitted
+from .admission import Limit, end_offsets
 from .listing import DataLoss, Listing
-from .offsets import Offsets, Told, parse, tell
-from .paths import Key, PartitionPaths
+from .offsets import Offsets, OffsetsJson, parse, to_json
+from .paths import PartitionPaths, TopicPartition
 from .planning import Split
 from .tails import Tail
 
-# A broker deletes and renames between our listing and our opening; then the folder is listed again.
+# A broker may delete or rename a file after it was listed; then the folder is listed again.
 _TRIES = 5
 _T = TypeVar("_T")
 
@@ -49,40 +49,41 @@ def reader(given: Mapping[str, str], wanted: Any) -> StreamReader:
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One lives on the driver as long as the query; others are made for each plan, and travel to the tasks."""
+    """One instance lives on the driver as long as the query; others are made for each plan and pickled to the tasks."""
 
-    def __init__(self, chosen: options.Options, wanted: tuple[Column, ...]) -> None:
+    def __init__(self, chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...]) -> None:
         self.options = chosen
         self.columns = wanted
         self._listing: Listing | None = None
-        self._tails: dict[Key, Tail] = {}
-        self._held: Offsets | None = None
-        self._target: Offsets | None = None
+        self._tails: dict[TopicPartition, Tail] = {}
+        self._held_back: Offsets | None = None
+        self._target_ends: Offsets | None = None
         self._latest: Offsets | None = None
-        self._turn = 0
+        self._round_number = 0
 
     def __reduce__(self) -> Any:
-        """What the driver has seen of the logs stays there."""
-        return worker_path.travelling(StreamReader, self.options, self.columns)
+        """Pickles options and columns; what the driver knows of the logs is not needed in tasks."""
+        return worker_path.reduce_with_package(StreamReader, self.options, self.columns)
 
     # ---- offsets
 
-    def initialOffset(self) -> Told:
-        """What the options say. Where that is the log's end it may be another one when Spark asks again after a crash;
-        so the first batch leaves such partitions as they are, and with it the checkpoint has their offsets."""
-        kafkarec = bootstrap.load()
-        there = selection.chosen(self.options, self._listed(kafkarec))
-        starts = selection.starts(self.options, there)
+    def initialOffset(self) -> OffsetsJson:
+        """The offsets that the options ask for. Where that is the log's end, it may be another one when Spark asks
+        again after a crash; so the first batch reads nothing of such partitions, and the checkpoint then has their
+        offsets."""
+        bootstrap.load()
+        listed = selection.chosen(self.options, self._listed())
+        starts = selection.starts(self.options, listed)
         asked = {key: at for key, (kind, at) in starts.items() if kind == "offset" and at != selection.EARLIEST}
-        tails = self._look(kafkarec, there, {}, asked)
-        found = {key: self._start(kafkarec, key, tails[key], *starts[key]) for key in there}
-        self._held = {key: offset for key, (offset, held) in found.items() if held}
-        return tell({key: offset for key, (offset, _) in found.items()})
+        tails = self._updated_tails(listed, {}, asked)
+        found = {key: self._start(key, tails[key], *starts[key]) for key in listed}
+        self._held_back = {key: offset for key, (offset, held) in found.items() if held}
+        return to_json({key: offset for key, (offset, _) in found.items()})
 
-    def _start(self, kafkarec: Any, key: Key, tail: Tail, kind: str, asked: int) -> tuple[int, bool]:
-        """The offset, and whether it is the log's end as of now."""
+    def _start(self, key: TopicPartition, tail: Tail, kind: str, asked: int) -> tuple[int, bool]:
+        """The first offset of a partition, and whether it is the current end of the log."""
         if kind == "time":
-            found = paths.log_of(kafkarec, tail.paths, self.options).offset_for_timestamp(asked)
+            found = paths.log_of(tail.paths, self.options).offset_for_timestamp(asked)
             if found is not None:
                 return found, False
             if self.options["startingOffsetsByTimestampStrategy"] == "error":
@@ -95,43 +96,45 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return tail.stable_end, True
         if asked == selection.EARLIEST:
             return tail.start, False
-        return self._there(key, tail, asked, "startingOffsets asks for"), False
+        return self._available(key, tail, asked, "startingOffsets asks for"), False
 
-    def latestOffset(self, start: dict, limit: ReadLimit) -> Told:  # type: ignore[type-arg]
-        """How far the next batch goes. `start` itself, in its own words, where there is nothing new."""
+    def latestOffset(self, start: dict, limit: ReadLimit) -> OffsetsJson:  # type: ignore[type-arg]
+        """The end of the next micro-batch; the very object `start` where there is nothing new."""
         reading.log_to_stderr()
-        kafkarec = bootstrap.load()
+        bootstrap.load()
         before = parse(start)
-        found = _patiently(lambda: self._latest_from(kafkarec, before, limit))
-        self._held = {}
-        self._turn += 1
-        return start if found == before else tell(found)
+        found = _retry_listing(lambda: self._latest_from(before, limit))
+        self._held_back = {}
+        self._round_number += 1
+        return start if found == before else to_json(found)
 
-    def _latest_from(self, kafkarec: Any, before: Offsets, limit: ReadLimit) -> Offsets:
-        there = self._wanted(self._listed(kafkarec))
-        self._tell_missing(before, there)
-        tails = self._look(kafkarec, there, before)
+    def _latest_from(self, before: Offsets, limit: ReadLimit) -> Offsets:
+        listed = self._subscribed(self._listed())
+        self._report_missing(before, listed)
+        tails = self._updated_tails(listed, before)
         starts, ends = {}, {}
         self._latest = {}
         for key, tail in tails.items():
             known = before.get(key)
-            begin = tail.start if known is None else self._there(key, tail, known, "the next offset is")
+            begin = tail.start if known is None else self._available(key, tail, known, "the next offset is")
             end = latest = max(begin, tail.stable_end)
-            if self._target is not None:
-                end = min(end, max(begin, self._target.get(key, begin)))
+            if self._target_ends is not None:
+                end = min(end, max(begin, self._target_ends.get(key, begin)))
             if known is None and end <= begin:
-                continue  # to know of it would be news, and start a batch with nothing in it
+                continue  # with its offsets Spark would start an empty batch
             starts[key], ends[key], self._latest[key] = begin, end, latest
-        for key in ends.keys() & (self._held or {}).keys():
-            ends[key] = max(starts[key], min(ends[key], (self._held or {})[key]))
-        found = admitted(starts, ends, _limit(limit), lambda key, *span: tails[key].steps(*span), self._turn + 1)
+        for key in ends.keys() & (self._held_back or {}).keys():
+            ends[key] = max(starts[key], min(ends[key], (self._held_back or {})[key]))
+        found = end_offsets(
+            starts, ends, _limit(limit), lambda key, *span: tails[key].pending_batches(*span), self._round_number + 1
+        )
         for key, tail in tails.items():
             tail.keep(*{each[key] for each in (before, starts, found) if key in each}, tail.end)
         return found
 
-    def reportLatestOffset(self) -> Told | None:
-        """The logs' ends, of the last look: with the batch's end, how far the query is behind."""
-        return None if self._latest is None else tell(self._latest)
+    def reportLatestOffset(self) -> OffsetsJson | None:
+        """The ends of the logs at the last trigger, from which Spark (and `lag`) computes the query's lag."""
+        return None if self._latest is None else to_json(self._latest)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         if self.options["maxOffsetsPerTrigger"] is not None:
@@ -141,24 +144,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        kafkarec = bootstrap.load()
-        tails = self._look(kafkarec, self._wanted(self._listed(kafkarec)), {}, committed=False)
-        self._target = {key: tail.end for key, tail in tails.items()}
+        bootstrap.load()
+        tails = self._updated_tails(self._subscribed(self._listed()), {}, committed=False)
+        self._target_ends = {key: tail.end for key, tail in tails.items()}
 
     # ---- batches
 
     def partitions(self, start: dict, end: dict) -> list[InputPartition]:  # type: ignore[type-arg]
-        """Exactly the bytes between the two: what a task sees does not depend on what is written meanwhile."""
+        """Tasks with exactly the bytes between two offsets, so that what is written meanwhile makes no difference."""
         reading.log_to_stderr()
-        kafkarec = bootstrap.load()
+        bootstrap.load()
         before, after = parse(start), parse(end)
-        splits = _patiently(lambda: self._splits(kafkarec, before, after))
+        splits = _retry_listing(lambda: self._splits(before, after))
         return [planning.Task(each) for each in planning.tasks(self.options, splits)]
 
-    def _splits(self, kafkarec: Any, before: Offsets, after: Offsets) -> list[Split]:
-        there = self._wanted(self._listed(kafkarec))
-        self._tell_missing(after, there)
-        tails = self._look(kafkarec, there, before)
+    def _splits(self, before: Offsets, after: Offsets) -> list[Split]:
+        listed = self._subscribed(self._listed())
+        self._report_missing(after, listed)
+        tails = self._updated_tails(listed, before)
         splits: list[Split] = []
         for key, stop in after.items():
             if key not in tails:
@@ -168,18 +171,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if begin >= stop:
                 continue
             if key in before:
-                begin = self._there(key, tail, begin, "the batch begins at")
-            stop = self._there(key, tail, stop, "the batch ends at")
+                begin = self._available(key, tail, begin, "the batch begins at")
+            stop = self._available(key, tail, stop, "the batch ends at")
             if begin < stop:
                 splits += tail.splits(begin, stop)
-        return self._cut(kafkarec, splits, tails)
+        return self._cut(splits, tails)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         reading.log_to_stderr()
         return reading.read_splits(partition.value or (), self.options, self.columns)
 
-    def _cut(self, kafkarec: Any, splits: list[Split], tails: Mapping[Key, Tail]) -> list[Split]:
-        """Large ones in pieces, as for a batch."""
+    def _cut(self, splits: list[Split], tails: Mapping[TopicPartition, Tail]) -> list[Split]:
+        """Cuts large splits, as for a batch."""
         bases = {each.path: each.base_offset for tail in tails.values() for each in tail.paths.segments}
         total = sum((split.end or 0) - split.begin for split in splits)
         most = max(1, min(self.options["maxPartitionBytes"], -(-total // self.options["minPartitions"])))
@@ -188,52 +191,59 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if (split.end or 0) - split.begin <= most:
                 found.append(split)
             else:
-                found += planning.cut(kafkarec, self.options, split, bases[split.path], most)
+                found += planning.cut(self.options, split, bases[split.path], most)
         return found
 
-    # ---- what is there
+    # ---- listings and tails
 
-    def _listed(self, kafkarec: Any) -> dict[Key, PartitionPaths]:
+    def _listed(self) -> dict[TopicPartition, PartitionPaths]:
         if self._listing is None:
-            self._listing = Listing(kafkarec, self.options)
-        return self._listing.look()
+            self._listing = Listing(self.options)
+        return self._listing.current()
 
-    def _wanted(self, there: dict[Key, PartitionPaths]) -> dict[Key, PartitionPaths]:
-        """As selection.chosen, but a topic may come and go while the query runs."""
+    def _subscribed(self, listed: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, PartitionPaths]:
+        """As selection.chosen, but without an error for missing topics: they may appear and disappear while a query
+        runs."""
         topics, pattern, assigned = (self.options[name] for name in ("subscribe", "subscribePattern", "assign"))
         if topics is not None:
-            return {key: each for key, each in there.items() if key[0] in topics}
+            return {key: each for key, each in listed.items() if key[0] in topics}
         if pattern is not None:
-            return {key: each for key, each in there.items() if re.fullmatch(pattern, key[0])}
+            return {key: each for key, each in listed.items() if re.fullmatch(pattern, key[0])}
         if assigned is not None:
-            return {key: each for key, each in there.items() if key[1] in assigned.get(key[0], ())}
-        return there
+            return {key: each for key, each in listed.items() if key[1] in assigned.get(key[0], ())}
+        return listed
 
-    def _look(
-        self, kafkarec: Any, there: dict[Key, PartitionPaths], before: Offsets, asked: Mapping[Key, int] | None = None,
+    def _updated_tails(
+        self,
+        listed: dict[TopicPartition, PartitionPaths],
+        before: Offsets,
+        asked: Mapping[TopicPartition, int] | None = None,
         committed: bool = True,
-    ) -> dict[Key, Tail]:  # fmt: skip
-        """before: offsets of a checkpoint; no transaction that began in front of them is undecided. asked: those that
-        options ask for tell nothing of that; `initialOffset` looks before all others."""
+    ) -> dict[TopicPartition, Tail]:
+        """Updates the Tail of each partition.
+
+        before: offsets of a checkpoint; every transaction that began before them has ended
+        asked: offsets from the options, for which that is not known
+        """
         committed = committed and planning.committed(self.options)
         found = {}
-        for key in there:
-            tail = self._tails.setdefault(key, Tail(kafkarec, self.options))
+        for key in listed:
+            tail = self._tails.setdefault(key, Tail(self.options))
             for tries in range(_TRIES):
                 try:
-                    tail.look(there[key], before.get(key), committed, (asked or {}).get(key))
+                    tail.update(listed[key], before.get(key), committed, (asked or {}).get(key))
                     break
                 except FileNotFoundError:
                     if tries == _TRIES - 1:
                         raise
-                    again = self._listed(kafkarec)
-                    there = {**there, key: again.get(key, there[key])}
+                    again = self._listed()
+                    listed = {**listed, key: again.get(key, listed[key])}
             found[key] = tail
         self._tails = dict(found)
         return found
 
-    def _there(self, key: Key, tail: Tail, offset: int, why: str) -> int:
-        """The offset itself, or where the log begins or ends now instead."""
+    def _available(self, key: TopicPartition, tail: Tail, offset: int, why: str) -> int:
+        """The offset itself; where the log does not have it, data loss, and then the log's current start or end."""
         if offset < tail.start:
             self._lost(f"{_name(key)}: {why} {offset}, and the log begins at offset {tail.start}: it was cut there")
             return tail.start
@@ -241,14 +251,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lost(f"{_name(key)}: {why} {offset}, and the log ends at offset {tail.end}: it was cut there")
             return tail.end
         if tail.was_rewritten(offset):
-            self._lost(f"{_name(key)}: {why} {offset}, and the log was cut in front of it and written anew since")
+            self._lost(f"{_name(key)}: {why} {offset}, and the log was cut in front of it and rewritten since")
         return offset
 
-    def _tell_missing(self, before: Offsets, there: Iterable[Key]) -> None:
-        gone = sorted(set(before) - set(there))
+    def _report_missing(self, before: Offsets, listed: Iterable[TopicPartition]) -> None:
+        gone = sorted(set(before) - set(listed))
         if gone:
-            told = ", ".join(f"{_name(key)} (next offset {before[key]})" for key in gone)
-            self._lost(f"{told}: there are no segments any more")
+            names = ", ".join(f"{_name(key)} (next offset {before[key]})" for key in gone)
+            self._lost(f"{names}: there are no segments any more")
 
     def _lost(self, what: str) -> None:
         if self.options["failOnDataLoss"]:
@@ -256,15 +266,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reading.logger.warning("data loss in %s; failOnDataLoss is false", what)
 
 
-def _patiently(ask: Callable[[], _T]) -> _T:
-    """Listed anew where a file goes in between."""
+def _retry_listing(ask: Callable[[], _T]) -> _T:
+    """The result of `ask`, which is repeated where a file disappears meanwhile."""
     for _ in range(_TRIES - 1):
         with suppress(FileNotFoundError):
             return ask()
     return ask()
 
 
-def _name(key: Key) -> str:
+def _name(key: TopicPartition) -> str:
     return f"{key[0]}-{key[1]}"
 
 

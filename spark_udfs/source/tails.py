@@ -1,11 +1,11 @@
 """A growing partition: where its log ends, where an offset lies, and the batches between two offsets. On the driver.
 
-    00000000000000000000.log  [batch][batch][batch]            a later segment exists: nothing more comes here
-    00000000000000000300.log  [batch][batch][ba                the last one: half a batch, or zeros, wait
-                                            ^ the log's end: behind the last batch whose frame and checksum fit
+    00000000000000000000.log  [batch][batch][batch]            a later segment exists: this one grows no more
+    00000000000000000300.log  [batch][batch][ba                the last one: half a batch, or zeros, are not read yet
+                                            ^ the log's end: after the last batch whose frame and checksum are right
 
-The end is looked for in the last segment alone, from where it was found the last time. An offset lies behind the last
-batch in front of it, not before the next one: damage between the two then belongs to exactly one micro-batch.
+The end is searched in the last segment alone, from its last known position on. The position of an offset is the end of
+the last batch in front of it, not the start of the next one, so damage between the two belongs to one micro-batch only.
 """
 
 from __future__ import annotations
@@ -15,30 +15,33 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import isolation
-from .admission import Step
-from .options import Options
-from .paths import PartitionPaths, SegmentPath
-from .planning import File, Hidden, Split
+from .admission import PendingBatch
+from .options import SourceOptions
+from .paths import PartitionPaths, SegmentPath, open_segment
+from .planning import PlannedFile, Split, Uncommitted
 from .selection import LATEST
 
+if TYPE_CHECKING:
+    import kafkarec
+
 _LEGACY_CHECKED_FROM, _CHECKED_FROM = 16, 21
-# Up to and including the checksum: two batches that begin alike are one.
+# Up to and including the checksum: batches with the same first bytes are the same batch.
 _HEAD_BYTES = 21
-# Behind the last batch of a preallocated file there are zeros; so many are looked through for a batch.
-_LOOK_AHEAD = 1 << 20
-# A file whose size and times stay is not opened again, once it was looked at so long after these were seen first: file
-# systems round times, to seconds at worst.
-_CALM_SECONDS = 3.0
+# The last batch of a preallocated file is followed by zeros; a batch is searched in so many bytes of them.
+_ZEROS_SEARCHED = 1 << 20
+# A file is not opened again while its size and times stay the same and have done so for this long: file systems round
+# times, to seconds at worst.
+_SETTLED_SECONDS = 3.0
 
 
-class Place(NamedTuple):
-    """Byte `position` of a segment, a batch border.
+class LogPosition(NamedTuple):
+    """A batch border in a segment, at byte `position`.
 
-    batch_end      where the offset is in the middle of a batch, which begins at `position`: its end
-    front, head    where the batch in front of it begins, and its first bytes: to tell whether they are still there
+    batch_end      the end of the batch that begins at `position`, where the offset is in the middle of that batch
+    front, head    position and first bytes of the batch in front of the border, to detect that the file was rewritten
     """
 
     path: str
@@ -48,7 +51,7 @@ class Place(NamedTuple):
     head: bytes = b""
 
 
-class _Row(NamedTuple):
+class _BatchRow(NamedTuple):
     begin: int
     end: int
     first: int
@@ -58,189 +61,195 @@ class _Row(NamedTuple):
 
 
 class Tail:
-    """One partition, looked at again and again.
+    """One partition that is followed while it grows; `update` takes in what is new.
 
     start        the first segment's base offset
-    end          the log end offset, of what `look` saw last
-    stable_end   the same for read_committed: the last stable offset
+    end          the log end offset, as of the last update
+    stable_end   the end for read_committed: the last stable offset
     """
 
-    def __init__(self, kafkarec: Any, options: Options) -> None:
-        self._kafkarec, self._options = kafkarec, options
-        self._places: dict[int, Place] = {}
-        self._walked: dict[int, tuple[str, _Row]] = {}
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._positions: dict[int, LogPosition] = {}
+        self._walked: dict[int, tuple[str, _BatchRow]] = {}
         self._rewritten: set[int] = set()
         self._aborted: dict[tuple[int, int], int] = {}
-        self._seen: tuple[tuple[SegmentPath, ...], int] | None = None
-        self._looks: dict[str, tuple[int, ...]] | None = None
-        self._looks_since, self._is_calm = 0.0, False
-        self._last: tuple[int, Place] | None = None
+        self._walked_to: tuple[tuple[SegmentPath, ...], int] | None = None
+        self._stats: dict[str, tuple[int, ...]] | None = None
+        self._stats_since, self._is_settled = 0.0, False
+        self._last: tuple[int, LogPosition] | None = None
         self._stable = 0
         self.start = self.end = self.stable_end = 0
 
-    # ---- what is there
+    # ---- the log's end
 
-    def look(
+    def update(
         self, paths: PartitionPaths, committed_from: int | None = None, committed: bool = False,
         start: int | None = None,
     ) -> None:  # fmt: skip
-        """Takes in a new listing. committed_from: no transaction that began before this offset is undecided. start: of
-        a new query that reads nothing in front of it; selection.LATEST: or of the log's end."""
+        """Takes in a new listing.
+
+        committed_from: every transaction that began before this offset has ended
+        committed: keep `stable_end`, for read_committed
+        start: a new query reads nothing in front of this offset; selection.LATEST: nothing in front of the log's end
+        """
         self.paths = paths
         self.start = paths.segments[0].base_offset or 0
-        looks = self._looks_of_files()
-        if looks is None or looks != self._looks:
-            self._looks, self._looks_since, self._is_calm = looks, time.monotonic(), False
-        elif self._is_calm:
+        looks = self._file_stats()
+        if looks is None or looks != self._stats:
+            self._stats, self._stats_since, self._is_settled = looks, time.monotonic(), False
+        elif self._is_settled:
             self._rewritten.clear()
             return
-        self._is_calm = looks is not None and time.monotonic() - self._looks_since > _CALM_SECONDS
-        self._check_places()
-        self.end, place = self._found_end()
-        self._last = (self.end, place)
-        self._places[self.end] = place
+        self._is_settled = looks is not None and time.monotonic() - self._stats_since > _SETTLED_SECONDS
+        self._forget_lost_positions()
+        self.end, position_of = self._find_end()
+        self._last = (self.end, position_of)
+        self._positions[self.end] = position_of
         self.stable_end = self.end
         if committed:
-            self._look_for_transactions(committed_from, start)
+            self._update_transactions(committed_from, start)
 
-    def _looks_of_files(self) -> dict[str, tuple[int, ...]] | None:
-        """What the file system tells of the files that `look` would open; None: nothing, they are remote."""
+    def _file_stats(self) -> dict[str, tuple[int, ...]] | None:
+        """Device, inode, size and times of the files that `update` would open; None where one is remote or missing."""
         found: dict[str, tuple[int, ...]] = {}
-        for path in (self.paths.segments[-1].path, *(place.path for place in self._places.values())):
+        for path in (self.paths.segments[-1].path, *(position_of.path for position_of in self._positions.values())):
             if "://" in path:
                 return None
             if path not in found:
                 try:
-                    told = os.stat(path)
+                    status = os.stat(path)
                 except OSError:
                     return None
-                found[path] = (told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns)
+                found[path] = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         return found
 
     def keep(self, *offsets: int) -> None:
-        """Forgets all places but those of these offsets, and aborted transactions that end in front of all of them."""
-        self._places = {offset: self.place(offset) for offset in offsets if self._is_known(offset)}
+        """Forgets all positions but those of these offsets, and aborted transactions that end before all of them."""
+        self._positions = {offset: self.position_of(offset) for offset in offsets if self._is_known(offset)}
         self._walked.clear()
         first = min(offsets, default=0)
         self._aborted = {ids: begin for ids, begin in self._aborted.items() if ids[1] >= first}
 
     def was_rewritten(self, offset: int) -> bool:
-        """Whether the last segment had other batches in front of this offset when it was given out."""
+        """Whether the last segment had other batches in front of this offset when its position was determined."""
         return offset in self._rewritten
 
-    def _check_places(self) -> None:
-        """A segment that is not the last one may be compacted or deleted: that is no loss of what was read."""
+    def _forget_lost_positions(self) -> None:
+        """Forgets positions in files that are gone or rewritten, and remembers which of them were in the last segment:
+        others may be compacted or deleted without a loss of data."""
         self._rewritten.clear()
         last, there = self.paths.segments[-1].path, {each.path for each in self.paths.segments}
-        for offset, place in list(self._places.items()):
-            if place.path not in there or not self._has_head(place):
-                del self._places[offset]
-                if place.path == last:
+        for offset, position_of in list(self._positions.items()):
+            if position_of.path not in there or not self._is_position_unchanged(position_of):
+                del self._positions[offset]
+                if position_of.path == last:
                     self._rewritten.add(offset)
 
     def _is_known(self, offset: int) -> bool:
-        return offset in self._places or offset in self._walked
+        return offset in self._positions or offset in self._walked
 
-    def _has_head(self, place: Place) -> bool:
-        if not place.head:
+    def _is_position_unchanged(self, position_of: LogPosition) -> bool:
+        if not position_of.head:
             return True
-        with self._opened(place.path) as segment:
-            return _is_there(segment, place)
+        with self._opened(position_of.path) as segment:
+            return _is_unchanged(segment, position_of)
 
-    def _opened(self, path: str) -> Any:
-        place = self.paths
-        storage = self._options["storageOptions"]
-        return self._kafkarec.open(path, topic=place.topic, partition=place.partition, storage_options=storage)
+    def _opened(self, path: str) -> kafkarec.Segment:
+        return open_segment(path, self._options, self.paths.topic, self.paths.partition)
 
-    def _found_end(self) -> tuple[int, Place]:
+    def _find_end(self) -> tuple[int, LogPosition]:
         for segment in reversed(self.paths.segments):
             known = self._last if self._last and self._last[1].path == segment.path else None
-            if known and not self._has_head(known[1]):
+            if known and not self._is_position_unchanged(known[1]):
                 known = self._last = None
             with self._opened(segment.path) as opened:
                 begin = known[1].position if known else 0
                 end = opened.size
-                if known and not segment.later_segment and not _length(opened.raw(begin, _HEAD_BYTES)):
-                    end = min(end, begin + _LOOK_AHEAD)
-                rows = list(_rows(_part(opened, segment, begin, end))) if begin < end else []
+                if known and not segment.later_segment and not _batch_length(opened.raw(begin, _HEAD_BYTES)):
+                    end = min(end, begin + _ZEROS_SEARCHED)
+                rows = list(_batch_rows(_open_range(opened, segment, begin, end))) if begin < end else []
                 for row in reversed(rows):
-                    if _is_whole(opened, row):
-                        return row.next_offset, _behind(opened, segment.path, row)
+                    if _has_valid_crc(opened, row):
+                        return row.next_offset, _position_after(opened, segment.path, row)
             if known:
                 return known
         first = self.paths.segments[0]
-        return first.base_offset or 0, Place(first.path)
+        return first.base_offset or 0, LogPosition(first.path)
 
-    # ---- where an offset lies
+    # ---- positions of offsets
 
-    def place(self, offset: int) -> Place:
-        """Where reading for this offset begins; the first segment's begin for one in front of the log."""
-        if offset not in self._places:
-            self._places[offset] = self._found_place(offset)
-        return self._places[offset]
+    def position_of(self, offset: int) -> LogPosition:
+        """The position from which this offset is read; the first segment's start for an offset in front of the log."""
+        if offset not in self._positions:
+            self._positions[offset] = self._find_position(offset)
+        return self._positions[offset]
 
-    def _found_place(self, offset: int) -> Place:
+    def _find_position(self, offset: int) -> LogPosition:
         if offset in self._walked:
             path, row = self._walked[offset]
             with self._opened(path) as opened:
-                return _behind(opened, path, row)
+                return _position_after(opened, path, row)
         inside = [each for each in self.paths.segments if each.base_offset is None or each.base_offset < offset]
         if not inside:
-            return Place(self.paths.segments[0].path)
+            return LogPosition(self.paths.segments[0].path)
         segment = inside[-1]
-        before = [at for at, place in self._places.items() if at < offset and place.path == segment.path]
-        known = self._places[max(before)] if before else Place(segment.path)
+        before = [at for at, position_of in self._positions.items() if at < offset and position_of.path == segment.path]
+        known = self._positions[max(before)] if before else LogPosition(segment.path)
         with self._opened(segment.path) as opened:
-            part = _part(opened, segment, known.position, opened.size)
-            near = _behind_all_before(part, offset, _rows(part, start_offset=offset - 1, end_offset=offset + 1))
-            return near or _behind_all_before(part, offset, _rows(part)) or known._replace(batch_end=None)
+            part = _open_range(opened, segment, known.position, opened.size)
+            near = _position_after_last(part, offset, _batch_rows(part, start_offset=offset - 1, end_offset=offset + 1))
+            return near or _position_after_last(part, offset, _batch_rows(part)) or known._replace(batch_end=None)
 
-    def steps(self, start: int, end: int) -> Iterator[Step]:
-        """The batches from one offset to another; the place behind each is known from then on."""
-        begin = self.place(start)
-        stop = self.place(self.end)
-        for segment, first, last, _ in self._stretches(begin, stop):
+    def pending_batches(self, start: int, end: int) -> Iterator[PendingBatch]:
+        """The batches from one offset to another; remembers the position after each."""
+        begin = self.position_of(start)
+        stop = self.position_of(self.end)
+        for segment, first, last, _ in self._byte_ranges(begin, stop):
             with self._opened(segment.path) as opened:
-                for row in _rows(_part(opened, segment, first, min(last, opened.size))):
+                for row in _batch_rows(_open_range(opened, segment, first, min(last, opened.size))):
                     if row.next_offset <= start:
                         continue
                     self._walked[row.next_offset] = segment.path, row
-                    yield Step(max(row.first, start), row.next_offset, row.end - row.begin)
+                    yield PendingBatch(max(row.first, start), row.next_offset, row.end - row.begin)
                     if row.next_offset >= end:
                         return
 
-    def _stretches(self, begin: Place, stop: Place) -> Iterator[tuple[SegmentPath, int, int, File | None]]:
-        """(segment, from byte, to byte, file) of all that lies between two places."""
+    def _byte_ranges(
+        self, begin: LogPosition, stop: LogPosition
+    ) -> Iterator[tuple[SegmentPath, int, int, PlannedFile | None]]:
+        """(segment, first byte, end, file) of the segments between two positions."""
         names = [each.path for each in self.paths.segments]
         first, last = names.index(begin.path), names.index(stop.path)
         for number in range(first, last + 1):
             segment = self.paths.segments[number]
-            end, file = self._size_now(segment, [each for each in (begin, stop) if each.path == segment.path])
+            end, file = self._current_size(segment, [each for each in (begin, stop) if each.path == segment.path])
             start = begin.position if number == first else 0
             if number == last:
                 end = stop.position if stop.batch_end is None else stop.batch_end
             if start < end:
                 yield segment, start, end, file
 
-    def _size_now(self, segment: SegmentPath, places: list[Place]) -> tuple[int, File | None]:
-        """Of a file in which these places still are."""
-        known = [each for each in places if each.head]
+    def _current_size(self, segment: SegmentPath, positions: list[LogPosition]) -> tuple[int, PlannedFile | None]:
+        """Size and identity of a segment's file; FileNotFoundError where a position in it is not valid any more."""
+        known = [each for each in positions if each.head]
         is_plain = segment.size is not None and "://" not in segment.path
         if is_plain and not known:
-            told = os.stat(segment.path)
-            return told.st_size, File(told.st_ino, told.st_size, segment.later_segment)
+            status = os.stat(segment.path)
+            return status.st_size, PlannedFile(status.st_ino, status.st_size, segment.later_segment)
         with self._opened(segment.path) as opened:
-            if not all(_is_there(opened, each) for each in known):
+            if not all(_is_unchanged(opened, each) for each in known):
                 raise FileNotFoundError(f"{segment.path} was rewritten since it was listed")
-            if not is_plain:
+            descriptor = opened.source.descriptor
+            if not is_plain or descriptor is None:
                 return opened.size, None
-            told = os.fstat(opened.source.descriptor)
-            return told.st_size, File(told.st_ino, told.st_size, segment.later_segment)
+            status = os.fstat(descriptor)
+            return status.st_size, PlannedFile(status.st_ino, status.st_size, segment.later_segment)
 
     def splits(self, start: int, end: int) -> list[Split]:
-        """One split per segment, exactly the bytes from one offset to the other; offsets only bound them where they
-        are in the middle of a batch. FileNotFoundError where a file has moved since `look`."""
-        begin, stop = self.place(start), self.place(end)
+        """One split per segment: exactly the bytes between two offsets. A split has offset bounds only where an
+        offset is in the middle of a batch. FileNotFoundError where a file was renamed or removed since `update`."""
+        begin, stop = self.position_of(start), self.position_of(end)
         if stop.batch_end is None and (begin.path, begin.position) == (stop.path, stop.position):
             return []
         found = [
@@ -248,18 +257,18 @@ class Tail:
                 segment.path, self.paths.topic, self.paths.partition, first, last, segment.later_segment,
                 start_offset=None if begin.batch_end is None else start,
                 end_offset=None if stop.batch_end is None else end,
-                hidden=self._hidden(start, end), first_offset=max(start, segment.base_offset or 0), file=file,
+                uncommitted=self._uncommitted(start, end), first_offset=max(start, segment.base_offset or 0), file=file,
             )
-            for segment, first, last, file in self._stretches(begin, stop)
+            for segment, first, last, file in self._byte_ranges(begin, stop)
         ]  # fmt: skip
         untils = [*(each.first_offset for each in found[1:]), end]
         return [split._replace(until_offset=until) for split, until in zip(found, untils, strict=True)]
 
     # ---- transactions
 
-    def _look_for_transactions(self, decided: int | None, start: int | None) -> None:
-        if (self.paths.segments, self.end) != self._seen:
-            if self._seen:
+    def _update_transactions(self, decided: int | None, start: int | None) -> None:
+        if (self.paths.segments, self.end) != self._walked_to:
+            if self._walked_to:
                 decided = self._stable if self._stable <= self.end else None
             segments = self.paths.segments
             if decided is not None:
@@ -269,69 +278,72 @@ class Tail:
             elif start == LATEST:
                 start = self.end
             paths = self.paths._replace(segments=segments)
-            found = isolation.walk(self._kafkarec, paths, self._options, start)
+            found = isolation.walk(paths, self._options, start)
             for producer, first, marker in found.aborted:
                 known = self._aborted.get((producer, marker), first)
                 self._aborted[producer, marker] = min(first, known)
             self._stable = self.end if found.stable_offset is None else found.stable_offset
-            self._seen = self.paths.segments, self.end
+            self._walked_to = self.paths.segments, self.end
         self.stable_end = min(self._stable, self.end)
 
-    def _hidden(self, start: int, end: int) -> Hidden | None:
-        if not self._seen:
+    def _uncommitted(self, start: int, end: int) -> Uncommitted | None:
+        if not self._walked_to:
             return None
         spans = sorted((producer, first, marker) for (producer, marker), first in self._aborted.items())
-        return Hidden(tuple(each for each in spans if each[1] < end and each[2] >= start), end)
+        return Uncommitted(tuple(each for each in spans if each[1] < end and each[2] >= start), end)
 
 
-def _is_there(opened: Any, place: Place) -> bool:
-    """Whether the batch in front of a place begins as it did."""
-    return place.position <= int(opened.size) and bytes(opened.raw(place.front, _HEAD_BYTES)) == place.head
+def _is_unchanged(opened: kafkarec.Segment, position_of: LogPosition) -> bool:
+    """Whether the batch in front of a position still has the same first bytes."""
+    return (
+        position_of.position <= int(opened.size)
+        and bytes(opened.raw(position_of.front, _HEAD_BYTES)) == position_of.head
+    )
 
 
-def _part(opened: Any, segment: SegmentPath, begin: int, end: int) -> Any:
+def _open_range(opened: kafkarec.Segment, segment: SegmentPath, begin: int, end: int) -> kafkarec.Segment:
     part = opened.between(min(begin, end), end)
     part.later_segment = segment.later_segment
     return part
 
 
-def _rows(part: Any, **wanted: int) -> Iterator[_Row]:
-    """The batches, in order; what a wrapper does not tell of its first offset is what follows on the one before."""
+def _batch_rows(part: kafkarec.Segment, **wanted: int) -> Iterator[_BatchRow]:
+    """The batches, in order. A wrapper message has no first offset: the next offset of the batch before it is taken."""
     before = None
     with closing(part.scan_pieces(errors="skip", **wanted)) as tables:
         for table in tables:
             names = ("position", "size_in_bytes", "base_offset", "last_offset", "next_offset", "magic", "crc")
             for begin, size, base, last, following, magic, crc in zip(*map(table.column, names), strict=True):
                 unknown = last if before is None else min(before, last)
-                yield _Row(begin, begin + size, unknown if base is None else base, following, magic, crc)
+                yield _BatchRow(begin, begin + size, unknown if base is None else base, following, magic, crc)
                 before = following
 
 
-def _behind_all_before(part: Any, offset: int, rows: Iterator[_Row]) -> Place | None:
-    """Behind the last of these batches that ends at or before an offset; at the one that has it in its middle. None
-    where neither is among them."""
+def _position_after_last(part: kafkarec.Segment, offset: int, rows: Iterator[_BatchRow]) -> LogPosition | None:
+    """The position after the last of these batches that ends at or before an offset, or that of the batch with the
+    offset in its middle; None where there is neither."""
     found = None
     for row in rows:
         if row.next_offset > offset:
             if row.first < offset:
                 head = part.raw(row.begin, _HEAD_BYTES)
-                return Place(part.path, row.begin, row.end, row.begin, head)
+                return LogPosition(part.path, row.begin, row.end, row.begin, head)
             break
         found = row
-    return None if found is None else _behind(part, part.path, found)
+    return None if found is None else _position_after(part, part.path, found)
 
 
-def _behind(opened: Any, path: str, row: _Row) -> Place:
-    return Place(path, row.end, None, row.begin, opened.raw(row.begin, _HEAD_BYTES))
+def _position_after(opened: kafkarec.Segment, path: str, row: _BatchRow) -> LogPosition:
+    return LogPosition(path, row.end, None, row.begin, opened.raw(row.begin, _HEAD_BYTES))
 
 
-def _length(head: bytes) -> int:
-    """What the length field of a batch says; 0 of zeros, and where the file ends in front of it."""
+def _batch_length(head: bytes) -> int:
+    """The length field of a batch; 0 where the file ends in front of it."""
     return int.from_bytes(head[8:12], "big") if len(head) >= 12 else 0
 
 
-def _is_whole(opened: Any, row: _Row) -> bool:
-    """Whether the checksum fits: a batch may be half there in a file that has all its bytes already."""
+def _has_valid_crc(opened: kafkarec.Segment, row: _BatchRow) -> bool:
+    """Whether the checksum is right: a file may have its full size before all bytes of its last batch are written."""
     from crc32c import crc32c  # comes with kafkarec
 
     data = opened.raw(row.begin, row.end - row.begin)

@@ -1,8 +1,8 @@
 """`df.write.format("kafkarec").mode("append" or "overwrite").save(path)`: rows to partition folders
 
-    driver   writer(): options and columns are checked, a job is named
-    tasks    write(): batches of rows, divided by topic and partition, into a Stage; a Written goes back
-    driver   commit(): publishes what the messages name; abort(): undoes it; see places
+    driver   writer(): checks options and columns, names the job
+    tasks    write(): stages the rows by topic and partition; returns a StagedMessage
+    driver   commit(): publishes what the messages name; abort(): undoes it; see destination
 
 Columns are those of Spark's Kafka sink, and an offset: value; key, headers, timestamp, topic, partition, offset.
 """
@@ -23,10 +23,10 @@ from spark_udfs import bootstrap
 from spark_udfs.schema import CORRUPT
 
 from . import destination, options
-from .publishing import Job
+from .publishing import WriteJob
 from .reading import log_to_stderr
-from .rows_by_partition import Divider, Plan
-from .staging import Settings, Staged, check_topic
+from .rows_by_partition import PartitionSplitter, WritePlan
+from .staging import StagedPartition, WriteSettings, check_topic
 
 _log = logging.getLogger("spark_udfs")
 _BYTES = ("binary", "string")
@@ -40,49 +40,50 @@ _COLUMNS = {
     "partition": ("int", "bigint", "smallint", "tinyint"),
     "offset": ("bigint", "int"),
 }
-# What spark.read gives beside them, and what is made anew here.
-_LEFT_OUT = ("timestampType", CORRUPT)
+# Columns that spark.read has and that are not written: they are made anew from the records.
+_NOT_WRITTEN = ("timestampType", CORRUPT)
 
 
-class Written(WriterCommitMessage):
-    """What a task tells the driver."""
+class StagedMessage(WriterCommitMessage):
+    """The message of a task to the driver."""
 
-    def __init__(self, job: Job, staged: tuple[Staged, ...]) -> None:
+    def __init__(self, job: WriteJob, staged: tuple[StagedPartition, ...]) -> None:
         self.job, self.staged = job, staged
 
 
 def writer(given: Mapping[str, str], schema: Any, overwrite: bool) -> DataSourceArrowWriter:
-    """For spark.write. ValueError for options, columns and paths that cannot be written."""
+    """The writer of `df.write`. ValueError for options, columns and paths that cannot be written."""
     chosen = options.parse(given, "write")
     path, plan = planned(chosen, schema)
-    job = Job(path, str(uuid4()), overwrite, plan.settings, storage=chosen["storageOptions"])
+    job = WriteJob(path, str(uuid4()), overwrite, plan.settings, storage=chosen["storageOptions"])
     destination.publisher(path).begin(job)
-    return Writer(job, plan)
+    return BatchWriter(job, plan)
 
 
-class Writer(DataSourceArrowWriter):
-    """Made on the driver, run by each task, and run again on the driver for commit and abort."""
+class BatchWriter(DataSourceArrowWriter):
+    """Made on the driver; pickled to each task for `write`, and to a process of the driver for commit and abort."""
 
-    def __init__(self, job: Job, plan: Plan) -> None:
+    def __init__(self, job: WriteJob, plan: WritePlan) -> None:
         self.job, self.plan = job, plan
 
-    def write(self, iterator: Iterator[Any]) -> Written:
+    def write(self, iterator: Iterator[Any]) -> StagedMessage:
         return write(self.job, self.plan, iterator)
 
     def commit(self, messages: Sequence[Any]) -> None:
         started = time.monotonic()
-        rows = destination.publisher(self.job.path).commit(bootstrap.load(), self.job, staged_of(messages))
+        bootstrap.load()
+        rows = destination.publisher(self.job.path).commit(self.job, staged_of(messages))
         log_commit(self.job, rows, started)
 
     def abort(self, messages: Sequence[Any]) -> None:
         destination.publisher(self.job.path).abort(self.job)
 
 
-def staged_of(messages: Sequence[Any]) -> list[Staged]:
+def staged_of(messages: Sequence[Any]) -> list[StagedPartition]:
     return [one for message in messages if message is not None for one in message.staged]
 
 
-def log_commit(job: Job, rows: list[dict[str, Any]], started: float) -> None:
+def log_commit(job: WriteJob, rows: list[dict[str, Any]], started: float) -> None:
     records, seconds = sum(row["records"] for row in rows), time.monotonic() - started
     log_to_stderr()
     text = "kafkarec published partitions=%d records=%d seconds=%.3f path=%s"
@@ -92,32 +93,35 @@ def log_commit(job: Job, rows: list[dict[str, Any]], started: float) -> None:
 # ---- on the driver, before anything is written --------------------------------------------------------------
 
 
-def planned(chosen: options.Options, schema: Any) -> tuple[str, Plan]:
+def planned(chosen: options.SourceOptions, schema: Any) -> tuple[str, WritePlan]:
     """The absolute path and the plan that all tasks get."""
-    path, there = destination.looked_at(chosen["path"], chosen["storageOptions"])
+    path, existing = destination.resolve(chosen["path"], chosen["storageOptions"])
     names = check_columns({field.name: field.dataType.simpleString() for field in schema.fields})
     topic = chosen["topic"]
     if topic is not None:
         check_topic(topic)
     elif "topic" not in names:
         raise ValueError("no topic: a column topic, or the option topic")
-    settings = Settings(chosen["compression"], chosen["level"], chosen["batchSize"], chosen["segmentBytes"])
-    # a wrong level is told here, and not by every task
-    bootstrap.load().encode([(0, 0, None, b"", [])], compression=settings.compression, level=settings.level)
-    return path, Plan(settings, names, topic, chosen["numPartitions"], there)
+    settings = WriteSettings(chosen["compression"], chosen["level"], chosen["batchSize"], chosen["segmentBytes"])
+    bootstrap.load()
+    import kafkarec
+
+    # so that a wrong level is an error here, and not in every task
+    kafkarec.encode([(0, 0, None, b"", [])], compression=settings.compression, level=settings.level)
+    return path, WritePlan(settings, names, topic, chosen["numPartitions"], existing)
 
 
 def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
-    """The names that are written. ValueError names the column and what it may be."""
+    """The names of the columns that are written. ValueError names a wrong column and its allowed types."""
     if "value" not in types:
         raise ValueError(f"no column 'value'; there are: {', '.join(types)}")
     for name, kind in types.items():
-        if name in _LEFT_OUT or name.startswith("_"):
+        if name in _NOT_WRITTEN or name.startswith("_"):
             continue
         if name not in _COLUMNS:
             near = difflib.get_close_matches(name, _COLUMNS, 1)
-            told = f"did you mean {near[0]}?" if near else f"there are: {', '.join(_COLUMNS)}; drop it"
-            raise ValueError(f"kafkarec writes no column {name!r}; {told}")
+            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(_COLUMNS)}; drop it"
+            raise ValueError(f"kafkarec writes no column {name!r}; {hint}")
         if kind not in _COLUMNS[name]:
             raise ValueError(f"column {name!r} is {kind}; it must be {' or '.join(_COLUMNS[name])}")
     return tuple(name for name in types if name in _COLUMNS or name == CORRUPT)
@@ -126,24 +130,25 @@ def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
 # ---- in a task ----------------------------------------------------------------------------------------------
 
 
-def write(job: Job, plan: Plan, batches: Iterator[Any]) -> Written:
-    """Stages a task's rows. What is staged of a task that fails is removed."""
+def write(job: WriteJob, plan: WritePlan, batches: Iterator[Any]) -> StagedMessage:
+    """Stages a task's rows; removes what is staged where the task fails."""
     context = TaskContext.get()
     task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     started = time.monotonic()
-    stage = destination.publisher(job.path).stage(bootstrap.load(), job, task, attempt)
+    bootstrap.load()
+    staging_writer = destination.publisher(job.path).staging_writer(job, task, attempt)
     try:
-        divider = Divider(plan, task)
+        splitter = PartitionSplitter(plan, task)
         for batch in batches:
-            for topic, partition, table, given in divider.parts(batch):
-                stage.put(topic, partition, table, given)
-        staged = stage.close()
+            for topic, partition, table, given in splitter.by_partition(batch):
+                staging_writer.put(topic, partition, table, given)
+        staged = staging_writer.close()
     except BaseException:
-        stage.drop()
+        staging_writer.drop()
         raise
     records, size = sum(one.records for one in staged), sum(one.size for one in staged)
     seconds = time.monotonic() - started
     log_to_stderr()
     text = "kafkarec staged partitions=%d bytes=%d records=%d seconds=%.3f path=%s"
-    _log.info(text, len(staged), size, records, seconds, stage.folder)
-    return Written(job, staged)
+    _log.info(text, len(staged), size, records, seconds, staging_writer.folder)
+    return StagedMessage(job, staged)

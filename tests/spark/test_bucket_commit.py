@@ -128,8 +128,8 @@ def test_only_what_the_messages_name_is_published(store: str) -> None:
     bucket_publishing.begin(made)
     stage(made, 0, {"t-0": ["lost"]})
     good = stage(made, 0, {"t-0": ["a"]})
-    late = bucket_publishing.stage(kafkarec, made, 0, 2)
-    bucket_publishing.commit(kafkarec, made, good)
+    late = bucket_publishing.staging_writer(made, 0, 2)
+    bucket_publishing.commit(made, good)
     assert content(store) == {"t-0": numbered("a")}
     late.put("t", 0, table(["late"]), False)
     with pytest.raises(FileNotFoundError, match="the job has ended"):
@@ -144,7 +144,7 @@ def test_an_attempt_that_is_not_as_it_was_left_is_not_published(store: str) -> N
     staged = stage(made, 0, {"t-0": ["a"]})
     shutil.rmtree(Path(store.removeprefix("file://")) / "_temporary" / "job-1" / staged[0].folder)
     with pytest.raises(FileNotFoundError, match="is not as the task left it"):
-        bucket_publishing.commit(kafkarec, made, staged)
+        bucket_publishing.commit(made, staged)
 
 
 # ---- crashes ------------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def half_done(url: str, number: int | None, overwrite: bool) -> Any:
     Dying.number = number
     through = False
     try:
-        bucket_publishing.commit(kafkarec, made, staged)
+        bucket_publishing.commit(made, staged)
         through = True
     except Crash:
         pass
@@ -191,7 +191,7 @@ def test_a_commit_that_died_anywhere_is_finished_by_the_same_commit(store: str, 
     number, through = 0, False
     while not through:
         made, staged, through = half_done(store, number, overwrite)
-        bucket_publishing.commit(kafkarec, made, staged)
+        bucket_publishing.commit(made, staged)
         assert content(store) == (REPLACED if overwrite else ADDED), number
         assert json.loads(objects(store)["_SUCCESS"])["job"] == "job-2" and clean(store), number
         number += STEP
@@ -210,7 +210,7 @@ def test_a_commit_that_died_anywhere_is_undone_by_abort(store: str, overwrite: b
         if done:
             assert content(store) == (REPLACED if overwrite else ADDED), number
         else:
-            left = {name: data for name, data in objects(store).items() if not name.endswith(".turn")}
+            left = {name: data for name, data in objects(store).items() if not name.endswith(".lock")}
             assert left == before, number
         number += STEP
 
@@ -248,7 +248,7 @@ def test_an_undoing_that_died_anywhere_is_taken_up_again(store: str, overwrite: 
         if number % 2 and not through:  # the driver tries again
             expected = REPLACED if overwrite else ADDED
             try:
-                bucket_publishing.commit(kafkarec, made, staged)
+                bucket_publishing.commit(made, staged)
             except FileNotFoundError:  # nothing is left of what was staged
                 expected = OLD
                 assert number > 20
@@ -273,17 +273,17 @@ def test_a_stream_s_batch_that_is_run_again_changes_nothing(store: str) -> None:
         Dying.log.clear()
         Dying.number = number
         try:
-            bucket_publishing.commit(kafkarec, made, staged)
+            bucket_publishing.commit(made, staged)
             through = True
         except Crash:
             pass
         Dying.number = None
-        bucket_publishing.commit(kafkarec, made, stage(made, 0, {"t-0": ["b"], "t-1": ["c"]}))
+        bucket_publishing.commit(made, stage(made, 0, {"t-0": ["b"], "t-1": ["c"]}))
         assert content(store) == {"t-0": numbered("a", "b"), "t-1": numbered("c")}, number
         assert clean(store), number
         number += STEP
     publish(store, "q-2", {"t-1": ["d"]}, query="q", batch=2)
-    bucket_publishing.commit(kafkarec, made, stage(made, 0, {"t-0": ["b"]}))
+    bucket_publishing.commit(made, stage(made, 0, {"t-0": ["b"]}))
     publish(store, "r-0", {"t-0": ["e"]}, query="r", batch=0)
     assert content(store) == {"t-0": numbered("a", "b", "e"), "t-1": numbered("c", "d")}
     assert "_SUCCESS" not in objects(store)
@@ -299,7 +299,7 @@ def test_the_sweep_undoes_what_died_and_lets_running_jobs_alone(store: str) -> N
     staged = stage(running, 0, {"t-0": ["z"]})
     assert bucket_publishing.sweep(store, older_than_hours=0.5) == ["job-2"]
     assert content(store) == OLD
-    bucket_publishing.commit(kafkarec, running, staged)
+    bucket_publishing.commit(running, staged)
     assert content(store) == OLD | {"t-0": numbered("a", "b", "z")} and clean(store)
     assert bucket_publishing.sweep(store, older_than_hours=0) == []
 
@@ -347,8 +347,8 @@ def test_a_driver_that_slept_too_long_stops_before_the_next_request(
             slept.append(monkeypatch.setattr(bucket_lock, "STALE", -1.0))
 
     monkeypatch.setattr(Dying, "copy", copy)
-    with pytest.raises(bucket_lock.TurnLost, match="was not raised anew"):
-        bucket_publishing.commit(kafkarec, made, staged)
+    with pytest.raises(bucket_lock.LockLost, match="was not renewed"):
+        bucket_publishing.commit(made, staged)
     monkeypatch.setattr(bucket_lock, "STALE", 1200.0)
     monkeypatch.setattr(Dying, "copy", keep)
     publish(store, "job-3", {"t-1": ["z"]})
@@ -366,7 +366,7 @@ def test_who_else_writes_there_meanwhile_is_not_overwritten(store: str, monkeypa
             foreign.write_bytes(kafkarec.encode([(2, 0, None, b"somebody else's", [])]))
 
     monkeypatch.setattr(Dying, "put", put)
-    with pytest.raises(BlockingIOError, match=rf"t-0/{2:020}\.log: somebody else has written"):
+    with pytest.raises(BlockingIOError, match=rf"t-0/{2:020}\.log: another writer has changed"):
         publish(store, "job-2", {"t-0": ["d"], "t-1": ["e"]})
     bucket_publishing.abort(job(store, "job-2"))
     assert content(store) == OLD | {"t-0": numbered("a", "b", "somebody else's")}
@@ -382,4 +382,4 @@ def test_a_job_travels_without_showing_its_keys(store: str) -> None:
 
 def test_a_url_that_cannot_be_written_is_told() -> None:
     with pytest.raises(ValueError, match=r"does not write to https://, but to s3, "):
-        destination.looked_at("https://example.invalid/x", {})
+        destination.resolve("https://example.invalid/x", {})

@@ -10,6 +10,8 @@ from paths import ROOT
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
+import spark_udfs
+
 PROGRAM = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
@@ -17,7 +19,7 @@ for name in ("fcntl", "kafkarec", "resource"):
     sys.modules[name] = None
 del os.geteuid
 import spark_udfs
-from spark_udfs import cluster, damage, diagnosis, functions, registration, udtf, write_log
+from spark_udfs import cluster, damage, diagnosis, functions, registration, udtf, write_functions
 from spark_udfs.source import KafkarecDataSource
 print("imported")
 """
@@ -28,3 +30,11 @@ def test_a_client_without_unix_and_without_kafkarec_imports_everything_it_calls(
         [sys.executable, "-c", PROGRAM, str(ROOT)], capture_output=True, text=True, check=False, timeout=120
     )
     assert done.stdout == "imported\n", done.stderr
+
+
+def test_no_module_takes_the_name_of_a_public_function() -> None:
+    """Importing a submodule sets an attribute of the package: one named as a function would replace that function."""
+    package = ROOT / "spark_udfs"
+    modules = {path.stem for path in package.glob("*.py")} | {path.name for path in package.iterdir() if path.is_dir()}
+    assert {"bootstrap", "damage", "registration"} <= modules
+    assert modules & set(spark_udfs.__all__) == set()

@@ -68,7 +68,6 @@ def test_files_that_cannot_be_read_are_damage_and_the_rest_is_reported(
         return really(path, **given)
 
     monkeypatch.setattr(kafkarec, "open", opened)
-    monkeypatch.setattr("spark_udfs.bootstrap.load", lambda: kafkarec)
     found = report(tmp_path)
     (row,) = found.rows
     assert (row["partition"], row["position"], row["length"], row["reason"]) == (1, 0, len(TXN), "unreadable")

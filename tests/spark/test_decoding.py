@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import golden
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import kafkarec
-from spark_udfs import decoding, options, schema
+from spark_udfs import decoding, function_options, schema
 
 GOOD = golden.vector("v2-none-logappend").bytes
 BINARY = pa.binary()
@@ -25,8 +24,8 @@ def spoiled(raw: bytes) -> bytes:
 
 
 def decode(values: list[bytes | None], mode: str = "FAILFAST", type_: pa.DataType = BINARY, **more: Any) -> pa.Array:
-    chosen = options.make(mode=mode, **more)
-    pieces = list(decoding.decode_values(kafkarec, pa.array(values, type_), chosen))
+    chosen = function_options.make(mode=mode, **more)
+    pieces = list(decoding.decode_values(pa.array(values, type_), chosen))
     for piece in pieces:
         piece.validate(full=True)
         assert piece.type == schema.arrow_result(schema.RECORD_COLUMNS)
@@ -87,7 +86,7 @@ def test_no_values_at_all() -> None:
 
 def test_sliced_input() -> None:
     values = pa.array([b"not a batch, and never looked at", None, GOOD, b""])[1:]
-    (found,) = decoding.decode_values(kafkarec, values, options.Options())
+    (found,) = decoding.decode_values(values, function_options.FunctionOptions())
     assert [None if row is None else len(row) for row in found.to_pylist()] == [None, 5, 0]
 
 
@@ -145,14 +144,14 @@ def test_failfast_names_byte_and_offset_in_the_first_line() -> None:
 
 
 def test_output_is_cut_at_value_borders() -> None:
-    chosen = options.make(max_output_bytes=1)
-    pieces = list(decoding.decode_values(kafkarec, pa.array([GOOD] * 5), chosen))
+    chosen = function_options.make(max_output_bytes=1)
+    pieces = list(decoding.decode_values(pa.array([GOOD] * 5), chosen))
     assert [len(piece) for piece in pieces] == [1] * 5
 
 
 def test_explode_cuts_a_large_value_between_records() -> None:
     batch = pa.RecordBatch.from_arrays([pa.array(["a"]), pa.array([GOOD * 50])], ["name", "value"])
-    literal = options.to_literal(options.make(max_output_bytes=4 * len(GOOD)))
+    literal = function_options.to_literal(function_options.make(max_output_bytes=4 * len(GOOD)))
     pieces = list(decoding.Explode(literal, outer=False)(iter([batch])))
     whole = list(decoding.Explode("FAILFAST", outer=False)(iter([batch])))
     assert len(whole) == 1 and len(pieces) > 5
@@ -167,22 +166,23 @@ def test_limit_of_one_payload_is_an_error_or_a_reason() -> None:
     assert json.loads(rows[0]["_corrupt_record"])["reason"] == "limit_exceeded"
 
 
-def test_value_that_no_array_can_hold_is_a_reason_too() -> None:
-    """The engine itself raises, also under "skip", where one value decodes to more than 2 GiB; a real one takes
-    half a minute (20 payloads of 120 MiB in 80 kB of zstd), so here the engine is told to find that."""
+def test_value_that_no_array_can_hold_is_a_reason_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kafkarec itself raises, also under "skip", where one value decodes to more than 2 GiB; a real one takes
+    half a minute (20 payloads of 120 MiB in 80 kB of zstd), so here `decode_each` raises for one value."""
     huge = b"decodes to more than an array can hold"
+    real = kafkarec.decode_each
 
     def decode_each(values: pa.Array, **given: Any) -> Any:
         for index, value in enumerate(values.to_pylist()):
             if value == huge:
                 raise kafkarec.LimitExceededError("too much", reason="out_of_memory", value_index=index)
-        return kafkarec.decode_each(values, **given)
+        return real(values, **given)
 
-    engine = SimpleNamespace(decode_each=decode_each, KafkaRecordError=kafkarec.KafkaRecordError)
+    monkeypatch.setattr(kafkarec, "decode_each", decode_each)
     values = pa.array([GOOD, None, huge, b"", huge, GOOD])
     with pytest.raises(kafkarec.LimitExceededError, match="too much"):
-        list(decoding.decode_values(engine, values, options.Options()))
-    pieces = decoding.decode_values(engine, values, options.make(mode="PERMISSIVE"))
+        list(decoding.decode_values(values, function_options.FunctionOptions()))
+    pieces = decoding.decode_values(values, function_options.make(mode="PERMISSIVE"))
     found = pa.concat_arrays(pieces).to_pylist()
     assert [None if row is None else len(row) for row in found] == [5, None, 1, 0, 1, 5]
     assert json.loads(found[2][0]["_corrupt_record"]) == {
@@ -248,9 +248,9 @@ def test_scan_of_damage() -> None:
 
 def test_options_travel_as_one_literal() -> None:
     for given in ({}, {"mode": "permissive"}, {"mode": "PERMISSIVE", "control": True, "max_output_bytes": 5}):
-        chosen = options.make(**given)
-        assert options.from_literal(options.to_literal(chosen)) == chosen
-    assert options.to_literal(options.make(mode="permissive")) == "PERMISSIVE"
+        chosen = function_options.make(**given)
+        assert function_options.from_literal(function_options.to_literal(chosen)) == chosen
+    assert function_options.to_literal(function_options.make(mode="permissive")) == "PERMISSIVE"
 
 
 @pytest.mark.parametrize(
@@ -263,12 +263,12 @@ def test_options_travel_as_one_literal() -> None:
 )
 def test_wrong_option(given: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        options.make(**given)
+        function_options.make(**given)
 
 
 def test_option_of_the_wrong_type() -> None:
     with pytest.raises(TypeError, match="max_output_bytes must be int, not bool"):
-        options.make(max_output_bytes=True)
+        function_options.make(max_output_bytes=True)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_explode_repeats_what_is_kept_and_outer_keeps_values_without_records() -
     batch = pa.RecordBatch.from_arrays(
         [pa.array(["a", "b", "c", "d"]), pa.array([None, GOOD, b"", GOOD + spoiled(GOOD)])], ["name", "value"]
     )
-    literal = options.to_literal(options.make(mode="PERMISSIVE", max_output_bytes=1))
+    literal = function_options.to_literal(function_options.make(mode="PERMISSIVE", max_output_bytes=1))
 
     def names(outer: bool) -> list[str]:
         found = pa.Table.from_batches(decoding.Explode(literal, outer)(iter([batch])))

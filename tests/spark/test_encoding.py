@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import kafkarec
-from spark_udfs import decoding, encoding, options
+from spark_udfs import decoding, encoding, function_options
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # Their wrapper gives each record the same offset; no batch can be written like that.
@@ -18,12 +18,12 @@ READABLE = [case for case in golden.vectors() if case.name not in NOT_RISING]
 
 
 def decoded(values: list[bytes | None], mode: str = "FAILFAST") -> pa.ListArray:
-    chosen = options.make(mode=mode)
-    return pa.concat_arrays(decoding.decode_values(kafkarec, pa.array(values, pa.binary()), chosen))
+    chosen = function_options.make(mode=mode)
+    return pa.concat_arrays(decoding.decode_values(pa.array(values, pa.binary()), chosen))
 
 
 def encoded(lists: pa.Array, **chosen: Any) -> list[bytes | None]:
-    pieces = list(encoding.encode_values(kafkarec, lists, chosen))
+    pieces = list(encoding.encode_values(lists, chosen))
     assert {piece.type for piece in pieces} == {pa.binary()}
     found: list[bytes | None] = pa.concat_arrays(pieces).to_pylist()
     assert len(found) == len(lists)
@@ -112,9 +112,9 @@ def test_a_null_list_with_children_below_it_is_null() -> None:
 def test_output_goes_in_pieces_between_values() -> None:
     one = [{"value": b"v" * (3 << 20)}]
     lists = pa.array([one] * 7, pa.list_(pa.struct([("value", pa.binary())])))
-    pieces = list(encoding.encode_values(kafkarec, lists, {}))
+    pieces = list(encoding.encode_values(lists, {}))
     assert [len(piece) for piece in pieces] == [3, 3, 1]
-    assert [len(piece) for piece in encoding.encode_values(kafkarec, lists[:0], {})] == [0]
+    assert [len(piece) for piece in encoding.encode_values(lists[:0], {})] == [0]
 
 
 @pytest.mark.parametrize(

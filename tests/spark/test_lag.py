@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from spark_udfs.lag import Lag
 from stream_broker import Broker
 from stream_engine import Query
 
 from spark_udfs import lag
+from spark_udfs.stream_lag import Lag
 
 pytestmark = pytest.mark.spark
 
@@ -47,7 +47,7 @@ def test_what_it_says() -> None:
     assert BEHIND.metrics == {
         "minOffsetsBehindLatest": "0", "maxOffsetsBehindLatest": "70", "avgOffsetsBehindLatest": "35.0",
     }  # fmt: skip
-    with pytest.raises(TypeError, match="int is no query, no progress of one"):
+    with pytest.raises(TypeError, match="int is no query, no progress and no event"):
         lag(3)
 
 

@@ -40,7 +40,7 @@ SPARK_TYPES: dict[str, DataType] = {
 
 
 @pytest.mark.parametrize("columns", [schema.RECORD_COLUMNS, schema.BATCH_COLUMNS], ids=["records", "batches"])
-def test_arrow_type_is_sparks_own_so_that_nothing_is_cast(columns: tuple[schema.Column, ...]) -> None:
+def test_arrow_type_is_sparks_own_so_that_nothing_is_cast(columns: tuple[schema.SparkColumn, ...]) -> None:
     struct = StructType([StructField(column.name, SPARK_TYPES[column.type]) for column in columns])
     wanted = to_arrow_type(ArrayType(struct), timezone="UTC")
     ours = schema.arrow_result(columns)

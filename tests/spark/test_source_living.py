@@ -16,7 +16,6 @@ from living_log import Going
 from source_rows import Read, read
 from stream_broker import Broker
 
-import kafkarec
 from kafkarec.storage import folders
 from spark_udfs.source import listing, paths
 from spark_udfs.source.listing import DataLoss
@@ -56,7 +55,7 @@ def test_a_segment_that_grows_and_is_rolled_while_it_is_listed(
         entries = (folders.FolderEntry(path.name, path.stat().st_size, False) for path in broker.log())
         return sorted(old.get(entry.name, entry) for entry in entries)
 
-    for look in (lambda: paths.partitions(kafkarec, options_of(broker)), lambda: read(broker.root)):
+    for look in (lambda: paths.partitions(options_of(broker)), lambda: read(broker.root)):
         entries_then(monkeypatch, roll)
         found = look()
         if isinstance(found, dict):  # the listing alone has the old size of a segment that has a later one
@@ -116,7 +115,7 @@ def test_a_replacement_that_was_broken_off(
     steps = living_log.steps(broker.log()[1:2], third)
     for _ in range(3):
         next(steps)
-    with pytest.raises(DataLoss, match=f"orders-0 has {name}.swap and no {name}: whoever replaced that segment"):
+    with pytest.raises(DataLoss, match=f"orders-0 has {name}.swap and no {name}: the replacement of that segment"):
         read(broker.root)
     got = living_log.offsets(read(broker.root, failOnDataLoss="false"))
     first, behind = int(name[:20]), int(broker.log()[1].stem)
@@ -153,7 +152,7 @@ def test_retention_between_listing_and_planning(
 ) -> None:
     while len(broker.log()) < 4:
         broker.write(10)
-    real, waiting = listing.Listing.look, [broker.delete_first]
+    real, waiting = listing.Listing.current, [broker.delete_first]
 
     def look(self: listing.Listing) -> Any:
         found = real(self)
@@ -161,7 +160,7 @@ def test_retention_between_listing_and_planning(
             waiting.pop()()
         return found
 
-    monkeypatch.setattr(listing.Listing, "look", look)
+    monkeypatch.setattr(listing.Listing, "current", look)
     got = living_log.offsets(read(broker.root, maxPartitionBytes="500", **options))
     assert got == [offset for offset, _ in broker.rows["orders", 0]] and got[0] > 0
 

@@ -135,7 +135,7 @@ def test_a_file_that_grows_or_shrinks_after_planning(tmp_path: Path) -> None:
         grown = [row for task in source.tasks for batch in source.reader.read(task) for row in batch.to_pylist()]
         assert grown == before
         path.write_bytes(data[: cut // 2])
-        with pytest.raises(DataLoss, match="when the query was planned: it was cut"):
+        with pytest.raises(DataLoss, match="when the query was planned: it was truncated"):
             [batch for task in source.tasks for batch in source.reader.read(task)]
         source.reader.options["failOnDataLoss"] = False
         less = [row for task in source.tasks for batch in source.reader.read(task) for row in batch.to_pylist()]

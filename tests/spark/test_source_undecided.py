@@ -13,7 +13,6 @@ from source_rows import read
 from stream_broker import Broker
 from stream_engine import Query
 
-import kafkarec
 from kafkarec.read import marker_matching
 from spark_udfs.source import isolation, options, paths
 
@@ -39,10 +38,10 @@ def filled(broker: Broker, seed: int, still_open: bool) -> None:
         broker.end_transaction(producer, commit=False)
 
 
-def walk(broker: Broker, start: int | None) -> isolation.Undecided:
+def walk(broker: Broker, start: int | None) -> isolation.TransactionState:
     chosen = options.parse({"path": str(broker.root)}, "read")
-    (partition,) = paths.partitions(kafkarec, chosen).values()
-    return isolation.walk(kafkarec, partition, chosen, start)
+    (partition,) = paths.partitions(chosen).values()
+    return isolation.walk(partition, chosen, start)
 
 
 @pytest.mark.parametrize("still_open", [False, True])
@@ -65,11 +64,11 @@ def test_only_what_is_read_is_walked(broker: Broker, monkeypatch: pytest.MonkeyP
     walked: list[str] = []
     real = marker_matching.Match.read
 
-    def noted(self: marker_matching.Match, one: Any, check: Any) -> Any:
+    def recorded(self: marker_matching.Match, one: Any, check_all: bool) -> None:
         walked.append(Path(one.name).name)
-        return real(self, one, check)
+        real(self, one, check_all)
 
-    monkeypatch.setattr(marker_matching.Match, "read", noted)
+    monkeypatch.setattr(marker_matching.Match, "read", recorded)
     names = [path.name for path in broker.log()]
     start = int(names[-2][:20]) + 1
     for given in (start, broker.writer().next_offset):

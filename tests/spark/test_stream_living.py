@@ -120,7 +120,7 @@ def test_a_cleaner_at_work_all_the_time(broker: Broker) -> None:
 
 
 def test_a_folder_that_rests_is_not_opened(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tails, "_CALM_SECONDS", 0.05)
+    monkeypatch.setattr(tails, "_SETTLED_SECONDS", 0.05)
     for partition in range(20):
         broker.write(10, partition=partition)
     query = Query(broker.root)
@@ -143,7 +143,7 @@ def test_a_folder_that_rests_is_not_opened(broker: Broker, monkeypatch: pytest.M
 def test_a_file_that_has_all_its_bytes_from_the_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: str
 ) -> None:
-    monkeypatch.setattr(tails, "_CALM_SECONDS", 0.05)
+    monkeypatch.setattr(tails, "_SETTLED_SECONDS", 0.05)
     broker = Broker(tmp_path / "data", segment_bytes=1 << 20)
     broker.writer(preallocate=True)
     query = Query(broker.root, isolationLevel=isolation)
@@ -159,7 +159,7 @@ def test_a_file_that_has_all_its_bytes_from_the_beginning(
 def test_a_segment_under_its_old_size_and_another_content_is_noticed(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tails, "_CALM_SECONDS", 0.05)
+    monkeypatch.setattr(tails, "_SETTLED_SECONDS", 0.05)
     filled(broker, 2)
     query = Query(broker.root)
     query.run()
@@ -173,7 +173,7 @@ def test_a_segment_under_its_old_size_and_another_content_is_noticed(
     made = [kafkarec.encode(rows[at : at + 10]) for at in range(int(path.stem), len(rows), 10)]
     path.write_bytes(b"".join(made))
     assert os.path.getsize(path) == size
-    with pytest.raises(DataLoss, match="the log was cut in front of it and written anew"):
+    with pytest.raises(DataLoss, match="the log was cut in front of it and rewritten"):
         query.trigger()
 
 

@@ -86,7 +86,7 @@ def test_a_log_that_is_cut_and_written_anew(broker: Broker, caplog: pytest.LogCa
     broker.truncate(330)
     for _ in range(20):
         broker.write(11)
-    words = "orders-0: the next offset is 400, and the log was cut in front of it and written anew"
+    words = "orders-0: the next offset is 400, and the log was cut in front of it and rewritten"
     with pytest.raises(DataLoss, match=words):
         strict.trigger()
     with caplog.at_level(logging.WARNING, "spark_udfs"):

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_udfs.source import options
-from spark_udfs.source.admission import Limit, Step, admitted
-from spark_udfs.source.offsets import parse, tell
+from spark_udfs.source.admission import Limit, PendingBatch, end_offsets
+from spark_udfs.source.offsets import parse, to_json
 
 KEYS = [("b", 10), ("b", 2), ("a", 0), ("c.d", 7)]
 
@@ -21,14 +21,14 @@ def test_one_text_whatever_the_order() -> None:
     texts = set()
     for seed in range(20):
         keys = random.Random(seed).sample(KEYS, len(KEYS))
-        texts.add(json.dumps(tell({key: KEYS.index(key) for key in keys})))
+        texts.add(json.dumps(to_json({key: KEYS.index(key) for key in keys})))
     assert texts == {'{"a": {"0": 2}, "b": {"2": 1, "10": 0}, "c.d": {"7": 3}}'}
 
 
 def test_back_from_text() -> None:
     offsets = {key: number for number, key in enumerate(KEYS)}
-    assert parse(json.loads(json.dumps(tell(offsets)))) == offsets
-    assert parse({}) == {} and tell({}) == {}
+    assert parse(json.loads(json.dumps(to_json(offsets)))) == offsets
+    assert parse({}) == {} and to_json({}) == {}
 
 
 @pytest.mark.parametrize(
@@ -45,11 +45,11 @@ class Log:
     def __init__(self, batches: list[tuple[int, int, int]]) -> None:
         self.batches, self.asked = batches, 0
 
-    def steps(self, start: int, end: int) -> Iterator[Step]:
+    def steps(self, start: int, end: int) -> Iterator[PendingBatch]:
         for first, behind, size in self.batches:
             if behind > start and first < end:
                 self.asked += 1
-                yield Step(max(first, start), behind, size)
+                yield PendingBatch(max(first, start), behind, size)
 
     @property
     def end(self) -> int:
@@ -78,7 +78,7 @@ def test_a_limit_is_held_and_everything_gets_through(there: list[Log], unit: str
     for _ in range(2000):
         if at == ends:
             break
-        found = admitted(at, ends, Limit(unit, most), lambda key, *span: keys[key].steps(*span))
+        found = end_offsets(at, ends, Limit(unit, most), lambda key, *span: keys[key].steps(*span))
         assert found != at, "no progress"
         taken = {key: list(keys[key].steps(at[key], found[key])) for key in keys if found[key] > at[key]}
         if unit == "offsets":
@@ -95,9 +95,9 @@ def test_a_limit_is_held_and_everything_gets_through(there: list[Log], unit: str
 def test_without_a_limit_no_batch_is_looked_at() -> None:
     log = Log([(0, 10, 100), (10, 20, 100)])
     for limit in (None, Limit("offsets", 20)):
-        assert admitted({("t", 0): 0}, {("t", 0): 20}, limit, lambda key, *span: log.steps(*span)) == {("t", 0): 20}
+        assert end_offsets({("t", 0): 0}, {("t", 0): 20}, limit, lambda key, *span: log.steps(*span)) == {("t", 0): 20}
     assert log.asked == 0
-    admitted({("t", 0): 0}, {("t", 0): 20}, Limit("offsets", 10), lambda key, *span: log.steps(*span))
+    end_offsets({("t", 0): 0}, {("t", 0): 20}, Limit("offsets", 10), lambda key, *span: log.steps(*span))
     assert log.asked == 1
 
 
@@ -105,7 +105,7 @@ def test_who_is_further_behind_gets_more() -> None:
     keys = {("t", 0): Log([(n, n + 1, 100) for n in range(900)]), ("t", 1): Log([(n, n + 1, 100) for n in range(100)])}
     for limit in (Limit("offsets", 100), Limit("bytes", 10_000)):
         ends = {key: log.end for key, log in keys.items()}
-        found = admitted(dict.fromkeys(keys, 0), ends, limit, lambda key, *span: keys[key].steps(*span))
+        found = end_offsets(dict.fromkeys(keys, 0), ends, limit, lambda key, *span: keys[key].steps(*span))
         assert found == {("t", 0): 90, ("t", 1): 10}
 
 
@@ -113,21 +113,21 @@ def test_a_batch_larger_than_the_limit_does_not_starve() -> None:
     keys = {("t", 0): Log([(n, n + 1, 100) for n in range(10_000)]), ("t", 1): Log([(0, 500, 5000)])}
     at, ends = dict.fromkeys(keys, 0), {key: log.end for key, log in keys.items()}
     for turn in range(2):
-        at = admitted(at, ends, Limit("bytes", 1000), lambda key, *span: keys[key].steps(*span), turn)
+        at = end_offsets(at, ends, Limit("bytes", 1000), lambda key, *span: keys[key].steps(*span), turn)
     assert at["t", 1] == 500 and at["t", 0] == 10
 
 
 def test_offsets_that_are_not_there_count_nothing() -> None:
     log = Log([(0, 5, 100), (10**12, 10**12 + 5, 100)])
     ends = {("t", 0): 10**12 + 9}
-    found = admitted({("t", 0): 0}, ends, Limit("offsets", 10), lambda key, *span: log.steps(*span))
+    found = end_offsets({("t", 0): 0}, ends, Limit("offsets", 10), lambda key, *span: log.steps(*span))
     assert found == {("t", 0): 10**12 + 5}
-    assert admitted(found, ends, Limit("offsets", 3), lambda key, *span: log.steps(*span)) == ends
+    assert end_offsets(found, ends, Limit("offsets", 3), lambda key, *span: log.steps(*span)) == ends
 
 
 def test_a_cut_log_goes_back() -> None:
     limit = Limit("offsets", 5)
-    assert admitted({("t", 0): 50}, {("t", 0): 20}, limit, lambda key, *span: iter(())) == {("t", 0): 20}
+    assert end_offsets({("t", 0): 50}, {("t", 0): 20}, limit, lambda key, *span: iter(())) == {("t", 0): 20}
 
 
 @pytest.mark.parametrize(

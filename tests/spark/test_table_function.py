@@ -14,15 +14,15 @@ from pyspark.sql.types import BinaryType, BooleanType, StringType
 from pyspark.sql.udtf import AnalyzeArgument
 
 import kafkarec
-from spark_udfs import decoding, options, schema, udtf
+from spark_udfs import decoding, function_options, schema, udtf
 
 GOOD = golden.vector("v2-none-logappend").bytes
 NAMES = [column.name for column in schema.RECORD_COLUMNS]
 
 
-def in_arrow(value: bytes, chosen: options.Options) -> list[dict[str, Any]]:
+def in_arrow(value: bytes, chosen: function_options.FunctionOptions) -> list[dict[str, Any]]:
     """What kafka_decode gives, times as Python has them."""
-    lists = pa.concat_arrays(decoding.decode_values(kafkarec, pa.array([value], pa.binary()), chosen))
+    lists = pa.concat_arrays(decoding.decode_values(pa.array([value], pa.binary()), chosen))
     at = NAMES.index("timestamp")
     columns = [
         [udtf._time(each) for each in column.cast(pa.int64()).to_pylist()] if number == at else column.to_pylist()
@@ -31,8 +31,8 @@ def in_arrow(value: bytes, chosen: options.Options) -> list[dict[str, Any]]:
     return [dict(zip(NAMES, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def in_rows(value: bytes, chosen: options.Options) -> list[dict[str, Any]]:
-    found = [dict(zip(NAMES, row, strict=True)) for row in udtf.rows(kafkarec, value, chosen)]
+def in_rows(value: bytes, chosen: function_options.FunctionOptions) -> list[dict[str, Any]]:
+    found = [dict(zip(NAMES, row, strict=True)) for row in udtf.rows(value, chosen)]
     for row in found:
         if row["headers"] is not None:
             row["headers"] = [{"key": key, "value": each} for key, each in row["headers"]]
@@ -41,7 +41,7 @@ def in_rows(value: bytes, chosen: options.Options) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("case", golden.vectors() + golden.invalid(), ids=str)
 def test_rows_are_those_of_kafka_decode(case: golden.Case) -> None:
-    chosen = options.make(mode="PERMISSIVE", control=True)
+    chosen = function_options.make(mode="PERMISSIVE", control=True)
     assert in_rows(case.bytes, chosen) == in_arrow(case.bytes, chosen)
 
 
@@ -49,21 +49,21 @@ def test_damage_stands_where_it_lies() -> None:
     bad = bytearray(GOOD)
     bad[-1] ^= 1
     value = bytes(bad) + GOOD + bytes(bad) + bytes(bad) + GOOD
-    chosen = options.make(mode="permissive")
+    chosen = function_options.make(mode="permissive")
     found = in_rows(value, chosen)
     assert found == in_arrow(value, chosen)
     places = [number for number, row in enumerate(found) if row[schema.CORRUPT]]
     assert (len(found), len(places), places[0]) == (10 + len(places), len(places), 0) and len(places) >= 2
     with pytest.raises(kafkarec.CorruptRecordError, match="at byte 0"):
-        list(udtf.rows(kafkarec, value, options.Options()))
+        list(udtf.rows(value, function_options.FunctionOptions()))
 
 
 def test_value_that_cannot_be_held_is_a_reason() -> None:
     raw = golden.vector("v2-zstd-create").bytes
-    (row,) = in_rows(raw, options.make(mode="PERMISSIVE", max_decompressed_bytes=1))
+    (row,) = in_rows(raw, function_options.make(mode="PERMISSIVE", max_decompressed_bytes=1))
     assert json.loads(row[schema.CORRUPT])["reason"] == "limit_exceeded"
     with pytest.raises(kafkarec.LimitExceededError):
-        list(udtf.rows(kafkarec, raw, options.make(max_decompressed_bytes=1)))
+        list(udtf.rows(raw, function_options.make(max_decompressed_bytes=1)))
 
 
 @pytest.mark.parametrize(

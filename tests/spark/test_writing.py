@@ -132,7 +132,7 @@ def test_partitions_that_are_null_are_chosen_and_the_others_kept(spark_session: 
         ("string(id) AS value", {"topic": "t", "compression": "zstd", "level": "99"}, "level"),
         ("string(id) AS value, if(id = 3, null, 't') AS topic", {}, "topic is null"),
         ("string(id) AS value, -1 AS partition", {"topic": "t"}, "partition -1"),
-        ("string(id) AS value, if(id = 3, null, id) AS offset, 0 AS partition", {"topic": "t"}, "all, or none"),
+        ("string(id) AS value, if(id = 3, null, id) AS offset, 0 AS partition", {"topic": "t"}, "an offset or none"),
         ("string(id) AS value, 9 - id AS offset, 0 AS partition", {"topic": "t"}, "write_log"),
         ("string(id) AS value, id AS offset, 0 AS partition, '{}' AS _corrupt_record", {"topic": "t"}, "damage"),
     ],

@@ -31,14 +31,14 @@ from published import (
 )
 
 from spark_udfs.source import folders, publishing, staging
-from spark_udfs.source.staging import Settings, Stage
+from spark_udfs.source.staging import StagingWriter, WriteSettings
 
 
 def test_what_is_staged_is_seen_by_nobody_until_it_is_published(tmp_path: Path) -> None:
     made = job(tmp_path)
     staged = stage(made, 0, {"orders-0": ["a", "b"], "orders-1": ["c"]})
     assert content(tmp_path) == {} and leftovers(tmp_path) != []
-    told = publishing.commit(kafkarec, made, staged)
+    told = publishing.commit(made, staged)
     assert content(tmp_path) == {"orders-0": numbered("a", "b"), "orders-1": numbered("c")}
     assert told == [
         {"name": "orders-0", "records": 2, "first_offset": 0, "next_offset": 2},
@@ -51,7 +51,7 @@ def test_what_is_staged_is_seen_by_nobody_until_it_is_published(tmp_path: Path) 
 def test_tasks_follow_each_other_in_their_order_and_appends_go_on(tmp_path: Path) -> None:
     made = job(tmp_path)
     staged = stage(made, 1, {"t-0": ["c", "d"]}) + stage(made, 0, {"t-0": ["a", "b"]}) + stage(made, 2, {"t-0": ["e"]})
-    publishing.commit(kafkarec, made, staged)
+    publishing.commit(made, staged)
     publish(tmp_path, "job-2", {"t-0": ["f"], "t-1": ["g"]})
     assert content(tmp_path) == {"t-0": numbered(*"abcdef"), "t-1": numbered("g")}
     assert [each.name for each in (tmp_path / "t-0").glob("*.log")] == ["00000000000000000000.log"]
@@ -77,7 +77,7 @@ def test_a_log_of_a_later_leader_keeps_its_epochs_and_its_records(tmp_path: Path
     with kafkarec.SegmentWriter(tmp_path / "t-0", leader_epoch=7) as writer:
         writer.write([(0, NOW, None, b"x", []), (1, NOW, None, b"y", [])])
     made = job(tmp_path)
-    publishing.commit(kafkarec, made, stage(made, 0, {"t-0": ["a"]}) + stage(made, 1, {"t-0": ["b"]}))
+    publishing.commit(made, stage(made, 0, {"t-0": ["a"]}) + stage(made, 1, {"t-0": ["b"]}))
     assert content(tmp_path) == {"t-0": numbered("x", "y", "a", "b")}
     with kafkarec.open(tmp_path / "t-0") as log:
         assert set(log.scan().column("partition_leader_epoch")) == {7}
@@ -85,9 +85,9 @@ def test_a_log_of_a_later_leader_keeps_its_epochs_and_its_records(tmp_path: Path
 
 def test_given_offsets_are_kept_and_gaps_too(tmp_path: Path) -> None:
     made = job(tmp_path)
-    publishing.commit(kafkarec, made, stage(made, 0, {"t-0": ["a", "b"]}, {"t-0": [100, 105]}))
+    publishing.commit(made, stage(made, 0, {"t-0": ["a", "b"]}, {"t-0": [100, 105]}))
     again = job(tmp_path, "job-2")
-    publishing.commit(kafkarec, again, stage(again, 0, {"t-0": ["c"]}, {"t-0": [110]}))
+    publishing.commit(again, stage(again, 0, {"t-0": ["c"]}, {"t-0": [110]}))
     assert content(tmp_path) == {"t-0": [(100, "a"), (105, "b"), (110, "c")]}
 
 
@@ -96,7 +96,7 @@ def test_offsets_below_the_end_of_the_log_are_refused_and_nothing_changes(tmp_pa
     made = job(tmp_path, "job-2")
     staged = stage(made, 0, {"t-0": ["c"], "t-1": ["d"]}, {"t-0": [1]})
     with pytest.raises(ValueError, match=r"t-0: .*offsets 1 to 1 do not follow"):
-        publishing.commit(kafkarec, made, staged)
+        publishing.commit(made, staged)
     publishing.abort(made)
     assert content(tmp_path) == {"t-0": numbered("a", "b")}
     assert leftovers(tmp_path) == []
@@ -106,7 +106,7 @@ def test_two_tasks_with_offsets_for_one_partition_are_refused_by_the_name_of_the
     made = job(tmp_path)
     staged = stage(made, 0, {"t-0": ["a"]}, {"t-0": [0]}) + stage(made, 1, {"t-0": ["b"]}, {"t-0": [1]})
     with pytest.raises(ValueError, match=r"2 tasks have records with offsets for t-0: spark_udfs\.write_log"):
-        publishing.commit(kafkarec, made, staged)
+        publishing.commit(made, staged)
     assert content(tmp_path) == {}
 
 
@@ -117,7 +117,7 @@ def test_offsets_that_fall_within_a_task_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("topic", ["../out", "a/b", "", ".", "..", "x" * 250, "sp ace", None])
 def test_a_topic_that_leads_out_of_the_folder_is_refused(tmp_path: Path, topic: Any) -> None:
-    made = Stage(kafkarec, str(tmp_path), "job-1", 0, 0, Settings())
+    made = StagingWriter(str(tmp_path), "job-1", 0, 0, WriteSettings())
     with pytest.raises(ValueError, match="topic"):
         made.put(topic, 0, table(["a"]), False)
 
@@ -126,14 +126,14 @@ def test_a_part_that_no_message_names_is_not_published(tmp_path: Path) -> None:
     """The first attempt of a task that is run again, or a speculative one."""
     made = job(tmp_path)
     stage(made, 0, {"t-0": ["lost"]})
-    publishing.commit(kafkarec, made, stage(made, 0, {"t-0": ["a"]}))
+    publishing.commit(made, stage(made, 0, {"t-0": ["a"]}))
     assert content(tmp_path) == {"t-0": numbered("a")} and leftovers(tmp_path) == []
 
 
 def test_a_task_that_outlives_its_job_brings_nothing_back(tmp_path: Path) -> None:
     made = job(tmp_path)
     publishing.begin(made)
-    early, late = (Stage(kafkarec, made.path, made.job, task, 0, made.settings, begun=True) for task in (0, 1))
+    early, late = (StagingWriter(made.path, made.job, task, 0, made.settings, begun=True) for task in (0, 1))
     early.put("t", 0, table(["a"]), False)
     early._flush_all()
     publishing.abort(made)
@@ -149,10 +149,10 @@ def test_more_partitions_than_open_files_are_allowed(tmp_path: Path, monkeypatch
     monkeypatch.setattr(staging, "MOST_OPEN", 2)
     monkeypatch.setattr(staging, "ENOUGH", 1)
     made = job(tmp_path, batch_size=1)
-    one = Stage(kafkarec, made.path, made.job, 0, 0, made.settings)
+    one = StagingWriter(made.path, made.job, 0, 0, made.settings)
     for number in range(20):
         one.put("t", number % 5, table([str(number)]), False)
-    publishing.commit(kafkarec, made, one.close())
+    publishing.commit(made, one.close())
     assert content(tmp_path) == {f"t-{n}": numbered(*(str(m) for m in range(n, 20, 5))) for n in range(5)}
 
 
@@ -180,9 +180,9 @@ def test_a_torn_end_is_cut_off_in_the_copy_alone(tmp_path: Path, monkeypatch: py
     staged = stage(made, 0, {"t-0": ["b"]})
     size, inode = log.stat().st_size, log.stat().st_ino
     with pytest.raises(Crash), crashing(monkeypatch, lambda name, words: name == "write_file" and "commit" in words[0]):
-        publishing.commit(kafkarec, made, staged)
+        publishing.commit(made, staged)
     assert (log.stat().st_size, log.stat().st_ino) == (size, inode)
-    publishing.commit(kafkarec, made, staged)
+    publishing.commit(made, staged)
     assert content(tmp_path) == {"t-0": numbered("a" * 3000, "b")}
 
 
@@ -192,7 +192,7 @@ def test_who_writes_at_the_same_time_is_not_overwritten(tmp_path: Path, monkeypa
     staged = stage(made, 0, {"t-0": ["b"]})
     with kafkarec.SegmentWriter(tmp_path / "t-0") as writer:
         with pytest.raises(BlockingIOError, match="another writer"):
-            publishing.commit(kafkarec, made, staged)
+            publishing.commit(made, staged)
         writer.write([(0, NOW, None, b"x", [])])
     keep = folders.write_file
 
@@ -203,8 +203,8 @@ def test_who_writes_at_the_same_time_is_not_overwritten(tmp_path: Path, monkeypa
                 writer.write([(0, NOW, None, b"y", [])])
 
     monkeypatch.setattr(folders, "write_file", late)
-    with pytest.raises(BlockingIOError, match="somebody else"):
-        publishing.commit(kafkarec, made, staged)
+    with pytest.raises(BlockingIOError, match="another writer"):
+        publishing.commit(made, staged)
     publishing.abort(made)
     assert content(tmp_path) == {"t-0": numbered("a", "x", "y")}
 
@@ -213,7 +213,7 @@ def test_staging_that_the_driver_cannot_see_is_told(tmp_path: Path) -> None:
     made = job(tmp_path / "driver")
     staged = stage(job(tmp_path / "executor"), 0, {"t-0": ["a"]})
     with pytest.raises(FileNotFoundError, match="must be a folder that the driver and all executors share"):
-        publishing.commit(kafkarec, made, staged)
+        publishing.commit(made, staged)
 
 
 # ---- crashes ------------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def half_done(path: Path, monkeypatch: pytest.MonkeyPatch, number: int, two_rena
     through = None
     try:
         with crash_at(monkeypatch, number) as crash:
-            publishing.commit(kafkarec, made, staged)
+            publishing.commit(made, staged)
             through = crash
     except Crash:
         seen, new = content(path), REPLACED if overwrite else ADDED
@@ -277,7 +277,7 @@ def test_a_commit_that_died_at_any_step_is_finished_by_the_same_commit(
         without_exchange(monkeypatch)
     for number in steps(tmp_path / "out", monkeypatch, overwrite):
         made, staged, through = half_done(tmp_path / "out", monkeypatch, number, two_renames, overwrite)
-        publishing.commit(kafkarec, made, staged)
+        publishing.commit(made, staged)
         assert content(tmp_path / "out") == (REPLACED if overwrite else ADDED), number
         assert leftovers(tmp_path / "out") == [], number
         assert json.loads((tmp_path / "out" / "_SUCCESS").read_text())["job"] == "job-2"
@@ -315,7 +315,7 @@ def test_an_undoing_that_died_at_any_step_is_taken_up_by_the_next_job(
         publish(path, "job-1", {"t-0": ["a", "b"], "t-1": ["c"]})
         made = job(path, "job-2")
         with pytest.raises(Crash), last:
-            publishing.commit(kafkarec, made, stage(made, 0, {"t-0": ["d"], "t-1": ["f"], "t-2": ["g"]}))
+            publishing.commit(made, stage(made, 0, {"t-0": ["d"], "t-1": ["f"], "t-2": ["g"]}))
         assert content(path) != OLD
         try:
             with crash_at(monkeypatch, number):
@@ -336,23 +336,23 @@ def test_a_stream_s_batch_that_is_run_again_changes_nothing(tmp_path: Path, monk
     while not through:
         shutil.rmtree(path, ignore_errors=True)
         before = job(path, "q-0", query="q", batch=0)
-        publishing.commit(kafkarec, before, stage(before, 0, {"t-0": ["a"]}))
+        publishing.commit(before, stage(before, 0, {"t-0": ["a"]}))
         made = job(path, "q-1", query="q", batch=1)
         try:
             with crash_at(monkeypatch, number):
-                publishing.commit(kafkarec, made, stage(made, 0, {"t-0": ["b"], "t-1": ["c"]}))
+                publishing.commit(made, stage(made, 0, {"t-0": ["b"], "t-1": ["c"]}))
                 through = True
         except Crash:
             pass
-        publishing.commit(kafkarec, made, stage(made, 0, {"t-0": ["b"], "t-1": ["c"]}))
+        publishing.commit(made, stage(made, 0, {"t-0": ["b"], "t-1": ["c"]}))
         assert content(path) == {"t-0": numbered("a", "b"), "t-1": numbered("c")}, number
         assert leftovers(path) == [], number
         number += 1
     later = job(path, "q-2", query="q", batch=2)
-    publishing.commit(kafkarec, later, stage(later, 0, {"t-1": ["d"]}))
-    publishing.commit(kafkarec, made, stage(made, 0, {"t-0": ["b"]}))
+    publishing.commit(later, stage(later, 0, {"t-1": ["d"]}))
+    publishing.commit(made, stage(made, 0, {"t-0": ["b"]}))
     other = job(path, "r-0", query="r", batch=0)
-    publishing.commit(kafkarec, other, stage(other, 0, {"t-0": ["e"]}))
+    publishing.commit(other, stage(other, 0, {"t-0": ["e"]}))
     assert content(path) == {"t-0": numbered("a", "b", "e"), "t-1": numbered("c", "d")}
     assert not (path / "_SUCCESS").exists()
 
@@ -367,7 +367,7 @@ def test_the_sweep_removes_what_dead_drivers_left_and_no_running_job(tmp_path: P
     for each in [Path(dead.folder), *Path(dead.folder).rglob("*")]:
         os.utime(each, (old, old))
     assert publishing.sweep(str(tmp_path)) == ["dead"]
-    publishing.commit(kafkarec, running, staged)
+    publishing.commit(running, staged)
     assert content(tmp_path) == {"t-0": numbered("a", "b")} and leftovers(tmp_path) == []
 
 
@@ -376,7 +376,7 @@ def test_the_sweep_undoes_a_commit_that_died(tmp_path: Path, monkeypatch: pytest
     made = job(tmp_path, "dead")
     staged = stage(made, 0, {"t-0": ["b"], "t-1": ["c"]})
     with pytest.raises(Crash), crashing(monkeypatch, lambda name, words: words[0] == str(tmp_path / "_SUCCESS")):
-        publishing.commit(kafkarec, made, staged)
+        publishing.commit(made, staged)
     assert publishing.sweep(str(tmp_path), older_than_hours=0) == ["dead"]
     assert content(tmp_path) == {"t-0": numbered("a")} and (tmp_path / "_SUCCESS").exists()
 

@@ -14,8 +14,8 @@ import kafkarec
 from spark_udfs.source import bucket_lock, bucket_publishing
 from spark_udfs.source.buckets import Bucket
 from spark_udfs.source.options import StorageOptions
-from spark_udfs.source.publishing import Job
-from spark_udfs.source.staging import Settings, Staged
+from spark_udfs.source.publishing import WriteJob
+from spark_udfs.source.staging import StagedPartition, WriteSettings
 
 CALLS = ("put", "upload", "copy", "delete", "drop", "read", "download", "is_there", "names", "folders")
 Rows = dict[str, list[str]]
@@ -69,14 +69,14 @@ def new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"file://{tmp_path}/bucket/out"
 
 
-def job(url: str, name: str = "job-1", **options: Any) -> Job:
-    settings = Settings(**{key: options.pop(key) for key in list(options) if key in Settings._fields})
-    return Job(url, name, options.pop("overwrite", False), settings, **options)
+def job(url: str, name: str = "job-1", **options: Any) -> WriteJob:
+    settings = WriteSettings(**{key: options.pop(key) for key in list(options) if key in WriteSettings._fields})
+    return WriteJob(url, name, options.pop("overwrite", False), settings, **options)
 
 
-def stage(made: Job, task: int, rows: Rows, offsets: dict[str, list[int]] | None = None) -> list[Staged]:
+def stage(made: WriteJob, task: int, rows: Rows, offsets: dict[str, list[int]] | None = None) -> list[StagedPartition]:
     """rows: by partition folder."""
-    one = bucket_publishing.stage(kafkarec, made, task, 0)
+    one = bucket_publishing.staging_writer(made, task, 0)
     for name, values in rows.items():
         topic, _, partition = name.rpartition("-")
         given = (offsets or {}).get(name)
@@ -88,7 +88,7 @@ def publish(url: str, name: str, *tasks: Rows, offsets: dict[str, list[int]] | N
     made = job(url, name, **options)
     bucket_publishing.begin(made)
     staged = [one for task, rows in enumerate(tasks) for one in stage(made, task, rows, offsets)]
-    return bucket_publishing.commit(kafkarec, made, staged)
+    return bucket_publishing.commit(made, staged)
 
 
 def content(url: str, storage: StorageOptions | None = None) -> dict[str, list[tuple[int, str]]]:
@@ -112,7 +112,7 @@ def objects(url: str) -> dict[str, bytes]:
 
 
 def an_hour_later(url: str) -> None:
-    """All that lies there is old: the drivers of the flags that are up are dead."""
+    """Makes all files an hour old: the drivers that hold locks are dead."""
     for path in Path(url.removeprefix("file://")).rglob("*"):
         before = path.stat().st_mtime - 3600
         os.utime(path, (before, before))

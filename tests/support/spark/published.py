@@ -16,8 +16,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
 from spark_udfs.source import folders, publishing  # noqa: E402
-from spark_udfs.source.publishing import Job  # noqa: E402
-from spark_udfs.source.staging import Settings, Stage, Staged  # noqa: E402
+from spark_udfs.source.publishing import WriteJob  # noqa: E402
+from spark_udfs.source.staging import StagedPartition, StagingWriter, WriteSettings  # noqa: E402
 
 NOW = 1_700_000_000_000
 
@@ -31,9 +31,11 @@ def table(values: Iterable[str], offsets: list[int] | None = None) -> Any:
     return pa.table(columns)
 
 
-def stage(job: Job, task: int, rows: dict[str, list[str]], offsets: dict[str, list[int]] | None = None) -> list[Staged]:
+def stage(
+    job: WriteJob, task: int, rows: dict[str, list[str]], offsets: dict[str, list[int]] | None = None
+) -> list[StagedPartition]:
     """rows: by partition folder."""
-    made = Stage(kafkarec, job.path, job.job, task, 0, job.settings)
+    made = StagingWriter(job.path, job.job, task, 0, job.settings)
     for name, values in rows.items():
         topic, _, partition = name.rpartition("-")
         given = (offsets or {}).get(name)
@@ -41,14 +43,14 @@ def stage(job: Job, task: int, rows: dict[str, list[str]], offsets: dict[str, li
     return list(made.close())
 
 
-def job(path: Path, name: str = "job-1", **options: Any) -> Job:
-    settings = Settings(**{key: options.pop(key) for key in list(options) if key in Settings._fields})
-    return Job(str(path), name, options.pop("overwrite", False), settings, **options)
+def job(path: Path, name: str = "job-1", **options: Any) -> WriteJob:
+    settings = WriteSettings(**{key: options.pop(key) for key in list(options) if key in WriteSettings._fields})
+    return WriteJob(str(path), name, options.pop("overwrite", False), settings, **options)
 
 
 def publish(path: Path, name: str, rows: dict[str, list[str]], **options: Any) -> None:
     made = job(path, name, **options)
-    publishing.commit(kafkarec, made, stage(made, 0, rows))
+    publishing.commit(made, stage(made, 0, rows))
 
 
 def records(path: Path) -> dict[str, list[tuple[Any, ...]]]:

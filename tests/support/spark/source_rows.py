@@ -1,4 +1,4 @@
-"""The data source without a session: its rooms called as Spark's workers call them; and what is expected of them."""
+"""The data source without a session: its modules called as Spark's workers call them, and the expected rows."""
 
 from __future__ import annotations
 

@@ -243,3 +243,15 @@ def test_what_is_not_wanted_takes_no_memory() -> None:
     assert asked == {
         "offset": 7, "timestamp": 8, "timestamp_type": 8, "key": 9, "value": 9, "headers": 18, "sequence": 9,
     }  # fmt: skip
+
+
+def test_rows_are_reserved_for_every_record_that_the_bytes_can_hold() -> None:
+    """A count that no bytes bear out is cut to what fits: one record for each seven bytes, and none of them fewer."""
+    least = builders.sized(b"\0\0\0\1\1\0")
+    assert len(least) == 7
+    for records in (700, 5000, 100_000):
+        for columns in (["offset"], ["offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence"]):
+            with Allocations(_core) as heap, pytest.raises(kafkarec.InvalidRecordError) as refused:
+                kafkarec.decode(builders.batch(payload=least * records, count=2**31 - 1), columns=columns)
+            assert (refused.value.reason, refused.value.found) == ("records_missing", records)
+            assert heap.overrun == 0, (records, columns)

@@ -19,7 +19,7 @@ from s3server import BUCKET, Refusal, Server, running, without_aws
 import kafkarec
 from kafkarec import storage
 from kafkarec.storage import remote
-from kafkarec.storage.remote import Entry, RemoteError, RemoteNotFoundError, RemotePermissionError
+from kafkarec.storage.remote import RemoteEntry, RemoteError, RemoteNotFoundError, RemotePermissionError
 from kafkarec.storage.remote_errors import shown, translate
 
 NAMES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
@@ -80,17 +80,17 @@ def test_a_size_that_is_known_spares_a_request(server: Server) -> None:
 def test_listings(server: Server, library: str) -> None:
     options = server.options()
     folders = remote.listing(f"s3://{BUCKET}/kafka-backup/", options, library=library)
-    assert Entry("txn-0", 0, True) in folders and len(folders) == len(list(SEGMENTS.iterdir()))
+    assert RemoteEntry("txn-0", 0, True) in folders and len(folders) == len(list(SEGMENTS.iterdir()))
     inside = remote.listing(f"s3://{BUCKET}/kafka-backup/txn-0", options, library=library)
-    assert Entry("00000000000000000030.log", len(CONTENT), False) in inside
+    assert RemoteEntry("00000000000000000030.log", len(CONTENT), False) in inside
     assert remote.listing(f"s3://{BUCKET}", options, library=library) == [
-        Entry("kafka-backup", 0, True),
-        Entry("odd", 0, True),
+        RemoteEntry("kafka-backup", 0, True),
+        RemoteEntry("odd", 0, True),
     ]
-    assert remote.listing(f"s3://{BUCKET}/odd/", options, library=library) == [Entry("NoSuchKey", 0, True)]
-    assert remote.look(URL, options, library=library) == Entry("00000000000000000030.log", len(CONTENT), False)
-    assert remote.look(f"s3://{BUCKET}/kafka-backup", options, library=library) == Entry("kafka-backup", 0, True)
-    assert remote.look(f"s3://{BUCKET}/kafka-backup/", options, library=library) == Entry("kafka-backup", 0, True)
+    assert remote.listing(f"s3://{BUCKET}/odd/", options, library=library) == [RemoteEntry("NoSuchKey", 0, True)]
+    assert remote.look(URL, options, library=library) == RemoteEntry("00000000000000000030.log", len(CONTENT), False)
+    assert remote.look(f"s3://{BUCKET}/kafka-backup", options, library=library) == RemoteEntry("kafka-backup", 0, True)
+    assert remote.look(f"s3://{BUCKET}/kafka-backup/", options, library=library) == RemoteEntry("kafka-backup", 0, True)
 
 
 def test_a_new_object_is_seen_at_once(server: Server, library: str) -> None:

@@ -1,6 +1,6 @@
-"""The options of the verbs: one table, checked on the driver, carried to the workers as one short literal.
+"""The options of kafka_decode and kafka_scan: checked on the driver, passed to the workers as one short literal.
 
-A SQL call gives the mode only (`kafka_decode(v, 'PERMISSIVE')`; Spark refuses named arguments for Arrow
+A SQL call has the mode only (`kafka_decode(v, 'PERMISSIVE')`; Spark refuses named arguments for Arrow
 functions). The Column functions put every option into the same second argument, as JSON.
 """
 
@@ -15,8 +15,8 @@ MODES = ("FAILFAST", "PERMISSIVE")
 
 
 @dataclass(frozen=True)
-class Options:
-    """What the workers need to know.
+class FunctionOptions:
+    """The options with their defaults.
 
     mode: FAILFAST raises at the first damage, PERMISSIVE keeps everything else and a row with the reason
     check_crcs: verify the checksum of every batch
@@ -36,21 +36,21 @@ class Options:
         return {"FAILFAST": "raise", "PERMISSIVE": "skip"}[self.mode]
 
 
-def make(**given: Any) -> Options:
-    """Options from keyword arguments; a wrong name, type or value is an error that names what there is."""
-    known: dict[str, type] = {field.name: type(field.default) for field in fields(Options)}
+def make(**given: Any) -> FunctionOptions:
+    """Options from keyword arguments. ValueError or TypeError for a wrong name, type or value, with the valid ones."""
+    known: dict[str, type] = {field.name: type(field.default) for field in fields(FunctionOptions)}
     for name, value in given.items():
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean {near[0]}?" if near else f"; there are: {', '.join(known)}"
             raise ValueError(f"kafka_decode has no option {name!r}{hint}")
-        if type(value) is not known[name]:  # exactly: True is no number of bytes
+        if type(value) is not known[name]:  # exactly this type: True is no number of bytes
             raise TypeError(f"option {name} must be {known[name].__name__}, not {type(value).__name__}")
         if isinstance(value, int) and not isinstance(value, bool) and value <= 0:
             raise ValueError(f"option {name} must be above 0, not {value}")
     if "mode" in given:
         given["mode"] = check_mode(given["mode"])
-    return Options(**given)
+    return FunctionOptions(**given)
 
 
 def check_mode(mode: str) -> str:
@@ -59,15 +59,15 @@ def check_mode(mode: str) -> str:
     return mode.upper()
 
 
-def to_literal(options: Options) -> str:
+def to_literal(options: FunctionOptions) -> str:
     """Only what differs from the defaults: `PERMISSIVE`, or JSON where there is more to say."""
-    changed = {name: value for name, value in asdict(options).items() if value != getattr(Options, name)}
+    changed = {name: value for name, value in asdict(options).items() if value != getattr(FunctionOptions, name)}
     if set(changed) <= {"mode"}:
         return options.mode
     return json.dumps(changed, sort_keys=True)
 
 
-def from_literal(text: str | None) -> Options:
+def from_literal(text: str | None) -> FunctionOptions:
     """The inverse of `to_literal`; in SQL a user may have written the text."""
     if text is None:
         raise ValueError(f"the mode of kafka_decode is null; the modes are {' and '.join(MODES)}")

@@ -1,7 +1,7 @@
-"""The verbs beside `df.write`.
+"""Functions beside `df.write`.
 
-write_log   records with offsets of their own to partition folders, each in the order of its offsets
-sweep       what jobs whose driver died have left behind
+write_log   writes records with offsets of their own to partition folders
+sweep       removes what jobs of dead drivers have left
 """
 
 from __future__ import annotations
