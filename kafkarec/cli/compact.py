@@ -33,7 +33,7 @@ EXAMPLES = """examples:
 
 OUTPUT = output.LOG
 _PASSES = 10
-# Why records went: a field of CleanerStats, what it is called.
+# Reasons for removing records: a field of CleanerStats, its name in the summary.
 _REASONS = {
     "messages_superseded": "with a later record of their key",
     "messages_invalid": "without a key",
@@ -57,7 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="leave everything from the first batch on that is younger (min.compaction.lag.ms, default 0)",
     )  # fmt: skip
     group.add_argument(
-        "--now", type=shared_options.when, metavar="T", help="the time that these count from: ISO 8601, ms, -1h (default: now)"
+        "--now", type=shared_options.when, metavar="T",
+        help="the time that these count from: ISO 8601, ms, -1h (default: now)",
     )
     group.add_argument("--passes", type=_passes, default=1, metavar="N", help="run the cleaner N times (default 1)")
     parser.add_argument(
@@ -112,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _between(source: Log, passes: ExitStack, options: dict[str, Any], path: str | None) -> tuple[Log, CleanerStats]:
-    """One pass into a file beside the output, which the next pass reads."""
+    """Runs one pass of several into a temporary file beside the output, which the next pass reads."""
     above = os.path.dirname(os.path.realpath(path)) if path is not None and not is_stream(path) else None
     try:
         file = tempfile.NamedTemporaryFile(prefix=".kafkarec-", suffix=".log", dir=above)  # noqa: SIM115

@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
                 conversion = converted(log, **options)
                 for batches in conversion:
                     out.write(place, batches)
-                _tell(log, conversion, troubles)
+                _report(log, conversion, troubles)
                 done.append((new_log.shown(log, args.paths), out.shown(place), conversion.stats))
             out.finish()
     except LossError as error:
@@ -98,8 +98,8 @@ def run(args: argparse.Namespace) -> int:
     return troubles.finish()
 
 
-def _tell(log: Log, conversion: Conversion, troubles: Troubles) -> None:
-    """Damage that was left out, and a cut tail."""
+def _report(log: Log, conversion: Conversion, troubles: Troubles) -> None:
+    """Reports damage that was left out, and a cut tail."""
     for damage in conversion.damage:
         segment = next((one for one in log.segments if one.path == damage.file), log.segments[0])
         troubles.add(segment, damage)

@@ -1,4 +1,4 @@
-"""The options that verbs share, and how their texts become values."""
+"""The options that verbs share, and the parsers of their values."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from datetime import UTC, datetime
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _RELATIVE = re.compile(r"-(\d+)(ms|s|m|h|d|w)")
-# Other names people have for JSON Lines, which is what json means wherever there are rows.
+# Other names of JSON Lines, which is what json means for rows.
 SAME_FORMAT = {"jsonl": "json", "ndjson": "json"}
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 class WrongUse(Exception):
-    """The command line asks for something that cannot be meant: one line, exit 2."""
+    """Wrong use of the command line: one line, exit 2."""
 
 
 class CouldNot(Exception):
-    """The work cannot be done here (file, permission, missing extra): one line, exit 3."""
+    """The work cannot be done (file, permission, missing extra): one line, exit 3."""
 
 
 def when(text: str) -> int:
