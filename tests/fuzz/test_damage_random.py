@@ -167,7 +167,7 @@ def write(tmp_path: Path, log: Log) -> Path:
 
 
 def read(segment: Segment, batch_bytes: int) -> tuple[list[Any], int, int]:
-    """(records, good batches, bytes told) of a segment, by streaming."""
+    """(records, good batches, damaged bytes) of a segment, by streaming."""
     records, batches, told = [], 0, 0
     for piece in segment.stream(errors="skip", control=True, batch_bytes=batch_bytes):
         records += list(piece)

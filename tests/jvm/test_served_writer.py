@@ -1,4 +1,4 @@
-"""Partition folders of SegmentWriter under a real broker, which is told that it stopped in order, so that it believes
+"""Partition folders of SegmentWriter under a real broker, which is made to see a clean shutdown, so that it accepts
 every small file: it starts without a word, consumers get what was written, producers write on, the cleaner cleans."""
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def markers(data: Any) -> list[bytes]:
 
 
 def two(**second: object) -> bytes:
-    """Two batches of one record each, the second as told; equal otherwise."""
+    """Two batches of one record each, the second with the given fields; equal otherwise."""
     return builders.good_batch(1) + builders.good_batch(1, **{"base_offset": 1, **second})  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Batches inside of values, and how far a search looks before it believes one.
+"""Batches inside of record values, and how far a search reads before it accepts one.
 
 Where the bytes around a batch do not tell that it is a value, the records of the damaged batch do, or what comes
 behind. Every limit of that is tried at its last value and one further.

@@ -1,4 +1,4 @@
-"""Which batches are found around damage: the search of the core against one written plainly (tests/support/damage_oracle.py).
+"""Which batches are found around damage: the search of the core against that of tests/support/damage_oracle.py.
 
 Random logs of few and small batches, so that every border of a rule is met: offsets next to each other, 2^31 apart,
 claims one byte off, batches inside of values, candidates that break off.

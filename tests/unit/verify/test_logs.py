@@ -251,7 +251,7 @@ def test_workers_give_the_same_report(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_failure_in_a_worker_ends_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing library is told, not taken for damage; the other workers stop."""
+    """A missing library is reported, not taken for damage; the other workers stop."""
     folders = [made(tmp_path, {0: [good(0)]}, f"t-{i}") for i in range(4)]
 
     def fails(segment: object, *more: object) -> None:

@@ -1,4 +1,4 @@
-"""verify: golden logs are fine, every case that Kafka refuses is damage, and what it accepts in silence is told."""
+"""verify: golden logs are fine, every case that Kafka refuses is damage, and what it accepts silently is reported."""
 
 from __future__ import annotations
 
