@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )  # fmt: skip
     parser.add_argument(
         "--errors", choices=("raise", "skip"), default="raise",
-        help="a row that does not fit: write nothing (raise), or leave it out and tell it (skip); both exit 1",
+        help="a row that does not fit: write nothing (raise), or leave it out and report it (skip); both exit 1",
     )  # fmt: skip
     new_log.add_output(parser)
     _add_header(parser)

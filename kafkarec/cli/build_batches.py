@@ -69,7 +69,7 @@ class BuildSettings:
     """The options of `build`.
 
     odd        take what Kafka's writers refuse
-    fields     names of `Key` -> the value for all rows; what is not there the columns tell
+    fields     names of `Key` -> the value for all rows; the columns give the others
     defaults   likewise, for what neither says
     """
 
@@ -188,11 +188,11 @@ class RowBatches:
         for key, start, stop in self._runs(rows):
             self._demand(key, rows, start, stop, offsets)
             header = self._header(key, offsets[start])
-            for first, behind, used in self._split(rows, header, key, start, stop):
-                if behind == len(rows) and not last:
-                    self._held = [rows.slice(first, behind)]
+            for first, end, used in self._split(rows, header, key, start, stop):
+                if end == len(rows) and not last:
+                    self._held = [rows.slice(first, end)]
                     return
-                written = self._written(record_input, header, key, first, behind, offsets)
+                written = self._written(record_input, header, key, first, end, offsets)
                 if header.codec and used:
                     packed = (len(written) - batch_header_size(header.magic, header.codec)) / used
                     self._ratios.update_estimation(_TOPIC, Compression(header.codec), packed)

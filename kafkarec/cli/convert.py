@@ -32,7 +32,7 @@ OUTPUT = output.LOG
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_inputs(parser)
     new_log.add_output(parser)
-    group = parser.add_argument_group("what becomes of the batches")
+    group = parser.add_argument_group("the new batches")
     group.add_argument(
         "--magic", choices=("2", "1", "0", "keep"), default="2",
         help="the record format (default 2); keep: each batch its own",

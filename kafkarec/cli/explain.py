@@ -28,7 +28,7 @@ right; of a compressed batch also what its payload holds. A damaged batch is exp
 with the byte at which it goes wrong. Without --at, --offset or --batch it is the first batch."""
 EXAMPLES = """examples:
   kafkarec explain orders-0 --offset 4711                the batch that holds offset 4711
-  kafkarec explain 00000000000000000000.log --at 16384   what stands at byte 16384 (from a message of verify)
+  kafkarec explain 00000000000000000000.log --at 16384   the batch at byte 16384 (from a message of verify)
   kafkarec explain orders-0 --batch -1 --redact          the last batch, without its keys, values and headers"""
 
 _LARGEST_BATCH = (1 << 31) + 12
@@ -38,7 +38,7 @@ _SECTOR = 512
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="a file of record batches, a partition folder, or -")
     which = parser.add_argument_group("which batch").add_mutually_exclusive_group()
-    which.add_argument("--at", type=position, metavar="POSITION", help="what stands at this byte of the file")
+    which.add_argument("--at", type=position, metavar="POSITION", help="the batch at this byte of the file")
     which.add_argument("--offset", type=int, metavar="N", help="the batch that holds this offset")
     which.add_argument("--batch", type=int, metavar="I", help="the batch in this row of scan, from 0; -1 is the last")
     parser.add_argument("--redact", action="store_true", help="hide the bytes of keys, values and headers")

@@ -54,7 +54,7 @@ class InputRows(Protocol):
 
     def take(self, rows: Sequence[int]) -> InputRows: ...
 
-    def joined(self, *behind: Any) -> InputRows:
+    def joined(self, *others: Any) -> InputRows:
         """These rows followed by those of `others`, blocks of the same input."""
 
     def has_headers(self, row: int) -> bool: ...
@@ -95,8 +95,8 @@ class ListRows:
         columns: Columns = {name: [cells[row] for row in rows] for name, cells in self._columns.items()}
         return ListRows(columns, [self._places[row] for row in rows], self._unit)
 
-    def joined(self, *behind: ListRows) -> ListRows:
-        blocks = (self, *behind)
+    def joined(self, *others: ListRows) -> ListRows:
+        blocks = (self, *others)
         names = {name: None for block in blocks for name in block._columns}
         columns: Columns = {name: list(chain.from_iterable(block._cells(name) for block in blocks)) for name in names}
         return ListRows(columns, list(chain.from_iterable(block._places for block in blocks)), self._unit)
@@ -131,7 +131,7 @@ class ArrowRows:
     """Rows of Arrow IPC and Parquet: a pyarrow.Table with the columns of `input_cells.TAKEN`, in the
     types that the writer takes.
 
-    places: where each row stands in the input, from 1
+    places: the position of each row in the input, from 1
     """
 
     def __init__(self, table: Any, places: Sequence[int], lists: Columns | None = None) -> None:
@@ -167,10 +167,10 @@ class ArrowRows:
         lists: Columns = {name: [cells[row] for row in rows] for name, cells in self._lists.items()}
         return ArrowRows(self._table.take(rows), [self._places[row] for row in rows], lists)
 
-    def joined(self, *behind: ArrowRows) -> ArrowRows:
+    def joined(self, *others: ArrowRows) -> ArrowRows:
         import pyarrow as pa
 
-        blocks = (self, *behind)
+        blocks = (self, *others)
         names = [name for name in self._lists if all(name in block._lists for block in blocks)]
         lists: Columns = {name: list(chain.from_iterable(block._lists[name] for block in blocks)) for name in names}
         places = list(chain.from_iterable(block._places for block in blocks))

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="files, partition folders, a broker's data folder, or URLs such as s3://bucket/kafka-backup/; default: .",
     )
-    parser.add_argument("--topic", help="the topic, where the folder's name does not tell it")
+    parser.add_argument("--topic", help="the topic, where the folder's name does not give it")
     parser.add_argument("--partition", type=int, help="the partition, likewise")
     parser.add_argument("--segments", action="store_true", help="one line a segment in data folders, too")
     parser.add_argument("--full", action="store_true", help="read all headers: all codecs, counts, damaged frames")

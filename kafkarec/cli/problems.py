@@ -61,7 +61,7 @@ class Troubles:
     """Collects damage over all inputs of one run.
 
     argv         the command line, for the command to type next
-    last_path    behind damage in any other input there is always more to read
+    last_path    after damage in any other input there is always more to read
     limit        bytes that a batch may decompress to
     """
 
@@ -83,12 +83,12 @@ class Troubles:
         self.status = max(self.status, exit_status(damage.reason) if self.stop_at_first else DAMAGED)
         if self.found > _LINES_AT_MOST:
             return
-        behind = damage.next_position is not None and damage.next_position < segment.size
+        more_follows = damage.next_position is not None and damage.next_position < segment.size
         line = f"{damage.detail}; lost: {damage.length} bytes, {lost_offsets(damage.lost_from, damage.lost_to)}; "
-        line += f"next good batch at byte {damage.next_position}" if behind else "no good batch behind"
+        line += f"next good batch at byte {damage.next_position}" if more_follows else "no good batch behind"
         if damage.length == segment.size:
             line += _looks_like(segment)
-        self._report(line, damage.reason, behind or segment.path != self.last_path)
+        self._report(line, damage.reason, more_follows or segment.path != self.last_path)
 
     def tail(self, segment: Segment, remaining: int) -> None:
         """Reports bytes at the end of a log that are no whole batch: a cut, unless they are preallocated zeros."""
@@ -104,10 +104,10 @@ class Troubles:
             say(f"and {self.found - _LINES_AT_MOST} more places like these, {self.found} in all")
         return self.status
 
-    def _report(self, what: str, reason: str, behind: bool) -> None:
-        """`behind`: there is more to read after it."""
+    def _report(self, what: str, reason: str, more_follows: bool) -> None:
+        """`more_follows`: there is more to read after it."""
         line = f"{what} [{reason}]"
-        way = ("--errors", "skip") if behind else None
+        way = ("--errors", "skip") if more_follows else None
         if reason == "limit_exceeded":
             way = ("--max-decompressed-bytes", f"{max(8 * self.limit, 1 << 30) >> 20}m")
         if self.stop_at_first and way:

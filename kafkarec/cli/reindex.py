@@ -89,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="BYTES",
         help=f"the topic's index.interval.bytes (default {DEFAULT_INTERVAL})",
     )
-    parser.add_argument("--topic", help="the topic, where the folder's name does not tell it")
+    parser.add_argument("--topic", help="the topic, where the folder's name does not give it")
     parser.add_argument("--partition", type=int, help="the partition, likewise")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="json: a line for each file")
 

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--as-partition", action="store_true", help="folders that a broker starts on: epochs, snapshots, topic id"
     )
-    parser.add_argument("--topic", help="the topic, where names do not tell it")
+    parser.add_argument("--topic", help="the topic, where names do not give it")
     parser.add_argument("--partition", type=int, help="the partition, likewise")
     parser.add_argument("--ignore-space", action="store_true", help="begin although the disk may get full")
     parser.add_argument(
@@ -94,14 +94,14 @@ def progress_line() -> Iterator[Callable[[str, int], None] | None]:
         return
     last = 0.0
 
-    def tell(path: str, position: int) -> None:
+    def show(path: str, position: int) -> None:
         nonlocal last
         if time.monotonic() - last > _BETWEEN:
             last = time.monotonic()
             print(f"\r\x1b[K{safe(path)[-60:]}: {position >> 20} MiB", end="", file=sys.stderr, flush=True)
 
     try:
-        yield tell
+        yield show
     finally:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 

@@ -79,7 +79,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         help="files of record batches (.log, .checkpoint, any blob), partition folders (their *.log in "
         "offset order), or - for standard input",
     )
-    parser.add_argument("--topic", help="the topic, where the folder's name does not tell it")
+    parser.add_argument("--topic", help="the topic, where the folder's name does not give it")
     parser.add_argument("--partition", type=int, help="the partition, likewise")
 
 
@@ -104,7 +104,7 @@ def add_errors(parser: argparse.ArgumentParser) -> None:
         "--errors",
         choices=("raise", "skip"),
         default="raise",
-        help="at damage: stop after everything before it (raise), or go on behind it (skip); both exit 1",
+        help="at damage: stop after everything before it (raise), or continue after it (skip); both exit 1",
     )
 
 

@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="segments, partition folders, a broker's data folder, URLs, or - for standard input",
     )
-    parser.add_argument("--topic", help="the topic, where the folder's name does not tell it")
+    parser.add_argument("--topic", help="the topic, where the folder's name does not give it")
     parser.add_argument("--partition", type=int, help="the partition, likewise")
     parser.add_argument("--fail-if-hanging", action="store_true", help="exit 1 when a transaction hangs")
     parser.add_argument(

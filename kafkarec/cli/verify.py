@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="segments (.log, .checkpoint, any file of batches), partition folders, a broker's data folder, URLs, "
         "or - for standard input",
     )
-    parser.add_argument("--topic", help="the topic, where the folder's name does not tell it")
+    parser.add_argument("--topic", help="the topic, where the folder's name does not give it")
     parser.add_argument("--partition", type=int, help="the partition, likewise")
     parser.add_argument(
         "--sequences", action="store_true", help="follow producers' sequences, and explain each offset gap"
