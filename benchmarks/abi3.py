@@ -1,7 +1,7 @@
-"""Is one abi3 wheel fast enough? Builds the core both ways and times them in turn: `python benchmarks/abi3.py`.
+"""Compares an abi3 build with one for this interpreter, timed in turn: `python benchmarks/abi3.py`.
 
-Prints milliseconds a file (microseconds a call for the last column), the best of all rounds, and the ratio: the number
-behind docs/decisions/0007.
+Prints milliseconds a file (microseconds a call for the last column), the best of all rounds, and the ratio, which
+docs/decisions/0007-abi3.md quotes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What it costs to check foreign Arrow arrays before they are encoded: `python benchmarks/arrow_check.py [--rounds N]`.
 
-The decoded columns of three workloads and the same rows as binary_view, as a pyarrow table: taken with all checks and
-as kafkarec's own, in turn. Microseconds of the processor, least of all rounds, beside encode of the same columns.
+The decoded columns of three workloads, and the same rows as binary_view, as pyarrow tables: imported with all checks
+and, in turn, without them (as kafkarec's own columns). Microseconds of processor time, the least of all rounds, beside
+`encode` of the same columns.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]  # our neighbours, and kafkarec as built in place
+sys.path[:0] = [str(HERE), str(HERE.parent)]  # the other modules here, and kafkarec as built in place
 
 import workloads  # noqa: E402
 

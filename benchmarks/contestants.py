@@ -1,8 +1,7 @@
 """Who runs in `make bench`: name -> what it does with one whole file of record batches.
 
-Every decoder checks the CRC and visits offset, timestamp, key, value and headers of every record; it
-returns the number of records, which must be the same for all. The bounds (memcpy, crc, codec) return 0:
-they read no records.
+Every decoder checks the CRC, reads offset, timestamp, key, value and headers of every record and returns the number of
+records, which must be the same for all. The lower bounds (memcpy, crc, codec) read no records and return 0.
 """
 
 from __future__ import annotations

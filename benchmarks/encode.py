@@ -1,12 +1,12 @@
-"""The records of the seven workloads back into their batches: `python benchmarks/encode.py [--rounds N]`.
+"""Encodes the records of the seven workloads: `python benchmarks/encode.py [--rounds N]`.
 
     kafkarec            encode of decoded columns, in the batches that they came from
     kafkarec, sized     the same as a pyarrow table, cut by the default batch size of 16 KiB
     kafkarec, rows      encode of tuples (offset, timestamp, key, value, headers), cut at 16 KiB too
-    compress            the payloads of the first row compressed by the codec room's own calls, nothing else
+    compress            the payloads of the first row compressed by `kafkarec.codecs.compress`, nothing else
     aiokafka            DefaultRecordBatchBuilder.append of each record, one builder a batch
 
-Columns and tuples are made before the clock starts. It counts the processor's time: all of these run in one thread.
+Columns and tuples are made before the clock starts. Times are processor time; all of these run in one thread.
 Writes the section "Encode" of RESULTS.md, as `make bench` does.
 """
 
@@ -21,9 +21,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path[:0] = [str(HERE), str(ROOT)]  # our neighbours, and kafkarec as built in place
+sys.path[:0] = [str(HERE), str(ROOT)]  # the other modules here, and kafkarec as built in place
 
 import workloads  # noqa: E402
+from shared import Times, geometric_mean, machine  # noqa: E402
 
 SECTION = "## Encode"
 TITLE = f"{SECTION}: the same records back into batches, milliseconds of the processor a file"
@@ -32,11 +33,10 @@ OURS = ("kafkarec", "kafkarec, sized", "kafkarec, rows")
 HEADER = 61
 
 Run = Callable[[], object]
-Times = dict[str, dict[str, float]]
 
 
 def contestants(path: Path, codec: int) -> dict[str, Run]:
-    """What to time for one file. Every one is tried first: its records are those of the file."""
+    """What to time for one file. Each runs once first, and has to give the records of the file."""
     from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
     import kafkarec
@@ -122,8 +122,7 @@ def section(best: Times) -> list[str]:
     faster = {}
     for name in OURS:
         found = ratios(name, FASTER, columns)
-        mean = math.exp(sum(map(math.log, found)) / len(found))
-        faster[name] = [f"{ratio:.1f}x" for ratio in [*found, mean]]
+        faster[name] = [f"{ratio:.1f}x" for ratio in [*found, geometric_mean(found)]]
     beside = {OURS[0]: [f"{1 / ratio:.2f}x" for ratio in ratios(OURS[0], BESIDE, packed)]}
     return [
         TITLE, "", *table(columns, milliseconds), "",
@@ -142,8 +141,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="encode.py", description="encode beside its peers")
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
-    from run import machine  # which imports this module
-
     lines = section(measure(workloads.make(ROOT / ".work" / "bench"), options.rounds))
     lines[1:1] = ["", f"* run by itself: {machine()}; best of {options.rounds} rounds"]
     replace(HERE / "RESULTS.md", lines)

@@ -4,7 +4,7 @@
     a 2 GiB segment of all codecs streamed   seconds, records, the peak of anonymous memory
 
 Both files are made of real batches with base offsets patched, and read once before they are timed: warm page cache.
-Prints the best of five. The numbers behind docs/decisions/0008.
+Prints the best of five. docs/decisions/0008-windows.md quotes the figures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`make bench`: decodes the seven workloads with kafkarec and its peers in turn and writes RESULTS.md.
+"""`make bench`: decodes the seven workloads with kafkarec and its peers in turn, and writes RESULTS.md.
 
 usage: run.py [--rounds N] [--slow] [--only NAME ...]
 
@@ -12,7 +12,6 @@ import argparse
 import importlib.metadata
 import math
 import os
-import platform
 import sys
 import time
 from datetime import UTC, datetime
@@ -20,13 +19,13 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path[:0] = [str(HERE), str(ROOT)]  # our neighbours, and kafkarec as built in place
+sys.path[:0] = [str(HERE), str(ROOT)]  # the other modules here, and kafkarec as built in place
 
 import contestants  # noqa: E402
 import encode  # noqa: E402
 import workloads  # noqa: E402
+from shared import Times, geometric_mean, machine  # noqa: E402
 
-Times = dict[str, dict[str, float]]  # contestant -> file -> best seconds
 REFERENCE = "aiokafka"
 
 
@@ -49,10 +48,6 @@ def measure(names: dict[str, contestants.Contestant], files: list[Path], rounds:
     return best
 
 
-def geometric_mean(numbers: list[float]) -> float:
-    return math.exp(sum(map(math.log, numbers)) / len(numbers))
-
-
 def table(best: Times, columns: list[str], reference: str | None = None) -> list[str]:
     """Seconds, or with `reference` how many times faster than that contestant."""
     head = [*columns, "geometric mean"] if reference else columns
@@ -67,16 +62,6 @@ def table(best: Times, columns: list[str], reference: str | None = None) -> list
             cells = [f"{times[column] * 1000:.2f}" for column in columns]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return lines
-
-
-def machine() -> str:
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        lines = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
-        model = lines[0].split(":", 1)[1].strip() if lines else model
-    system = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
-    return f"{model}, {os.cpu_count()} cores, {system}"
 
 
 def versions() -> str:

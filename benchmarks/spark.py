@@ -1,4 +1,4 @@
-"""What Spark moves, and what is left of it with decoding: `python benchmarks/spark.py [--rounds N] [--gib N]`.
+"""Throughput of decoding in Spark, as a share of what Spark itself can move: `python benchmarks/spark.py`.
 
     ceiling   the same bytes into Python and the same columns out, by a body that costs nothing: it hands its first
               result back again and again. No decoder behind the same API can be faster
@@ -13,7 +13,7 @@ Pairs, one after the other in each round, values of one batch of 100 records of 
     LATERAL         FROM batches, LATERAL kafka_explode(value), a tuple at a time: no ceiling beside it
 
 then one segment by one core and by all, beside the pass-through source and Spark's own text source, and the memory of
-the Python workers. Needs Java and the packages of `make test`; a temporary folder with room for the segment.
+the Python workers. Needs Java and the packages of `make test`; a temporary folder with space for the segment.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def one_batch() -> bytes:
 
 
 class PassThrough(KafkarecDataSource):
-    """The data source, except that a task hands its first record batch back until its rows are told."""
+    """The data source, except that a task hands its first record batch back until all its rows are counted."""
 
     @classmethod
     def name(cls) -> str:

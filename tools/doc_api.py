@@ -21,7 +21,7 @@ What is not listed here is not public. Names up to "More" are those of the packa
 it have names of their own, below. Bytes that are wrong raise `KafkaRecordError` or one of its children, nothing else.
 """
 
-# heading -> the names under it; public names that stand nowhere here come under "More"
+# heading -> the names under it; public names that are not listed here come under "More"
 SECTIONS = {
     "Bytes": ("decode", "stream", "scan", "batches", "decode_each", "scan_each"),
     "Files": ("open", "Segment", "Log", "LogDir"),
@@ -54,7 +54,7 @@ INSIDE = {
 }  # fmt: skip
 # classes that users get and do not make
 MADE_BY_US = {"RecordBatch", "RecordLists", "RecordColumns", "BatchTable", "Record"}
-# a base class -> the public class under which its members are told
+# a base class -> the public class under which its members are described
 _told: dict[str, str] = {}
 _Definition = ast.FunctionDef | ast.ClassDef
 
@@ -253,7 +253,7 @@ def _key(found: Found) -> str:
 
 
 def _as_above(name: str, found: Found) -> str:
-    """Where the methods are told that this class shares with one above it in the page."""
+    """A link to the class above on the page that describes the shared methods."""
     said = []
     for base in _bases(found):
         if _told.get(_key(base), name) != name:
@@ -325,7 +325,7 @@ def _parameter(one: ast.arg, default: ast.expr | None) -> str:
 
 
 class Row(NamedTuple):
-    """A line of a docstring that tells of a parameter or an attribute."""
+    """A line of a docstring that describes a parameter or an attribute."""
 
     names: tuple[str, ...]
     type: str
@@ -340,7 +340,7 @@ _WRAPPED = 96  # a line so long goes on in the next one
 
 
 def split(doc: str) -> tuple[str, list[Row]]:
-    """A docstring's text, and its rows; an indented run that belongs to no row is kept as it stands."""
+    """A docstring's text, and its rows; an indented run that belongs to no row is kept unchanged."""
     text: list[str] = []
     rows: list[Row] = []
     block: list[str] = []

@@ -3,13 +3,14 @@
 usage: doc_blocks.py [--write] [PAGE...]
 
 A page is run from top to bottom in a folder of its own that looks like a checkout. `sh` and `python` blocks are run,
-`sql` ones in the page's Spark session. A `text` block right behind one of them is what it prints, standard error
-included; a line of `...` there stands for any lines, `...` within a line for any text. --write puts in what came.
+`sql` ones in the page's Spark session. A `text` block directly after one of them is what it prints, standard error
+included; a line of `...` there matches any lines, `...` within a line for any text. --write replaces it
+by the actual output.
 
-Comments in front of a block, or at the top of a page:
+Comments before a block, or at the top of a page:
 
     <!-- exit 1 -->         the block ends with this status
-    <!-- with s3 -->        top of the page: what stands in for the network or the cluster (`doc_standins.py`)
+    <!-- with s3 -->        top of the page: stand-ins for the network or the cluster (`doc_standins.py`)
     <!-- not run: why -->   it cannot be run; the tests print why
 """
 
@@ -117,7 +118,7 @@ def agrees(expected: str, printed: str) -> bool:
 
 
 class Runner:
-    """Runs the blocks of one page, one behind the other: Python ones share their names, all share a folder."""
+    """Runs the blocks of one page, one after the other: Python ones share their names, all share a folder."""
 
     def __init__(self, folder: Path, standins: doc_standins.StandIns) -> None:
         self.folder = folder

@@ -106,12 +106,12 @@ def _cell(text: str) -> str:
 
 
 def _commented(line: str) -> str:
-    """What an example does stands behind it, two spaces or more away: a comment, so that the block is shell."""
+    """Turns the description after an example (two spaces or more away) into a comment, so that the block is shell."""
     return re.sub(r"^(.*?\S)(\s{2,})(\S.*)$", r"\1\2# \3", line)
 
 
 def _examples(text: str) -> list[str]:
-    """The examples as one block, and what stands behind them as text."""
+    """The examples as one block, and the text after them."""
     before, _, rest = text.partition("examples:\n")
     commands = [_commented(line[2:].rstrip()) for line in rest.split("\n") if line.startswith("  ")]
     behind = " ".join(line.strip() for line in (before + "\n" + rest).split("\n") if line and not line.startswith("  "))

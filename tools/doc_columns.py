@@ -30,7 +30,7 @@ BATCHES = """
     base_offset | magic 0 and 1 wrappers | Kafka decompresses a wrapper to know it
     last_offset | never | magic 0 and 1: the outer offset
     next_offset | never | last offset + 1
-    batch_length | never | as stored: the bytes behind that field
+    batch_length | never | as stored: the bytes after that field
     size_in_bytes | never | `batch_length` + 12
     partition_leader_epoch | -1, magic 0 and 1 |
     magic | never | 0, 1, 2
@@ -65,7 +65,7 @@ lists the names. When more than one partition is read, `topic`, `partition` and 
 
 In the Arrow schema {required} are `not null`, every other column is nullable.
 
-Null stands exactly where Kafka's accessor gives -1 or nothing. Other negative values are kept: they are in the bytes.
+A value is null exactly where Kafka's accessor gives -1 or nothing. Other negative values are kept.
 
 * `timestamp_unit`: `ms` (default), `us`, `ns`, or `int64` for the raw milliseconds. A time that does not fit the unit
   is null and counted in `.timestamps_out_of_range`; it is no error.
@@ -88,12 +88,13 @@ def page() -> str:
     from kafkarec.format.schema import BATCH_FIELDS, DEFAULT_RECORD_COLUMNS, RECORD_FIELDS
 
     def table(fields, notes: str) -> str:  # type: ignore[no-untyped-def]
-        told = {name.strip(): rest for name, *rest in (line.split("|") for line in notes.strip().split("\n"))}
-        if set(told) != set(fields):
-            raise ValueError(f"tools/doc_columns.py and kafkarec/format/schema.py differ: {set(told) ^ set(fields)}")
+        notes_of = {name.strip(): rest for name, *rest in (line.split("|") for line in notes.strip().split("\n"))}
+        if set(notes_of) != set(fields):
+            differing = set(notes_of) ^ set(fields)
+            raise ValueError(f"tools/doc_columns.py and kafkarec/format/schema.py differ: {differing}")
         rows = ["| column | type | null when | what |", "|---|---|---|---|"]
         for name, field in fields.items():
-            null, what = (cell.strip() for cell in told[name])
+            null, what = (cell.strip() for cell in notes_of[name])
             rows.append(f"| `{name}` | {_type(field.type)} | {null} | {what} |")
         return "\n".join(row.replace("|  |", "| |") for row in rows)
 

@@ -1,6 +1,7 @@
-"""The reference page of damage: reasons and exceptions from `kafkarec.errors`, findings from `kafkarec.ops.verify.finding_kinds`.
+"""The reference page of damage: reasons and exceptions from `kafkarec.errors`, findings from
+`kafkarec.ops.verify.finding_kinds`.
 
-What to do about a reason stands here; a reason without it stops the generator.
+The advice for each reason is here; a reason without advice stops the generator.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ for damage in columns.damage:
 | `file` | the file, when one was read |
 | `position`, `length` | the bytes that are not a good batch, in the input |
 | `lost_from` | the first offset that may be lost: next offset of the good batch before; null without one |
-| `lost_to` | the last one: the base offset of the good batch behind - 1; on compacted logs an upper bound |
+| `lost_to` | the last one: the base offset of the next good batch - 1; on compacted logs an upper bound |
 | `next_position` | where reading went on |
 | `reason` | a word from the table below |
 | `detail` | the message, with both sides of the comparison that failed |
@@ -125,11 +126,11 @@ def page() -> str:
         for word, reason in errors.REASONS.items()
     ]
     classes = [value for value in vars(errors).values() if isinstance(value, type)]
-    # a class may stand there under a short alias as well
+    # a class may have a second name there
     family = dict.fromkeys(cls for cls in classes if issubclass(cls, errors.KafkaRecordError))
-    kin = [f"| `{cls.__name__}` | `{cls.__bases__[0].__name__}` | {_sentence(cls.__doc__)} |" for cls in family]
+    family_rows = [f"| `{cls.__name__}` | `{cls.__bases__[0].__name__}` | {_sentence(cls.__doc__)} |" for cls in family]
     found = [f"| `{word}` | {kind.severity} | {kind.sentence} | {kind.advice} |" for word, kind in KINDS.items()]
-    tables = ("\n".join(table) + "\n" for table in (rows, found, kin))
+    tables = ("\n".join(table) + "\n" for table in (rows, found, family_rows))
     return "".join(part for pair in zip((DAMAGE, FINDINGS, FAMILY), tables, strict=True) for part in pair)
 
 

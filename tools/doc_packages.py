@@ -9,9 +9,9 @@ PAGE = """\
 
 <!-- written by tools/make_docs.py from docs/packages.toml: do not edit -->
 
-Imports go one way. The table says which package may import which; `tests/project/test_imports.py` reads every import of
-the sources against it, those inside functions and under `TYPE_CHECKING` too, and fails where one goes another way, where
-two modules import each other, and where the table allows what nobody needs.
+Imports go one way. The table says which package may import which; `tests/project/test_imports.py` compares every import
+of the sources with it, those inside functions and under `TYPE_CHECKING` too, and fails where one goes another way,
+where two modules import each other, and where no import needs an entry of the table.
 
 ![The packages of kafkarec and what each may import](../pictures/packages.svg)
 
@@ -24,11 +24,11 @@ Lowest first.
 More rules, each with its test in `tests/project/`:
 
 * Compression libraries are imported in `codecs` only; a new codec is one file and a row of its table.
-* pyarrow, polars, pandas, DuckDB and fsspec are imported where somebody asks for them, never at the top of a module:
+* pyarrow, polars, pandas, DuckDB and fsspec are imported inside functions, never at the top of a module:
   `pip install kafkarec` alone gives every verb.
 * pyspark is imported in `spark_udfs` only, and nothing in `kafkarec` imports `spark_udfs`.
 
-Why things are as they are is in [Decisions](decisions.md).
+The reasons are in [Decisions](decisions.md).
 """
 
 
@@ -44,8 +44,8 @@ def rows() -> list[str]:
 
 def page() -> str:
     upward = [f"* `{row.name}.{entry}`" for row in imports.table() for entry in row.upward]
-    told = "Upwards, inside of methods only, and listed by name:\n\n" + "\n".join(upward)
-    return PAGE.format(table="\n".join(rows()), upward=told)
+    listed = "Upwards, inside of methods only, and listed by name:\n\n" + "\n".join(upward)
+    return PAGE.format(table="\n".join(rows()), upward=listed)
 
 
 def folders() -> list[str]:

@@ -1,4 +1,4 @@
-"""What stands in for the world around a page's blocks: commands, an object store, a Spark session.
+"""Stand-ins that a page's blocks run with: commands, an object store, a Spark session.
 
 | name | what it is |
 |---|---|

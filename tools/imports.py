@@ -1,8 +1,8 @@
-"""Every import of the packages, and what docs/packages.toml says of it.
+"""Reads every import of the packages and compares it with docs/packages.toml.
 
-usage: imports.py        prints what goes against the table; status 1 where anything does
+usage: imports.py        prints imports that the table does not allow; exit status 1 where there are any
 
-An import counts wherever it stands: at the top of a module, inside a function, under TYPE_CHECKING; `cimport` too.
+Imports count everywhere: at the top of a module, inside a function, under TYPE_CHECKING; `cimport` too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ PACKAGES = ("kafkarec", "spark_udfs", "pyspark_kafkarec")
 # Modules of kafkarec that belong to no row: constants, the namespace itself, and what its names are loaded by.
 FREE = {"_version", "_checksum"}
 NAMESPACE = {"", "_lazy", "__main__"}
-_CYTHON = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+c?import[ \t]+(\([^)]*\)|[^\n#]+)|c?import[ \t]+([\w.]+))", re.M)
+_CYTHON = re.compile(
+    r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+c?import[ \t]+(\([^)]*\)|[^\n#]+)|c?import[ \t]+([\w.]+))", re.M
+)
 
 
 class Import(NamedTuple):
@@ -44,7 +46,10 @@ class Row(NamedTuple):
 
 def table(path: Path = TABLE) -> list[Row]:
     rows = tomllib.loads(path.read_text(encoding="utf-8"))["package"]
-    return [Row(r["name"], r["holds"], tuple(r["imports"]), *(tuple(r.get(k, ())) for k in ("upward", "also"))) for r in rows]
+    return [
+        Row(r["name"], r["holds"], tuple(r["imports"]), tuple(r.get("upward", ())), tuple(r.get("also", ())))
+        for r in rows
+    ]
 
 
 def modules(root: Path = ROOT) -> dict[str, Path]:
@@ -131,7 +136,8 @@ def against(found: list[Import], rows: list[Row]) -> list[str]:
             operation, other = inner(one.source), inner(one.target)
             if there == "ops" and operation == other:
                 continue
-            if f"{operation} -> {one.target.removeprefix('kafkarec.')}" in listed or f"{operation} -> {there}" in listed:
+            target = one.target.removeprefix("kafkarec.")
+            if f"{operation} -> {target}" in listed or f"{operation} -> {there}" in listed:
                 continue
             if there == "ops" and f"{operation} -> ops.{other}" in listed:
                 continue
@@ -154,7 +160,7 @@ def _fits(entry: str, one: Import) -> bool:
 
 
 def upside_down(rows: list[Row]) -> list[str]:
-    """Rows that may import one that stands below them."""
+    """Rows whose imports name a row below them."""
     places = {row.name: place for place, row in enumerate(rows)}
     return [
         f"{row.name} may import {name}, which stands below it"

@@ -31,7 +31,7 @@ EXPLAINED = ROOT / "tests" / "mutants_explained.toml"
 COPIED = ("kafkarec", "tests", "docs", "tools", "setup.py", "pyproject.toml", "README.md", "CHANGELOG.md")
 WANTED = 95.0
 UNNOTICED = ("survived", "unreached")
-Places = dict[str, list[tuple[int, list[int]]]]      # file -> (line of the rewritten one, which mutants stand in it)
+Places = dict[str, list[tuple[int, list[int]]]]      # file -> (line of the rewritten one, which mutants are in it)
 HEADER = """#pragma once
 extern int kr_mutant_now;
 extern unsigned char *kr_mutant_reached;
@@ -121,7 +121,7 @@ def written(path: Path, text: str) -> None:
 
 
 def write_mutants(texts: dict[str, str], found: list[Mutant], wanted: set[int]) -> Places:
-    """The rewritten files; which mutants stand in which of their lines."""
+    """The rewritten files; which mutants are in which of their lines."""
     limits = limits_of(list(texts.values()))
     places = {}
     for name, text in texts.items():
@@ -217,7 +217,7 @@ def run(wanted: list[int], side_by_side: int) -> list[dict[str, object]]:
 
 
 def explained(found: list[Mutant]) -> set[tuple[str, str, str, str]]:
-    """Keys of the mutants that tests/mutants_explained.toml tells of."""
+    """Keys of the mutants that tests/mutants_explained.toml explains."""
     entries = tomllib.loads(EXPLAINED.read_text(encoding="utf-8")).get("mutant", [])
     keys = {(e["file"], e["function"], e["original"], e["mutated"]) for e in entries if len(e["reason"]) > 20}
     strays = keys - {mutant.key for mutant in found}

@@ -1,4 +1,4 @@
-"""The mutants of the C that stands in a .pxd: the text of its `cdef extern from *` blocks.
+"""The mutants of the C in a .pxd: the text of its `cdef extern from *` blocks.
 
     x = a + b;        x = (kr_m(17) ? (a - b) : (a + b));
     if (a < b)        if ((kr_m(18) ? (a <= b) : (a < b)))
@@ -135,7 +135,7 @@ def casts(words: list[Word], start: int, stop: int) -> set[int]:
 
 
 def changes(words: list[Word], start: int, stop: int) -> Iterator[tuple[int, int, str]]:
-    """(from, to, what stands there instead) for every small change to an expression."""
+    """(from, to, replacement) for every small change to an expression."""
     skipped = casts(words, start, stop)
     for i in range(start, stop):
         text = words[i].text

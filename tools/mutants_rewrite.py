@@ -1,4 +1,4 @@
-"""Rewrites a .pxd so that one compiled build holds many mutants, each behind a number: `kr_m(17)`.
+"""Rewrites a .pxd so that one compiled build holds many mutants, each selected by a number: `kr_m(17)`.
 
 A mutant is one logical line of a function with a small change: a comparison's neighbour, a number one more or less, a
 dropped `+ 1`, an assignment left out. What becomes of the lines:
@@ -38,7 +38,7 @@ AUGMENTED = {
     "+=": "-=", "-=": "+=", "*=": "//=", "//=": "*=", "|=": "&=", "&=": "|=", "^=": "|=", "<<=": ">>=", ">>=": "<<=",
 }  # fmt: skip
 DROPPED = {"+", "-", "&", "<<", ">>"}
-# an operator that binds its left operand before the one in front of that: `x + 1 * y`
+# an operator that binds its left operand before the one to the left of that: `x + 1 * y`
 TIGHTER = {"*", "//", "/", "%", "**", ".", "(", "["}
 TIGHTER_THAN_AND = TIGHTER | {"+", "-", "<<", ">>"}
 HEADER = re.compile(r"^c?p?def\s.*?(\w+)\s*\(.*:$", re.DOTALL)
@@ -68,7 +68,7 @@ class Mutant:
 
 @dataclass
 class Line:
-    """A logical line: its tokens, and the blanks in front of each."""
+    """A logical line: its tokens, and the blanks before each."""
 
     words: list[str]
     gaps: list[str]
@@ -79,7 +79,7 @@ class Line:
     function: str
 
     def text(self, start: int = 0, stop: int | None = None, change: tuple[int, int, str] | None = None) -> str:
-        """Tokens [start, stop) on one line; change: (from, to, what stands there instead)."""
+        """Tokens [start, stop) on one line; change: (from, to, replacement)."""
         stop = len(self.words) if stop is None else stop
         parts = []
         i = start
@@ -152,7 +152,7 @@ def line_of(tokens: list[tokenize.TokenInfo], function: str) -> Line:
 
 
 def ends_operand(word: str) -> bool:
-    """Whether an operator behind this word takes two operands."""
+    """Whether an operator after this word takes two operands."""
     if word in OPERAND_KEYWORDS or word in (")", "]", "}"):
         return True
     return (word[0].isalnum() or word[0] in "_\"'") and not keyword.iskeyword(word)
@@ -192,7 +192,7 @@ def top_level(line: Line, start: int, stop: int, words: set[str]) -> list[int]:
 
 
 def changes(line: Line, start: int, stop: int, limits: set[str]) -> Iterator[tuple[int, int, str]]:
-    """All small changes to the expression of tokens [start, stop): (from, to, what stands there instead)."""
+    """All small changes to the expression of tokens [start, stop): (from, to, replacement)."""
     casts = cast_words(line)
     for i in range(start, stop):
         word = line.words[i]

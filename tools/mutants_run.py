@@ -198,7 +198,7 @@ def how_it_ended(status: int) -> str:
 
 
 def killed_group(pid: int) -> None:
-    """What a child has started and left behind."""
+    """Ends processes that a child has started and not ended."""
     try:
         os.killpg(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):

@@ -1,4 +1,4 @@
-"""The packages and what each may import, drawn from docs/packages.toml: whoever imports stands above what it imports."""
+"""The packages and what each may import, drawn from docs/packages.toml; importers are above."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def packages() -> str:
     for row in rows:
         x, y = places[row.name]
         drawn.append(f'<rect class="box" x="{x:.1f}" y="{y:.1f}" width="{_W}" height="{_H}" rx="8"/>')
-        drawn.append(text(round(x + _W / 2, 1), y + 19, row.name, "room"))
+        drawn.append(text(round(x + _W / 2, 1), y + 19, row.name, "package"))
         for at, line in enumerate(_short(row.holds)):
             drawn.append(text(round(x + _W / 2, 1), y + 35 + at * 12, line, "does"))
     note = "an arrow: may import; what follows from two arrows is left out; dashed: only when a method is called"

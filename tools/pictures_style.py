@@ -39,7 +39,7 @@ STYLE = (
     ".label{font-size:13px}.mark{font-size:15px}"
     ".edge{fill:none;stroke:var(--edge);stroke-width:1.4}.lazy{stroke-dasharray:4 4}.tip{fill:var(--edge)}"
     ".box{fill:var(--box);stroke:var(--line)}"
-    f".room{{font:600 14px {_MONO};text-anchor:middle}}.does{{fill:var(--soft);font-size:12px;text-anchor:middle}}"
+    f".package{{font:600 14px {_MONO};text-anchor:middle}}.does{{fill:var(--soft);font-size:12px;text-anchor:middle}}"
     + "".join(f".{name}{{fill:var(--{name})}}" for name in (*_FILLED, *_STATES))
     # a mark in a text has the colour of its field, stronger than a cell's background
     + "".join(f".mark.{name}{{fill:var(--{name});stroke:var(--edge);stroke-width:.6}}" for name in _FILLED)

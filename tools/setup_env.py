@@ -159,15 +159,15 @@ def build_core() -> None:
     """`setup.py build_ext --inplace`, when a source, the compiler or the interpreter is another one."""
     wanted = digest_of(CORE_SOURCES)
     stamp = WORK / "built-core"
-    desks = list((ROOT / "kafkarec").glob("_*.pyx"))
-    built = all(list(desk.parent.glob(f"{desk.stem}.*so")) for desk in desks)
+    modules = list((ROOT / "kafkarec").glob("_*.pyx"))
+    built = all(list(module.parent.glob(f"{module.stem}.*so")) for module in modules)
     if built and stamp.exists() and stamp.read_text() == wanted:
         return
-    say(f"building {', '.join(sorted(f'kafkarec/{desk.stem}' for desk in desks))} in place")
+    say(f"building {', '.join(sorted(f'kafkarec/{module.stem}' for module in modules))} in place")
     began = time.monotonic()
     # cythonize goes by time stamps, which a checkout does not keep
-    for desk in desks:
-        desk.with_suffix(".c").unlink(missing_ok=True)
+    for module in modules:
+        module.with_suffix(".c").unlink(missing_ok=True)
     run(
         "build-core",
         [str(python_of(VENV)), "setup.py", "-q", "build_ext", "--inplace", "--force", "--parallel", "2"],

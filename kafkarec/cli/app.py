@@ -1,7 +1,7 @@
-"""The table of verbs, and how a run ends.
+"""The table of verbs, and the exit status of a run.
 
 Exit status: 0 fine, 1 damage found (the output is complete as far as asked), 2 wrong use, 3 could not
-(file, permission, missing extra, limit), 130 on Ctrl-C. A closed pipe ends in silence with 0. No traceback is
+(file, permission, missing extra, limit), 130 on Ctrl-C. A closed pipe ends the run silently with 0. No traceback is
 shown without --debug.
 """
 
@@ -46,7 +46,7 @@ VERBS = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line and where help is, instead of printing the usage of everything."""
+    """Prints an error in one line with the help command, instead of the usage of all verbs."""
 
     wrong_use = WRONG_USE
     chosen: _Parser | None = None  # the verb's
@@ -60,7 +60,7 @@ class _Parser(argparse.ArgumentParser):
         sys.exit(self.wrong_use)
 
     def meant(self, words: str) -> str:
-        """The option that comes nearest to the first word that is none."""
+        """The option most similar to the first unknown word."""
         word = words.split()[0].partition("=")[0]
         known = [option for option in self._option_string_actions if option.startswith("--")]
         near = difflib.get_close_matches(word, known, 1, 0.7) if word.startswith("--") else []
@@ -68,7 +68,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line (without the program's name) and give its exit status."""
+    """Run one command line (without the program's name) and return its exit status."""
     if "_ARGCOMPLETE" in os.environ:
         _complete(os.environ.get("COMP_LINE", "").split()[1:])
     words = list(sys.argv[1:] if argv is None else argv)
@@ -80,17 +80,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (BrokenPipeError, ClosedPipe):
         return _leave(FINE)
     except KeyboardInterrupt:
-        if argv is None:  # the program ends: a second Ctrl-C must not break into the interpreter's own ending
+        if argv is None:  # the program ends: a second Ctrl-C must not interrupt the interpreter's shutdown
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         return _leave(INTERRUPTED)
     except Exception as error:
         if debug:
             raise
-        return _tell(error)
+        return _report(error)
 
 
 def _complete(words: Sequence[str]) -> None:
-    """Answers a shell that asks what may come next: eval "$(register-python-argcomplete kafkarec)"."""
+    """Shell completion, by argcomplete: eval "$(register-python-argcomplete kafkarec)"."""
     try:
         import argcomplete  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
@@ -98,7 +98,7 @@ def _complete(words: Sequence[str]) -> None:
     argcomplete.autocomplete(_parser(next((word for word in words if word in VERBS), None)))
 
 
-def _tell(error: Exception) -> int:
+def _report(error: Exception) -> int:
     if isinstance(error, WrongUse | Refused):
         say(str(error))
         return WRONG_USE
@@ -117,7 +117,7 @@ def _tell(error: Exception) -> int:
 
 
 def _leave(status: int) -> int:
-    """Let nothing more be written: the interpreter's own last flush would complain about a closed pipe."""
+    """Redirects standard output to the null device: the interpreter's last flush would report a closed pipe."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError, AttributeError):
@@ -182,6 +182,6 @@ def _parser(verb: str | None) -> argparse.ArgumentParser:
         module.add_arguments(one)
         parser.chosen = one
         parser.wrong_use = one.wrong_use = getattr(module, "WRONG_USE", WRONG_USE)
-        # main() takes it out of the words before: it holds in any place, and for what fails here already.
+        # main() removes it from the words first, so it works in any position and for errors of this parser.
         one.add_argument("--debug", action="store_true", help="a traceback where an error ends the run")
     return parser

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )  # fmt: skip
     parser.add_argument(
         "--errors", choices=("raise", "skip"), default="raise",
-        help="a row that does not fit: write nothing (raise), or leave it out and tell it (skip); both exit 1",
+        help="a row that does not fit: write nothing (raise), or leave it out and report it (skip); both exit 1",
     )  # fmt: skip
     new_log.add_output(parser)
     _add_header(parser)
@@ -86,7 +86,7 @@ def _add_header(parser: argparse.ArgumentParser) -> None:
 
 
 def _number(bits: int) -> Callable[[str], int]:
-    """A whole number from 0 on that fits a signed field of so many bits."""
+    """A parser of whole numbers from 0 to the largest of a signed field of `bits` bits."""
 
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdigit()) or len(text) > 19 or int(text) >= 1 << bits - 1:
@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
     if not is_stream(args.output):
         made = builders.values()
         say(f"{new_log.contents(sum(each.records for each in made), sum(each.batches for each in made), log.size)}, "
-            f"in {log.told}")  # fmt: skip
+            f"in {log.description}")  # fmt: skip
     return refused.finish()
 
 
@@ -147,7 +147,7 @@ def _settings(args: argparse.Namespace, into_folder: bool) -> BuildSettings:
 
 
 class _Refused:
-    """Rows that do not fit."""
+    """Reports and counts rows that cannot be written; stops at the first one where `stop` is set."""
 
     def __init__(self, stop: bool) -> None:
         self._stop = stop
@@ -176,7 +176,7 @@ def _rows(inputs: list[str], args: argparse.Namespace, refused: _Refused) -> Ite
 
 
 def _parted(rows: InputRows, log: new_log.NewLog) -> Iterator[tuple[new_log.Place, InputRows]]:
-    """The rows of each partition, where they say one and there is a folder for each."""
+    """The rows of each partition, where rows name one and the output has a folder for each."""
     topics, partitions = rows.column("topic"), rows.column("partition")
     if topics is None or partitions is None:
         log.begin((None, None), rows.where(0))

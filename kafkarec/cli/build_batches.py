@@ -1,8 +1,8 @@
-"""Rows to batches: where one ends, and what stands in its header.
+"""Rows to batches: where a batch ends, and the fields of its header.
 
 A batch ends where a field of the header changes (producer, epoch, codec, ...), where `base_offset` does, else where
---batch-size is reached. So the columns of `cat --columns base_offset,producer_id,...` give back the batches that were;
-without `base_offset` control records get batches of their own, as log append times do, which a batch has one of.
+--batch-size is reached. So the columns of `cat --columns base_offset,producer_id,...` reproduce the original batches;
+without `base_offset` control records get batches of their own, and so do log append times, of which a batch has one.
 
 | field | from |
 |---|---|
@@ -30,20 +30,20 @@ from .input_rows import InputRows, Refuse, varint_size
 from .shared_options import WrongUse
 
 CODECS = {codec.name.lower(): int(codec) for codec in Compression}
-_SEQUENCES = 1 << 31  # behind 2^31-1 comes 0 (DefaultRecordBatch.incrementSequence)
+_SEQUENCES = 1 << 31  # after 2^31-1 comes 0 (DefaultRecordBatch.incrementSequence)
 _DELTAS = 1 << 31
 _WHOLE, _HALF = 1 << 64, 1 << 63  # timestamp deltas wrap around
 _AT_MOST = 1.06  # of the margin, without the roundings of 32 bits
-_LONGEST = (1 << 63) - 1  # behind this offset there is no next one
+_LONGEST = (1 << 63) - 1  # after this offset there is no next one
 _MARGIN = single(1.05)  # MemoryRecordsBuilder.COMPRESSION_RATE_ESTIMATION_FACTOR
 
 
-Part = tuple[int, int, int]  # a batch's first row, the one behind its last, bytes of its records (0: not counted)
+Part = tuple[int, int, int]  # a batch's first row, the one after its last, bytes of its records (0: not counted)
 _TOPIC = ""  # a log has one, whatever its name
 
 
 class Key(NamedTuple):
-    """What all rows of a batch have in common. None: nothing is said."""
+    """Header fields that all rows of a batch have in common. None: not given."""
 
     magic: int | None = None
     compression: str | None = None
@@ -53,23 +53,23 @@ class Key(NamedTuple):
     partition_leader_epoch: int | None = None
     producer_id: int | None = None
     producer_epoch: int | None = None
-    sequence: int | None = None  # of offset 0, were it in the batch
+    sequence: int | None = None  # the one that offset 0 would have in this batch
     is_transactional: bool | None = None
     is_control: bool | None = None
-    number: int | None = None  # of a row that stands alone
+    number: int | None = None  # of a row that gets a batch of its own
 
 
-# Columns of `Key` that are taken as they stand.
+# Columns whose values are fields of `Key` unchanged.
 _PLAIN = ("magic", "compression", "timestamp_type", "base_offset", "partition_leader_epoch", "producer_id",
           "producer_epoch", "is_transactional", "is_control")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class BuildSettings:
-    """What the options say.
+    """The options of `build`.
 
     odd        take what Kafka's writers refuse
-    fields     names of `Key` -> the value for all rows; what is not there the columns tell
+    fields     names of `Key` -> the value for all rows; the columns give the others
     defaults   likewise, for what neither says
     """
 
@@ -84,7 +84,7 @@ class BuildSettings:
 
 
 class RowBatches:
-    """Takes rows block by block and gives batches; the rows of a batch that is not complete yet wait."""
+    """Takes rows block by block and returns batches; rows of an incomplete batch are held."""
 
     def __init__(self, settings: BuildSettings, refuse: Refuse) -> None:
         self._settings = settings
@@ -109,15 +109,15 @@ class RowBatches:
             return
         self._held.append(good)
         self._gathered += len(good)
-        if self._gathered >= len(self._held[0]):  # where a batch is larger than many blocks it is not tried with each
-            yield from self._pressed(last=False)
+        if self._gathered >= len(self._held[0]):  # not with each block, where a batch is larger than many blocks
+            yield from self._batches_of_held(last=False)
 
     def end(self) -> Iterator[bytes]:
-        """What was waiting."""
+        """The batches of the rows that are still held."""
         if self._held:
-            yield from self._pressed(last=True)
+            yield from self._batches_of_held(last=True)
 
-    # ---- rows, made complete
+    # ---- rows with offsets and timestamps
 
     def _numbered(self, rows: InputRows) -> InputRows:
         """The rows with their offsets and timestamps, without those that cannot be written."""
@@ -140,7 +140,7 @@ class RowBatches:
         return rows
 
     def _offsets(self, rows: InputRows) -> Sequence[int]:
-        """Those of the rows; a row without one follows the row before."""
+        """The rows' offsets; a row without one gets the offset after the previous row's."""
         given = rows.column("offset")
         at = self._next_offset
         if given is None or self._settings.base_offset is not None:
@@ -179,8 +179,8 @@ class RowBatches:
 
     # ---- rows to batches
 
-    def _pressed(self, last: bool) -> Iterator[bytes]:
-        """The batches of the rows that wait; unless they are the last ones, those of the last batch go on waiting."""
+    def _batches_of_held(self, last: bool) -> Iterator[bytes]:
+        """The batches of the held rows; unless `last`, the rows of the last batch stay held."""
         rows = self._held[0].joined(*self._held[1:]) if len(self._held) > 1 else self._held[0]
         self._held, self._gathered = [], 0
         offsets = rows.column("offset") or ()
@@ -188,18 +188,18 @@ class RowBatches:
         for key, start, stop in self._runs(rows):
             self._demand(key, rows, start, stop, offsets)
             header = self._header(key, offsets[start])
-            for first, behind, used in self._split(rows, header, key, start, stop):
-                if behind == len(rows) and not last:
-                    self._held = [rows.slice(first, behind)]
+            for first, end, used in self._split(rows, header, key, start, stop):
+                if end == len(rows) and not last:
+                    self._held = [rows.slice(first, end)]
                     return
-                written = self._written(record_input, header, key, first, behind, offsets)
+                written = self._written(record_input, header, key, first, end, offsets)
                 if header.codec and used:
                     packed = (len(written) - batch_header_size(header.magic, header.codec)) / used
                     self._ratios.update_estimation(_TOPIC, Compression(header.codec), packed)
                 yield written
 
     def _runs(self, rows: InputRows) -> Iterator[tuple[Key, int, int]]:
-        """Rows that say the same of their batch: what they say, the first row, the one behind the last."""
+        """Consecutive rows with the same header fields: (fields, first row, the row after the last)."""
         columns = self._columns(rows)
         changing = [name for name, cells in columns.items() if len(set(cells)) > 1]
         cuts = [0, len(rows)]
@@ -210,7 +210,7 @@ class RowBatches:
             yield Key(**{name: cells[start] for name, cells in columns.items()}), start, stop
 
     def _columns(self, rows: InputRows) -> dict[str, Sequence[Any]]:
-        """The fields of `Key` that anything is said of, each with a cell a row."""
+        """The fields of `Key` that are given, each with a cell per row."""
         count = len(rows)
         fields = self._settings.fields
         columns: dict[str, Sequence[Any]] = {}
@@ -246,7 +246,7 @@ class RowBatches:
         return columns
 
     def _demand(self, key: Key, rows: InputRows, start: int, stop: int, offsets: Sequence[int]) -> None:
-        """What a batch cannot hold is wrong use, with the row that asks for it."""
+        """Raises WrongUse for fields that a batch cannot hold, with the row."""
         magic = 2 if key.magic is None else key.magic
         place = rows.where(start)
         if magic not in (0, 1, 2):
@@ -299,7 +299,7 @@ class RowBatches:
 
     def _split(self, rows: InputRows, header: BatchHeader, key: Key, start: int, stop: int) -> Iterator[Part]:
         """The rows from start to stop in batches as Kafka's builder ends them (MemoryRecordsBuilder.hasRoomFor); as one
-        where the base offset is told."""
+        where the base offset is given."""
         if key.base_offset is not None or key.number is not None:
             yield start, stop, 0
             return
@@ -333,7 +333,7 @@ class RowBatches:
         return self._ratios.estimation(_TOPIC, Compression(header.codec)) if header.codec else 1.0
 
     def _packed(self, used: int, header: BatchHeader) -> int:
-        """What so many bytes of records will come down to, as far as earlier batches tell."""
+        """The estimated compressed size of `used` bytes of records, by the ratio of earlier batches."""
         if not header.codec:
             return used
         return int(single(single(used * self._ratio(header)) * _MARGIN))

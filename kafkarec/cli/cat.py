@@ -135,7 +135,9 @@ def _pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) 
             yield from found
 
 
-def _writer(args: argparse.Namespace, sink: output.Sink, sources: Sequence[Segment], columns: Sequence[str]) -> RowWriter:
+def _writer(
+    args: argparse.Namespace, sink: output.Sink, sources: Sequence[Segment], columns: Sequence[str]
+) -> RowWriter:
     if args.spreadsheet and args.format != "csv":
         raise shared_options.WrongUse("--spreadsheet goes with --format csv")
     if args.format in ("arrow", "parquet"):

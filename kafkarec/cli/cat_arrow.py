@@ -1,4 +1,4 @@
-"""`cat` as Arrow IPC stream and as Parquet: kafkarec's own buffers, handed to pyarrow."""
+"""`cat` as Arrow IPC stream and as Parquet: kafkarec's own buffers, imported by pyarrow without a copy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .shared_options import CouldNot, WrongUse
 
 
 class ArrowWriter:
-    """An Arrow IPC stream; topic, partition and file are added where shown."""
+    """An Arrow IPC stream; topic, partition and file are added where they are among the columns."""
 
     format = "arrow"
     timestamp_unit = "ms"
@@ -34,7 +34,7 @@ class ArrowWriter:
         self._out: Any = None
 
     def write(self, piece: SelectedRows) -> None:
-        for batch in self._pa.RecordBatchReader.from_stream(piece.table):  # of a window: one
+        for batch in self._pa.RecordBatchReader.from_stream(piece.table):  # one batch per window
             chosen = batch if piece.rows is None else self._chosen(batch, piece.rows)
             self._take(self._shown(chosen, constants(piece.source)))
 
@@ -76,7 +76,7 @@ class ArrowWriter:
 
 
 class ParquetWriter(ArrowWriter):
-    """A Parquet file of the same columns, a row group at a time: what is held is one group."""
+    """A Parquet file of the same columns, written one row group at a time; at most one group is held in memory."""
 
     format = "parquet"
     group_rows = 1 << 20

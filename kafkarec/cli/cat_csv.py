@@ -1,10 +1,10 @@
-"""`cat` as CSV (RFC 4180): a line of names, CRLF behind each row, text in quotes, null as nothing at all.
+"""`cat` as CSV (RFC 4180): a line of names, CRLF after each row, text in quotes, null as an empty cell without quotes.
 
     topic,partition,offset,timestamp,timestamp_type,key,key_base64,value,value_base64,headers
     "orders",0,17,1700000000000,0,"user-1",,"it says ""hi"" twice",,"[{""key"":""k"",""value"":""v""}]"
 
-A key or value stands either in its own column or, where it cannot be text, in NAME_base64; null in neither. Why it is
-so: docs/decisions/0013-csv.md.
+A key or value is either in its own column or, where it cannot be text, in NAME_base64; null in neither. The
+reasons: docs/decisions/0013-csv.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .table_windows import cells
 # Control characters but tab, line feed and carriage return, and the separators of lines and paragraphs.
 _CONTROLS = bytes({*range(32), 127} - {9, 10, 13})
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
-# What spreadsheets take for the beginning of a formula, also in its full-width form.
+# Characters with which spreadsheets begin a formula, full-width forms included.
 _FORMULA = re.compile(r'^"(?=[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])')
 _NOTHING = ""
 
@@ -63,8 +63,8 @@ _ALWAYS_FIT = ("base64", "hex")
 
 
 class CsvWriter:
-    """`spreadsheet`: for people who double-click: a byte order mark, and an apostrophe in front of what would be taken
-    for a formula (such cells do not read back as they were)."""
+    """Writes CSV rows. `spreadsheet` adds a byte order mark, and an apostrophe before cells that a spreadsheet would
+    take for a formula (such cells do not read back unchanged)."""
 
     timestamp_unit = "int64"
 
@@ -109,7 +109,7 @@ class CsvWriter:
         if not self._begun:
             self._begun = True
             self._sink.write((("\ufeff" if self._spreadsheet else "") + ",".join(self._titles()) + "\r\n").encode())
-        self._sink.write(json_lines.escaped(lines))  # what is left to be escaped lies in JSON
+        self._sink.write(json_lines.escaped(lines))  # the remaining characters to escape are in JSON
         self._sink.flush()
 
     def _titles(self) -> Iterable[str]:
@@ -121,7 +121,7 @@ class CsvWriter:
                 yield f"{name}_base64"
 
     def _columns(self, piece: SelectedRows, name: str, decoded: Sequence[str | None] | None) -> list[list[str]]:
-        """The cells of one column; of a key or value those of NAME_base64, too."""
+        """The cells of one column; of a key or value also those of NAME_base64."""
         values = cells(piece.table, name, piece.rows)
         form = self._forms.get(name)
         if form is None:
@@ -131,7 +131,7 @@ class CsvWriter:
 
 
 def _constant(value: str | int | None) -> str:
-    """Topic, partition, file. A file's name may hold anything."""
+    """The cell of topic, partition or file; quoted, as a file's name may hold any character."""
     if value is None:
         return _NOTHING
     return quoted(_NO_TEXT.sub("\ufffd", value)) if isinstance(value, str) else str(value)
@@ -151,7 +151,7 @@ def _others(table: Table, name: str, values: Sequence[Any]) -> list[str]:
 def _blobs(
     values: Sequence[bytes | None], form: str, decoded: Sequence[str | None] | None
 ) -> tuple[list[str], list[str]]:
-    """The cells, and those of NAME_base64 for what does not fit the form."""
+    """The cells, and those of NAME_base64 for values that the form cannot show."""
     if form == "utf8" and decoded is None and (whole := _all_text(values)) is not None:
         return whole, [_NOTHING] * len(values)
     show = _FORMS[form][1]
@@ -169,7 +169,7 @@ def _blobs(
 
 
 def _all_text(values: Sequence[bytes | None]) -> list[str] | None:
-    """The cells where all of them are ASCII and text, which one look at their bytes tells; None where they are not."""
+    """The cells if all values are ASCII text, decided by one search over their bytes; else None."""
     together = b"".join([blob for blob in values if blob])
     if not together.isascii() or len(together.translate(None, _CONTROLS)) < len(together):
         return None
@@ -177,7 +177,7 @@ def _all_text(values: Sequence[bytes | None]) -> list[str] | None:
 
 
 def _between(columns: Sequence[Iterable[str]], count: int) -> Iterable[Iterable[str]]:
-    """The columns with what stands between them."""
+    """The columns, with a column of commas between each two."""
     for number, column in enumerate(columns):
         if number:
             yield repeat(",", count)

@@ -1,4 +1,4 @@
-"""What a writer of `cat` is, and the one of JSON Lines. CSV: csvwriter. Arrow and Parquet: arrowwriters."""
+"""The interface of `cat`'s writers, and the writer of JSON Lines. CSV: cat_csv. Arrow and Parquet: cat_arrow."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ class RowWriter(Protocol):
 
 
 def constants(source: Segment) -> dict[str, Any]:
-    """The columns that the command line knows and the batches do not."""
-    # A path that is no UTF-8 is shown with U+FFFD: JSON has no other way to hold it.
+    """The columns topic, partition and file, which are not in the batches."""
+    # A path that is not UTF-8 is shown with U+FFFD: JSON cannot hold its bytes.
     file = source.path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return {"topic": source.topic, "partition": source.partition, "file": file}
 
 
 class JsonWriter:
-    """JSON Lines: see the contract in docs; `control` adds the decoded control record, `decoding` internal topics."""
+    """JSON Lines, as docs/reference/cli.md describes them; `control` adds the decoded control record,
+    `decoding` the messages of internal topics."""
 
     timestamp_unit = "int64"
 

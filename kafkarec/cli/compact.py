@@ -33,7 +33,7 @@ EXAMPLES = """examples:
 
 OUTPUT = output.LOG
 _PASSES = 10
-# Why records went: a field of CleanerStats, what it is called.
+# Reasons for removing records: a field of CleanerStats, its name in the summary.
 _REASONS = {
     "messages_superseded": "with a later record of their key",
     "messages_invalid": "without a key",
@@ -57,7 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="leave everything from the first batch on that is younger (min.compaction.lag.ms, default 0)",
     )  # fmt: skip
     group.add_argument(
-        "--now", type=shared_options.when, metavar="T", help="the time that these count from: ISO 8601, ms, -1h (default: now)"
+        "--now", type=shared_options.when, metavar="T",
+        help="the time that these count from: ISO 8601, ms, -1h (default: now)",
     )
     group.add_argument("--passes", type=_passes, default=1, metavar="N", help="run the cleaner N times (default 1)")
     parser.add_argument(
@@ -81,7 +82,7 @@ def _passes(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     logs = inputs.find(args.paths, args.topic, args.partition)
-    wishes = {
+    options = {
         "now": int(time.time() * 1000) if args.now is None else args.now,
         "delete_retention_ms": args.delete_retention_ms, "producer_expiration_ms": args.producer_expiration_ms,
         "min_compaction_lag_ms": args.min_compaction_lag_ms, "max_decompressed_bytes": args.max_decompressed_bytes,
@@ -97,9 +98,9 @@ def run(args: argparse.Namespace) -> int:
                 with ExitStack() as passes:
                     stats, source = [], log
                     for _ in range(args.passes - 1):
-                        source, found = _between(source, passes, wishes, args.output)
+                        source, found = _between(source, passes, options, args.output)
                         stats.append(found)
-                    cleaning = cleaned(source, **wishes)
+                    cleaning = cleaned(source, **options)
                     for batches in cleaning:
                         out.write(place, batches)
                 done.append((new_log.shown(log, args.paths), out.shown(place), [*stats, cleaning.stats]))
@@ -111,13 +112,13 @@ def run(args: argparse.Namespace) -> int:
     return FINE
 
 
-def _between(source: Log, passes: ExitStack, wishes: dict[str, Any], path: str | None) -> tuple[Log, CleanerStats]:
-    """One pass into a file beside the output, which the next pass reads."""
+def _between(source: Log, passes: ExitStack, options: dict[str, Any], path: str | None) -> tuple[Log, CleanerStats]:
+    """Runs one pass of several into a temporary file beside the output, which the next pass reads."""
     above = os.path.dirname(os.path.realpath(path)) if path is not None and not is_stream(path) else None
     try:
         file = tempfile.NamedTemporaryFile(prefix=".kafkarec-", suffix=".log", dir=above)  # noqa: SIM115
         passes.enter_context(file)
-        cleaning = cleaned(source, **wishes)
+        cleaning = cleaned(source, **options)
         for batches in cleaning:
             file.write(batches)
         file.flush()

@@ -32,7 +32,7 @@ OUTPUT = output.LOG
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_inputs(parser)
     new_log.add_output(parser)
-    group = parser.add_argument_group("what becomes of the batches")
+    group = parser.add_argument_group("the new batches")
     group.add_argument(
         "--magic", choices=("2", "1", "0", "keep"), default="2",
         help="the record format (default 2); keep: each batch its own",
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     troubles = Troubles(
         args.argv, stop_at_first=False, last_path=inputs.segments(logs)[-1].path, limit=args.max_decompressed_bytes
     )
-    wishes = {
+    options = {
         "magic": magic, "compression": args.compression, "level": args.level, "batch_size": args.batch_size,
         "on_loss": args.on_loss, "errors": args.errors, "max_decompressed_bytes": args.max_decompressed_bytes,
     }  # fmt: skip
@@ -78,10 +78,10 @@ def run(args: argparse.Namespace) -> int:
             for log in logs:
                 place = log.topic, log.partition
                 out.begin(place, log.path, new_log.origin_of(log))
-                conversion = converted(log, **wishes)
+                conversion = converted(log, **options)
                 for batches in conversion:
                     out.write(place, batches)
-                _tell(log, conversion, troubles)
+                _report(log, conversion, troubles)
                 done.append((new_log.shown(log, args.paths), out.shown(place), conversion.stats))
             out.finish()
     except LossError as error:
@@ -98,8 +98,8 @@ def run(args: argparse.Namespace) -> int:
     return troubles.finish()
 
 
-def _tell(log: Log, conversion: Conversion, troubles: Troubles) -> None:
-    """Damage that was left out, and a cut tail."""
+def _report(log: Log, conversion: Conversion, troubles: Troubles) -> None:
+    """Reports damage that was left out, and a cut tail."""
     for damage in conversion.damage:
         segment = next((one for one in log.segments if one.path == damage.file), log.segments[0])
         troubles.add(segment, damage)

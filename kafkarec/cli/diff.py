@@ -26,7 +26,7 @@ EXAMPLES = """examples:
 
 exit status: 0 the same records, 1 a difference (or damage), 2 wrong use, 3 could not"""
 
-_MOST = 8  # ranges a list
+_MOST = 8  # ranges printed per list
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def text(found: Difference) -> Iterator[str]:
-    """One screen."""
+    """The lines of the text output."""
     for name, side in (("A", found.a), ("B", found.b)):
         yield _replica(name, side)
     yield ""
@@ -89,9 +89,9 @@ def _replica(name: str, side: Replica) -> str:
     offsets = "no batch" if side.start is None or side.end is None else f"offsets {side.start} to {side.end - 1}"
     line = f"{name}  {side.path}: {offsets}, {batches}, {side.size} bytes in {segments}"
     if side.lineage.entries:
-        told = ", ".join(f"{entry.epoch} from {entry.start_offset}" for entry in side.lineage.entries[-4:])
+        epochs = ", ".join(f"{entry.epoch} from {entry.start_offset}" for entry in side.lineage.entries[-4:])
         more = "... " if len(side.lineage.entries) > 4 else ""
-        line += f"; leader epochs {more}{told} (by its {side.lineage.origin})"
+        line += f"; leader epochs {more}{epochs} (by its {side.lineage.origin})"
     return line + (f"; DAMAGED in {_number(len(side.damage), 'place', 'places')}" if side.damage else "")
 
 
@@ -145,7 +145,7 @@ def _number(count: int, one: str, many: str) -> str:
 
 
 def as_json(found: Difference) -> dict[str, Any]:
-    """The dataclass as it is; epochs and damage as objects."""
+    """The fields of the Difference as JSON values; epochs and damage as objects."""
     out = asdict(found)
     for name, side in (("a", found.a), ("b", found.b)):
         out[name]["damage"] = [damage._asdict() for damage in side.damage]

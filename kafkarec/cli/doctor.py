@@ -1,4 +1,4 @@
-"""`kafkarec doctor`: what is installed, which ways the engine takes, what is missing and how to get it."""
+"""`kafkarec doctor`: what is installed, which routines are used, what is missing and how to install it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ EXAMPLES = """examples:
   kafkarec doctor                 paste this into a bug report
   kafkarec doctor --format json"""
 
-# extra -> what it brings: package, what for.
+# extra -> its packages, and what each is for.
 EXTRAS = {
     "arrow": ("pyarrow", "cat --format arrow, to_arrow()"),
     "remote": ("s3fs", "s3:// and, with their packages, other URLs; pyarrow does for s3://, too"),
     "cli": ("rich", "a progress bar for -o FILE"),
 }
-# Takers of the columns that need no extra of ours.
+# Libraries that can import the columns and belong to no extra.
 GUESTS = ("polars", "duckdb", "pandas", "pyspark")
 _CHECKED = b"123456789"
 
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def examine() -> dict[str, Any]:
-    """Everything, ready for JSON: kafkarec, python, platform, engine, codecs, extras, guests, problems."""
+    """All results as JSON values: kafkarec, python, platform, engine, codecs, extras, guests, problems."""
     build = dict(kafkarec.build_info())
     for told_elsewhere in ("kafkarec", "python"):
         build.pop(told_elsewhere, None)
@@ -77,7 +77,7 @@ def version_of(package: str) -> str | None:
 
 
 def codec_problems(codecs: dict[str, Any]) -> list[str]:
-    """Codecs whose library is missing, each with its cure."""
+    """Codecs whose library is missing, each with the command that installs it."""
     return [
         f"{name} payloads cannot be read: pip install {info['library']}"
         for name, info in codecs.items()
@@ -86,7 +86,7 @@ def codec_problems(codecs: dict[str, Any]) -> list[str]:
 
 
 def checksum_problems() -> list[str]:
-    """Every way to a checksum must give the check value of its catalogue entry."""
+    """Routines whose checksum of b"123456789" is not the check value of the CRC catalogue."""
     names = ("CRC-32C", "CRC-32C by the own routine", "CRC-32")
     values = zip(_core.checksums_of(_CHECKED), (0xE3069283, 0xE3069283, 0xCBF43926), strict=True)
     found = dict(zip(names, values, strict=True))
@@ -98,7 +98,7 @@ def checksum_problems() -> list[str]:
 
 
 def as_text(found: dict[str, Any]) -> str:
-    """The same for eyes."""
+    """The results as text."""
     lines = [f"{name:<12}{found[name]}" for name in ("kafkarec", "python", "executable", "platform", "location")]
     lines += ["", "engine", *(f"  {name:<18}{_words(value)}" for name, value in found["engine"].items())]
     lines += ["", "codecs", *(f"  {name:<18}{_codec(info)}" for name, info in found["codecs"].items())]

@@ -1,4 +1,4 @@
-"""`kafkarec dump`: kafka-dump-log's words in, its text out."""
+"""`kafkarec dump`: the options of kafka-dump-log, and its text."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(paths: list[str], wanted: DumpOptions, sink: Sink) -> int:
-    """Everything up to what cannot be read, which is told in one line."""
+    """All output up to what cannot be read; that error is printed in one line."""
     last = ""
 
     def opened(path: str) -> ClosableSource:
@@ -169,7 +169,7 @@ def _encoded(sink: Sink) -> Callable[[str], None]:
 
 
 def _for_terminals(sink: Sink) -> Callable[[str], None]:
-    """A record must not move the cursor or change the colours of a terminal; a pipe or a file gets its bytes."""
+    """Escapes control characters on a terminal; a pipe or a file gets them unchanged."""
 
     def write(text: str) -> None:
         sink.write("\n".join(text_table.safe(line) for line in text.split("\n")).encode("utf-8", "replace"))
@@ -178,7 +178,7 @@ def _for_terminals(sink: Sink) -> Callable[[str], None]:
 
 
 def _complain(sink: Sink) -> Callable[[str], None]:
-    """Kafka's lines for standard error, as they are; our notes say who speaks."""
+    """Kafka's own lines for standard error unchanged; kafkarec's begin with its name."""
 
     def complain(line: str) -> None:
         sink.flush()
@@ -191,7 +191,7 @@ def _complain(sink: Sink) -> Callable[[str], None]:
 
 
 def _split(files: str) -> list[str]:
-    """Java's split: empty words at the end are dropped."""
+    """As Java's String.split: empty strings at the end are dropped."""
     words = files.split(",")
     while len(words) > 1 and not words[-1]:
         words.pop()
@@ -199,7 +199,7 @@ def _split(files: str) -> list[str]:
 
 
 def _files_of(path: str) -> list[str]:
-    """A folder's logs in the order of their offsets; any other path is itself."""
+    """A folder's logs in the order of their offsets; any other path unchanged."""
     if path == inputs.STANDARD_INPUT or remote.is_url(path) or not os.path.isdir(path):
         return [path]
     found = sorted(name for name in os.listdir(path) if name.endswith(_FOLDER_FILES))

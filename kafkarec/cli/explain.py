@@ -28,7 +28,7 @@ right; of a compressed batch also what its payload holds. A damaged batch is exp
 with the byte at which it goes wrong. Without --at, --offset or --batch it is the first batch."""
 EXAMPLES = """examples:
   kafkarec explain orders-0 --offset 4711                the batch that holds offset 4711
-  kafkarec explain 00000000000000000000.log --at 16384   what stands at byte 16384 (from a message of verify)
+  kafkarec explain 00000000000000000000.log --at 16384   the batch at byte 16384 (from a message of verify)
   kafkarec explain orders-0 --batch -1 --redact          the last batch, without its keys, values and headers"""
 
 _LARGEST_BATCH = (1 << 31) + 12
@@ -38,7 +38,7 @@ _SECTOR = 512
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="a file of record batches, a partition folder, or -")
     which = parser.add_argument_group("which batch").add_mutually_exclusive_group()
-    which.add_argument("--at", type=position, metavar="POSITION", help="what stands at this byte of the file")
+    which.add_argument("--at", type=position, metavar="POSITION", help="the batch at this byte of the file")
     which.add_argument("--offset", type=int, metavar="N", help="the batch that holds this offset")
     which.add_argument("--batch", type=int, metavar="I", help="the batch in this row of scan, from 0; -1 is the last")
     parser.add_argument("--redact", action="store_true", help="hide the bytes of keys, values and headers")
@@ -64,7 +64,7 @@ def how_many(text: str) -> int | None:
 
 
 class BatchPosition(NamedTuple):
-    """Where a batch stands: the segment and the bytes [position, stop) that may belong to it."""
+    """A segment and the bytes [position, stop) that may belong to one batch."""
 
     segment: Any
     position: int
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read(place: BatchPosition) -> tuple[bytes, str]:
-    """The bytes of a place, and what is to be remarked. Where the medium fails: the bytes in front of the failure."""
+    """The bytes of a place, and a remark. After a read error: the bytes before it."""
     length = min(place.stop - place.position, _LARGEST_BATCH)
     try:
         return place.segment.raw(place.position, length), place.remark
@@ -104,12 +104,12 @@ def read(place: BatchPosition) -> tuple[bytes, str]:
             return bytes(
                 data
             ), f"the file cannot be read at byte {where} ({why}): what follows is what stands in front of it"
-        return bytes(data), place.remark  # it can, in smaller pieces
+        return bytes(data), place.remark  # smaller reads succeed
 
 
 @contextmanager
 def spooled(path: str) -> Iterator[str]:
-    """The path itself; for standard input one of a file with all that it delivers."""
+    """The path; for standard input that of a temporary file with its content."""
     if path != "-":
         yield path
         return
@@ -138,7 +138,7 @@ def storage_of(path: str) -> Iterator[list[Any]]:
 
 
 def find(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosition:
-    """The place that the options name."""
+    """The place given by --at, --offset or --batch."""
     if args.at is not None:
         return at_position(segments, args)
     if args.offset is not None:
@@ -164,7 +164,7 @@ def at_position(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosit
 
 
 def neighbours(segment: Any, position: int) -> tuple[int, int, int]:
-    """(start, size) of the last good frame at or in front of a position, and where the first one behind it begins."""
+    """(start, size) of the last good frame at or before a position, and the start of the first one after it."""
     start = size = 0
     for table in segment.scan_pieces(errors="skip"):
         positions = table.column("position")
@@ -181,7 +181,7 @@ def next_batch(segment: Any, position: int) -> int:
 
 
 def at_row(segments: Sequence[Any], wanted: int | None) -> BatchPosition:
-    """Row `wanted` of what `scan` prints; without a wish what stands at the beginning."""
+    """The batch at row `wanted` of what `scan` prints; None: the first one."""
     if wanted is None:
         return BatchPosition(segments[0], 0, next_batch(segments[0], 0))
     count, last = 0, deque[tuple[Any, int]](maxlen=max(1, -wanted))
@@ -200,7 +200,7 @@ def at_row(segments: Sequence[Any], wanted: int | None) -> BatchPosition:
 
 
 def at_offset(segments: Sequence[Any], offset: int) -> BatchPosition:
-    """The batch that holds an offset: of magic 2 its range tells, of older messages the last offset does."""
+    """The batch that holds an offset: by its range for magic 2, by the last offset for older messages."""
     before = after = None
     for segment in segments:
         for table in segment.scan_pieces(errors="skip"):

@@ -1,6 +1,6 @@
 """An explanation as text or JSON: bytes in hex on the left, the field, its value and its meaning on the right.
 
-Redacted, the bytes of keys, values, headers, compressed data and of what could not be read become their length.
+Redacted output has lengths in place of the bytes of keys, values, headers, compressed data and unreadable parts.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from kafkarec.ops.explain import Explanation, Section, Span, SpanFault
 from kafkarec.support.text_table import safe
 
 _WIDTH = 8  # bytes a line
-_LINES = 4  # lines a field, unless everything is asked for
+_LINES = 4  # lines a field, unless all are asked for
 _TEXT = 40  # characters of a key or value
 _MOST_FAULTS = 8
 
 
 def text(found: Explanation, name: str, remark: str = "", *, redact: bool, full: bool) -> Iterator[str]:
-    """The whole page, line by line."""
+    """The lines of the text output."""
     yield f"{safe(name)}, byte {found.position}: {found.headline}"
     if remark:
         yield remark
@@ -34,7 +34,7 @@ def text(found: Explanation, name: str, remark: str = "", *, redact: bool, full:
 
 
 def verdict(found: Explanation) -> Iterator[str]:
-    """What is wrong, where, and what it looks like."""
+    """The lines of one fault: what is wrong, where, and the probable cause."""
     if not found.faults:
         yield "nothing wrong with it" if found.size else "nothing to explain"
         return
@@ -101,7 +101,7 @@ def _shown_value(span: Span, redact: bool) -> str:
 
 
 def as_json(found: Explanation, name: str, *, redact: bool) -> dict[str, Any]:
-    """One object; bytes are hex, and left out where they are hidden."""
+    """One object; bytes are hex, and left out where redacted."""
     return {
         "file": name,
         "position": found.position,

@@ -1,4 +1,4 @@
-"""`cat --follow`: prints what is there, waits for more, until Ctrl-C or -n rows."""
+"""`cat --follow`: prints the existing records, then new ones, until Ctrl-C or -n rows."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from . import inputs, last_records
 from .record_pieces import PieceReader
 from .selection import SelectedRows, first_rows, last_rows
 from .shared_options import WrongUse
-from .tail import Growing
+from .tail import GrowingLog
 
-INTERVAL = 0.25  # seconds between two looks
+INTERVAL = 0.25  # seconds between two polls
 
 
 def demand_endless(args: argparse.Namespace) -> None:
-    """WrongUse for what has an end, or cannot grow."""
+    """Raises WrongUse for options that need an end, and for inputs that cannot grow."""
     if args.format not in ("json", "csv"):
         raise WrongUse(f"--format {args.format} needs an end; --follow goes with json and csv")
     if not is_stream(args.output):
@@ -40,7 +40,7 @@ def demand_endless(args: argparse.Namespace) -> None:
 
 
 def pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) -> Generator[SelectedRows]:
-    """The chosen rows as they come. Ctrl-C ends it between two pieces."""
+    """The chosen rows as they arrive. Ctrl-C ends the iteration between two pieces."""
     growing = []
     for log in logs:
         start = args.from_offset
@@ -51,19 +51,19 @@ def pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) -
         yield from found if args.first is None else first_rows(found, args.first)
 
 
-def _growing(args: argparse.Namespace, log: Log, reader: PieceReader, start: int | None) -> Growing:
+def _growing(args: argparse.Namespace, log: Log, reader: PieceReader, start: int | None) -> GrowingLog:
     named = {os.path.realpath(path) for path in args.paths if not os.path.isdir(path)}
     alone = all(os.path.realpath(segment.path) in named for segment in log.segments)
-    wishes = dict(reader.decode)
-    committed = wishes.pop("isolation") == "read_committed"
-    return Growing(
-        os.path.dirname(log.segments[0].path) or os.curdir, log.topic, log.partition, request(**wishes, errors="skip"),
+    options = dict(reader.decode)
+    committed = options.pop("isolation") == "read_committed"
+    return GrowingLog(
+        os.path.dirname(log.segments[0].path) or os.curdir, log.topic, log.partition, request(**options, errors="skip"),
         RecordRange.of(start, None, args.from_time, None), committed=committed,
         only=[segment.name for segment in log.segments] if alone else (),
     )  # fmt: skip
 
 
-def _endless(growing: Sequence[Growing], reader: PieceReader, last: int | None) -> Generator[SelectedRows]:
+def _endless(growing: Sequence[GrowingLog], reader: PieceReader, last: int | None) -> Generator[SelectedRows]:
     with _Interrupts() as interrupts:
         for one in growing:
             look = _rows(one, reader, interrupts)
@@ -74,7 +74,7 @@ def _endless(growing: Sequence[Growing], reader: PieceReader, last: int | None) 
                 yield from _rows(one, reader, interrupts)
 
 
-def _rows(one: Growing, reader: PieceReader, interrupts: _Interrupts) -> Generator[SelectedRows]:
+def _rows(one: GrowingLog, reader: PieceReader, interrupts: _Interrupts) -> Generator[SelectedRows]:
     if reader.troubles.stopped:
         return
     stops = reader.troubles.stop_at_first
@@ -92,7 +92,7 @@ def _rows(one: Growing, reader: PieceReader, interrupts: _Interrupts) -> Generat
 
 
 class _Interrupts:
-    """Ctrl-C while something is written waits until it is, so that the last line is whole; a second one does not."""
+    """Delays a Ctrl-C during a write until the write is done, so that the last line is whole; not a second one."""
 
     def __init__(self) -> None:
         self._asked = self._asleep = False

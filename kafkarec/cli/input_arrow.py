@@ -1,5 +1,5 @@
-"""Arrow IPC (streams and files) and Parquet to rows: columns are cast to what the core takes, no cell becomes an object
-that need not.
+"""Arrow IPC (streams and files) and Parquet to rows: columns are cast to the types that the writer takes, and cells
+become Python objects only where needed.
 
 | column | taken |
 |---|---|
@@ -23,7 +23,7 @@ from .input_json import no_such_column
 from .input_rows import ArrowRows, Refuse
 from .shared_options import CouldNot, WrongUse
 
-_ROWS, _BYTES = 1 << 14, 16 << 20  # of a block, at most
+_ROWS, _BYTES = 1 << 14, 16 << 20  # maximum of a block
 _WIDTHS = {"l": "int64", "i": "int32", "s": "int16", "c": "int8", "b": "bool_", "u": "string"}
 _ALIKE = {"u": ("is_string", "is_large_string", "is_string_view"), "b": ("is_boolean",)}
 
@@ -47,7 +47,7 @@ def read(
 
 
 def _next(batches: Iterator[Any], form: str, first: int) -> Any:
-    """The next record batch, None at the end. Of spoiled metadata pyarrow may raise anything: ArrowInvalid,
+    """The next record batch, None at the end. For damaged metadata pyarrow may raise any of ArrowInvalid,
     ArrowNotImplementedError, UnicodeDecodeError for a name, TypeError."""
     try:
         return next(batches, None)
@@ -58,8 +58,8 @@ def _next(batches: Iterator[Any], form: str, first: int) -> Any:
 
 
 def _not(form: str, first: int, error: Exception) -> WrongUse:
-    told = (str(error).splitlines() or [type(error).__name__])[0][:200]
-    return WrongUse(f"row {first} or behind: not {form}: {told}")
+    message = (str(error).splitlines() or [type(error).__name__])[0][:200]
+    return WrongUse(f"row {first} or behind: not {form}: {message}")
 
 
 def _pyarrow(form: str) -> Any:
@@ -94,7 +94,7 @@ def _batches(pa: Any, file: BinaryIO, form: str, columns: Sequence[str] | None) 
 
 def _demand_valid(pa: Any, batch: Any, first: int) -> None:
     """InvalidArrowError, with column and row (the first is 1), where the file's buffers contradict each other: pyarrow
-    takes their offsets as they come, and looks only when it is asked."""
+    uses offsets unchecked unless it is told to validate."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if _is_valid(pa, column):
             continue
@@ -103,7 +103,7 @@ def _demand_valid(pa: Any, batch: Any, first: int) -> None:
             middle = (low + high) // 2
             low, high = (middle, high) if _is_valid(pa, column.slice(0, middle)) else (low, middle)
         row = first + low
-        raise InvalidArrowError(  # pyarrow's own words may hold bytes of a value
+        raise InvalidArrowError(  # pyarrow's message may hold bytes of a value
             f"column {name!r}, row {row}: its offsets, validity bits or text contradict its buffers: not valid Arrow",
             reason="arrow_invalid", column=name, row=row,
         )  # fmt: skip
@@ -131,7 +131,7 @@ def _plain(name: str) -> str:
 
 
 def _rows(pa: Any, table: Any, first: int, forms: Mapping[str, str], refuse: Refuse) -> Iterator[ArrowRows]:
-    """The rows of a piece: in one block, or around those that do not fit."""
+    """The rows of a piece: one block, or several without the rows that do not fit."""
     start = 0
     while start < table.num_rows:
         left = table.slice(start)
@@ -147,7 +147,7 @@ def _rows(pa: Any, table: Any, first: int, forms: Mapping[str, str], refuse: Ref
 
 
 def _typed(pa: Any, table: Any, forms: Mapping[str, str]) -> Any:
-    """The columns that `build` looks at, in the core's types."""
+    """The columns that `build` uses, in the types that the writer takes."""
     out: dict[str, Any] = {}
     lists: dict[str, list[Any]] = {}
     for title, column in zip(table.column_names, table.columns, strict=True):
@@ -168,7 +168,7 @@ def _typed(pa: Any, table: Any, forms: Mapping[str, str]) -> Any:
             lists[name] = column.to_pylist()
         elif name in RECORD_FIELDS:
             out[name] = _cast(pa, name, column)
-    if lists:  # as text of JSON Lines would be read
+    if lists:  # as JSON Lines are read
         sizes = {name: lists[name] for name in lists}
         for name, cells in typed(sizes, forms).items():
             wanted = pa.bool_() if name == "is_control" else pa.binary()
@@ -178,7 +178,7 @@ def _typed(pa: Any, table: Any, forms: Mapping[str, str]) -> Any:
 
 
 def _without_views(pa: Any, column: Any, wanted: Any) -> Any:
-    """pyarrow 26 follows the view of a null slot when it casts, and what stands there need not lead anywhere."""
+    """pyarrow 26 follows the view of a null slot when it casts, which may point outside of its buffers."""
     if "view" not in str(column.type) or (not column.null_count and column.type.num_fields == 0):
         return column
     cells = [cell.encode() if isinstance(cell, str) and wanted == pa.binary() else cell for cell in column.to_pylist()]
@@ -186,7 +186,7 @@ def _without_views(pa: Any, column: Any, wanted: Any) -> Any:
 
 
 def _either(pa: Any, given: Any, made: Any) -> Any:
-    """A key that stands in two columns: in each row in one of them."""
+    """A key or value in two columns, of which each row has at most one."""
     return pa.compute.coalesce(given, made)
 
 
@@ -237,7 +237,7 @@ def _has_null_key(pa: Any, column: Any) -> bool:
 
 
 def _cast(pa: Any, name: str, column: Any) -> Any:
-    """A column of numbers, truths or text; what does not fit is wrong use, or a cell out of range."""
+    """A column of numbers, booleans or text; what does not fit is wrong use, or a cell out of range."""
     format_ = "l" if name == "timestamp" else RECORD_FIELDS[name].format
     kind, wanted = column.type, getattr(pa, _WIDTHS[format_])()
     if pa.types.is_dictionary(kind):

@@ -1,7 +1,7 @@
 """Cells of input rows, checked and turned into what a record holds: numbers, bytes, headers.
 
-What JSON Lines and CSV bring are the same Python values by the time they come here: text, numbers, true and false,
-lists, null. A cell that does not fit is named by its row and column, with what was expected, never with its content.
+JSON Lines and CSV give the same Python values: text, numbers, true and false, lists, null. A
+cell that does not fit is named by its row and column, with what was expected, never with its content.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 from kafkarec.format.schema import RECORD_FIELDS
 
 BLOBS = ("key", "value")
-# Columns of `cat` that say nothing about how a record is to be written.
+# Columns of `cat` that `build` ignores.
 PASSED_OVER = ("file", "batch_position", "control_type")
-# Names that other programs have for the same (Spark's Kafka source).
+# Other programs' names of the same columns (Spark's Kafka source).
 ALIASES = {"timestampType": "timestamp_type"}
 TAKEN = ("topic", "partition", *(name for name in RECORD_FIELDS if name not in ("topic", "partition", *PASSED_OVER)))
 
@@ -44,18 +44,18 @@ class BadCell(Exception):
 
 
 class JsonText(str):
-    """The text of a JSON value as it stood in the input: numbers keep their digits, objects their order."""
+    """The text of a JSON value as in the input: numbers keep their digits, objects their order."""
 
     __slots__ = ()
 
 
 def found(cell: Any) -> str:
-    """What a cell is, in words."""
+    """The type of a cell, for messages."""
     return _KINDS.get(type(cell), type(cell).__name__)
 
 
 def unknown_names(names: Iterable[str]) -> list[str]:
-    """Those that neither `cat` writes nor `build` takes."""
+    """Column names that neither `cat` writes nor `build` takes."""
     blobs = {f"{name}{suffix}" for name in BLOBS for suffix in ("", "_base64", "_hex")}
     return [name for name in names if name not in blobs and name not in RECORD_FIELDS and name != "control"]
 
@@ -85,14 +85,14 @@ def typed(columns: Mapping[str, Cells], forms: Mapping[str, str]) -> Columns:
         if blobs is not None:
             out[name] = blobs
     if "control" in columns:
-        told = out.get("is_control") or [None] * len(columns["control"])
+        flags = out.get("is_control") or [None] * len(columns["control"])
         shown = columns["control"]
-        out["is_control"] = [bool(flag) or cell is not None for flag, cell in zip(told, shown, strict=True)]
+        out["is_control"] = [bool(flag) or cell is not None for flag, cell in zip(flags, shown, strict=True)]
     return out
 
 
 def integers(name: str, cells: Cells, bits: int) -> Cells:
-    """Whole numbers of a width, or null."""
+    """Checks that the cells are null or whole numbers of a width."""
     _only(name, cells, int, "a whole number")
     numbers = [cell for cell in cells if cell is not None]
     limit = 1 << bits - 1
@@ -111,7 +111,7 @@ def _only(name: str, cells: Cells, wanted: type, words: str) -> Cells:
 
 
 def _times(cells: Cells) -> Cells:
-    """Milliseconds; ISO 8601 text (UTC where bare) is taken, too."""
+    """Timestamps in milliseconds, from numbers or ISO 8601 text (UTC without an offset)."""
     if str in set(map(type, cells)):
         cells = [_moment(row, cell) if isinstance(cell, str) else cell for row, cell in enumerate(cells)]
     return integers("timestamp", cells, 64)
@@ -131,8 +131,8 @@ def _moment(row: int, text: str) -> int:
 
 
 def _with_messages(name: str, columns: Mapping[str, Cells]) -> Mapping[str, Cells]:
-    """Objects of internal topics become their bytes. As text, in CSV, they begin with a brace, and no bytes of those
-    topics do."""
+    """Objects of internal topics become their bytes. In CSV they are text that begins with a brace, which no message of
+    those topics does."""
     topics = columns.get("topic", ())
     if name not in columns or not any(str(topic).startswith("__") for topic in set(topics)):
         return columns
@@ -150,7 +150,7 @@ def _with_messages(name: str, columns: Mapping[str, Cells]) -> Mapping[str, Cell
 
 
 def _blobs(name: str, columns: Mapping[str, Cells], form: str) -> list[bytes | None] | None:
-    """The bytes of a key or value column from those of its columns that are there."""
+    """The bytes of keys or values, from the columns that the input has of them."""
     parts = [
         _converted(column, columns[column], as_)
         for column, as_ in ((name, form), (f"{name}_base64", "base64"), (f"{name}_hex", "hex"))
@@ -241,7 +241,7 @@ FORMS = tuple(_FORMS)
 
 
 def _headers(row: int, cell: Any) -> list[tuple[str, bytes | None]]:
-    """[{"key": "k", "value": "v"}], as `cat` writes them; {"k": "v"} and [["k", "v"]] are taken, too."""
+    """[{"key": "k", "value": "v"}], as `cat` writes them; {"k": "v"} and [["k", "v"]] are accepted as well."""
     if isinstance(cell, dict):
         cell = list(cell.items())
     if not isinstance(cell, list):
@@ -291,7 +291,7 @@ def _encoded(refused: Callable[[str], BadCell], text: str) -> bytes:
 
 
 def parsed_json(text: str) -> Any:
-    """json.loads with one exception, ValueError."""
+    """json.loads that raises ValueError only."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -299,5 +299,5 @@ def parsed_json(text: str) -> Any:
 
 
 def kept(columns: Mapping[str, Cells], chosen: Sequence[bool]) -> Columns:
-    """The rows that are chosen."""
+    """The chosen rows."""
     return {name: list(compress(cells, chosen)) for name, cells in columns.items()}

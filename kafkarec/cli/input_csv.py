@@ -1,6 +1,6 @@
-"""CSV to rows, as `cat --format csv` writes it (docs/decisions/0013-csv.md), and what a spreadsheet or SQL makes of it.
+"""CSV to rows, as `cat --format csv` writes it (docs/decisions/0013-csv.md), and as other programs do.
 
-A cell in quotes is text, empty ones too; nothing between two commas is null. Line breaks may stand in quotes.
+A cell in quotes is text, empty ones too; nothing between two commas is null. Quoted text may hold line breaks.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _NUMBER = re.compile(r"-?\d{1,20}")
 _AS_THEY_ARE = ("topic", "compression", "key_base64", "key_hex", "value_base64", "value_hex", "control")
 _NUMBERS = ("l", "i", "s", "c", "tsm:UTC")
 
-Record = tuple[int, list[str]]  # the line it begins on, its cells as they stand there
+Record = tuple[int, list[str]]  # the line it begins on, its cells as in the input
 
 
 def read(
     file: BinaryIO, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
 ) -> Iterator[ListRows]:
-    """The rows of a file in blocks of about a MiB; see jsonrows.read."""
+    """The rows of a file in blocks of about a MiB; see input_json.read."""
     titles: list[str] | None = None
     for records in _blocks(file):
         if titles is None:
@@ -84,7 +84,7 @@ def _values(name: str, cells: Sequence[str], forms: Mapping[str, str]) -> list[A
 
 
 def _value(row: int, name: str, text: str, forms: Mapping[str, str]) -> Any:
-    """What the text of a cell stands for: what JSON Lines would bring."""
+    """The value of a cell's text, as JSON Lines would give it."""
     if name in BLOBS:
         if forms[name] == "json":
             _json(row, name, text)
@@ -152,7 +152,7 @@ def _blocks(file: BinaryIO) -> Iterator[list[Record]]:
 
 
 def _last_end(held: bytearray) -> int:
-    """Behind the last line break with an even number of quotes in front of it; 0 where there is none."""
+    """The position after the last line break with an even number of quotes before it; 0: there is none."""
     quotes, behind = held.count(b'"'), len(held)
     end = held.rfind(b"\n")
     while end >= 0:
@@ -179,7 +179,7 @@ def _records(data: bytes, number: int) -> Iterator[list[Record]]:
     cells: list[str] = []
     begins = number
     if not flat[-1][0] and not text.endswith(","):
-        flat.pop()  # what the pattern finds behind the last line
+        flat.pop()  # an empty match after the last line
     for cell, between in flat:
         cells.append(cell)
         if "\n" in cell:
@@ -192,7 +192,7 @@ def _records(data: bytes, number: int) -> Iterator[list[Record]]:
 
 
 def _end_of_csv(text: str) -> int:
-    """The character at which cells cannot go on."""
+    """The position of the first character that is no CSV."""
     at = 0
     while match := _CELL.match(text, at):
         at = match.end()

@@ -27,7 +27,7 @@ _SUFFIXES = {
 }  # fmt: skip
 _ARROW_FILE, _ARROW_STREAM, _PARQUET = b"ARROW1", b"\xff\xff\xff\xff", b"PAR1"
 _HEAD, _STEP, _ENDLESS = 64 << 10, 1 << 20, 1 << 62
-# What is handed over and is no rows: how it begins, what to do with it.
+# Inputs that hold no rows: their first bytes, and advice.
 _PACKED = {b"\x1f\x8b": "gzip: zcat", b"\x28\xb5\x2f\xfd": "zstd: zstdcat", b"\x04\x22\x4d\x18": "lz4: lz4cat"}
 STANDARD_INPUT = "-"
 
@@ -56,12 +56,13 @@ def rows(
     columns: Sequence[str] | None,
     refuse: Refuse,
 ) -> Iterator[InputRows]:
-    """The rows of an open input, in blocks. Formats that are read from their end are spooled where they come by a pipe.
+    """The rows of an open input, in blocks. Formats that are read from their end are first copied to a file when they
+    come through a pipe.
 
     form       json, csv, arrow, parquet; None: by name and content
     forms      key, value -> how the plain column is meant (`rowcells.FORMS`)
     columns    the names to take; None: all
-    refuse     told of each row that does not fit
+    refuse     called with each row that does not fit
     """
     name = "standard input" if path == STANDARD_INPUT else path
     peeked = _Peeked(file)
@@ -87,7 +88,7 @@ def rows(
 
 
 class _Peeked(io.RawIOBase):
-    """A file whose first bytes were looked at."""
+    """A file of which the first bytes have been read already."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -95,7 +96,7 @@ class _Peeked(io.RawIOBase):
         self.head = self._held = self.read(_HEAD)
 
     def read(self, size: int = -1) -> bytes:
-        """As much as was asked for, unless the file ends. One system call at a time: a Ctrl-C that comes while Python
+        """`size` bytes, fewer at the end of the file. One system call at a time: a Ctrl-C that comes while Python
         fills a buffer from a pipe would otherwise wait until there is more in the pipe."""
         data, self._held = (self._held, b"") if size < 0 else (self._held[:size], self._held[size:])
         parts, left = [data], _ENDLESS if size < 0 else size - len(data)
@@ -109,7 +110,7 @@ class _Peeked(io.RawIOBase):
 
 
 def _by_content(name: str, head: bytes) -> str:
-    """How an input without a telling name begins."""
+    """The format by the first bytes, for an input whose name does not give it."""
     if head.startswith(_PARQUET):
         return "parquet"
     if head.startswith((_ARROW_FILE, _ARROW_STREAM)):
@@ -125,7 +126,7 @@ def _by_content(name: str, head: bytes) -> str:
 
 
 def _demand_rows(name: str, form: str, head: bytes) -> None:
-    """Says what an input is that holds no rows."""
+    """Raises the advice for an input that holds no rows."""
     shown = "FILE" if name == "standard input" else name
     for start, what in _PACKED.items():
         if head.startswith(start):

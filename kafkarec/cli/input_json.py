@@ -1,4 +1,4 @@
-"""JSON Lines to rows, a block of lines at a time: what `cat` prints, what other programs and people write."""
+"""JSON Lines to rows, a block of lines at a time: as `cat` and other programs write them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .input_rows import ListRows, Refuse
 from .shared_options import WrongUse
 
 _STEP = 1 << 20
-_ABSENT = {"timestamp_type": 0}  # null there is magic 0, a row that says nothing is not
+_ABSENT = {"timestamp_type": 0}  # null means magic 0, a missing member does not
 _SPACE = " \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 
@@ -40,7 +40,7 @@ def read(
 
 
 def blocks(file: BinaryIO) -> Iterator[list[Line]]:
-    """The lines of a file with their numbers, empty ones left out."""
+    """The lines of a file with their numbers, without empty ones."""
     number, held = 1, bytearray()
     while step := file.read(_STEP):
         if number == 1 and not held:
@@ -64,7 +64,7 @@ def _numbered(lines: Sequence[bytes], first: int) -> Iterator[list[Line]]:
 def _rows(
     lines: Sequence[Line], parse: Callable[[str], Any], forms: Mapping[str, str], columns: Sequence[str] | None
 ) -> ListRows:
-    """BadCell counts from the first of these lines on."""
+    """The row of a BadCell counts from the first of these lines."""
     rows = [_object(row, line, parse) for row, (_, line) in enumerate(lines)]
     names = {name: None for each in rows for name in each}
     if columns is None:
@@ -101,7 +101,7 @@ def _single(
     columns: Sequence[str] | None,
     refuse: Refuse,
 ) -> Iterator[Line]:
-    """The lines that are good on their own; the others are told."""
+    """Reads each line alone and reports the bad ones."""
     for number, line in lines:
         try:
             _rows([(number, line)], parse, forms, columns)
@@ -133,7 +133,7 @@ def _told(error: json.JSONDecodeError) -> str:
 
 
 def _hint(line: bytes) -> str:
-    """JSON that is printed over several lines begins with a line such as `{`."""
+    """Whether a line is the first of JSON that is printed over several lines, such as `{`."""
     if line.strip() in (b"{", b"[", b"[{"):
         return " (an object on each line: jq -c . or jq -c '.[]' makes lines of it)"
     return ""
@@ -143,7 +143,7 @@ def _hint(line: bytes) -> str:
 
 
 def _parser(raw: Sequence[str]) -> Callable[[str], Any]:
-    """raw: names whose values are wanted as the JSON text that stands there."""
+    """A parser of one line. raw: names whose values are returned as their JSON text."""
     decoder = json.JSONDecoder()
     scan: _Scan = scanner.make_scanner(decoder)  # type: ignore[arg-type]
 
@@ -165,7 +165,7 @@ def _with_texts(text: str, scan: _Scan, raw: Sequence[str]) -> dict[str, Any]:
     at = _next(text, _next(text, 0) + 1)
     while text[at] != "}":
         name, at = scanstring(text, at + 1, True)
-        at = _next(text, _next(text, at) + 1)  # behind the colon
+        at = _next(text, _next(text, at) + 1)  # after the colon
         value, end = scan(text, at)
         out[name] = JsonText(text[at:end]) if name in raw and value is not None else value
         at = _next(text, end)
@@ -175,7 +175,7 @@ def _with_texts(text: str, scan: _Scan, raw: Sequence[str]) -> dict[str, Any]:
 
 
 def _next(text: str, at: int) -> int:
-    """The next character that is no space."""
+    """The position of the next character that is no space."""
     while text[at] in _SPACE:
         at += 1
     return at

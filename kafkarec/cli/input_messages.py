@@ -1,10 +1,10 @@
-"""Objects of internal topics back to bytes: what `cat` shows of `__consumer_offsets` and its kin, `build` takes.
+"""Objects of internal topics (`__consumer_offsets`, ...) to bytes: `build` takes them as `cat` prints them.
 
     {"type": "OffsetCommit", "data": {"group": "g", ...}}                    a key
     {"type": "OffsetCommit", "version": 4, "data": {"offset": 10, ...}}      a value
 
-What was written is read again and compared: an object that does not come back as it was is refused. The members of a
-classic group do not show the version of their subscription and assignment: the newest that shows the same is taken.
+The bytes are parsed again and compared: an object that does not come back equal is refused. The members of a
+classic group do not show the version of their subscription and assignment: the newest with the same object is used.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _demand_same(tree: Mapping[str, Any], node: Mapping[str, Any]) -> None:
 
 
 def _member(member: Mapping[str, Any]) -> dict[str, Any]:
-    """A member with the bytes of what was opened."""
+    """A member with its subscription and assignment as bytes."""
     packed = {
         name: base64.b64encode(_embedded(CONSUMER_MESSAGES[schema].value, member[name])).decode()
         for name, schema in _EMBEDDED.items()
@@ -94,7 +94,7 @@ def _embedded(schema: MessageSchema, node: Mapping[str, Any]) -> bytes:
     raise ValueError(f"no version of {schema.name} has these fields")
 
 
-# ---- trees to fields: json_view, the other way
+# ---- JSON objects to fields, the inverse of json_view
 
 
 def _fields(of: Struct, version: int, node: Mapping[str, Any]) -> dict[str, Any]:

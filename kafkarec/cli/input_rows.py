@@ -1,7 +1,7 @@
-"""Rows on their way from an input file to batches: a block of them, as Python lists or as Arrow columns.
+"""A block of input rows for `build`, as Python lists or as Arrow columns.
 
-`build` looks at the columns that decide where a batch ends (offset, producer id, ...) as lists, and hands keys, values
-and headers on as they came: of Arrow and Parquet no object is made for them.
+`build` reads the columns that decide where a batch ends (offset, producer id, ...) as lists, and passes keys, values
+and headers on unchanged: for Arrow and Parquet no Python objects are made of them.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Any, Protocol
 
 from .input_cells import Columns
 
-# What becomes of a block, in the order of a record's tuple.
+# The columns of a block that are written, in the order of a record's tuple.
 RECORD = ("offset", "timestamp", "key", "value", "headers")
 
 _MESSAGE = (26, 34)
-_LONGER = (0, 1 << 6, 1 << 13, 1 << 20, 1 << 27)  # lengths from which on their varint takes a byte more
+_LONGER = (0, 1 << 6, 1 << 13, 1 << 20, 1 << 27)  # lengths from which the varint takes one byte more
 
 
 def varint_size(number: int) -> int:
-    """Bytes of a zig-zag varint."""
+    """The size of a zig-zag varint in bytes."""
     return max(1, ((number << 1 if number >= 0 else -2 * number - 1).bit_length() + 6) // 7)
 
 
 def prefixed(blob: bytes | None) -> int:
-    """Bytes of a key or value with its length in front."""
+    """Bytes of a key or value with its length prefix."""
     length = len(blob) if blob else 0
     return 1 + length if length < 64 else varint_size(length) + length
 
@@ -48,30 +48,30 @@ class InputRows(Protocol):
         """The cells of a column, but not those of key, value and headers; None where the input has no such column."""
 
     def set(self, name: str, cells: Sequence[Any]) -> None:
-        """Put a column of whole numbers in the place of what was there."""
+        """Replaces a column by whole numbers."""
 
     def slice(self, start: int, stop: int) -> InputRows: ...
 
     def take(self, rows: Sequence[int]) -> InputRows: ...
 
-    def joined(self, *behind: Any) -> InputRows:
-        """These rows and then those of `behind`, blocks of the same input."""
+    def joined(self, *others: Any) -> InputRows:
+        """These rows followed by those of `others`, blocks of the same input."""
 
     def has_headers(self, row: int) -> bool: ...
 
     def least_sizes(self, magic: int) -> list[int]:
-        """Bytes that each row takes in a batch without what follows from its place there: magic 2 without length and
-        deltas (DefaultRecord.sizeOf), magic 0 and 1 whole (LegacyRecord.recordSize and the 12 bytes in front)."""
+        """The size of each row in a batch without the fields that depend on its position: magic 2 without length and
+        deltas (DefaultRecord.sizeOf), magic 0 and 1 whole (LegacyRecord.recordSize and the 12 bytes before it)."""
 
     def records(self) -> Any:
-        """What kafkarec.encode takes."""
+        """The rows as kafkarec.encode takes them."""
 
     def where(self, row: int) -> str:
         """The place of a row in the input, for a message: `line 7`."""
 
 
 class ListRows:
-    """Rows of JSON Lines and CSV. `places`: where each row stands in the input."""
+    """Rows of JSON Lines and CSV. `places`: the position of each row in the input."""
 
     def __init__(self, columns: Columns, places: Sequence[int], unit: str = "line") -> None:
         self._columns = columns
@@ -95,8 +95,8 @@ class ListRows:
         columns: Columns = {name: [cells[row] for row in rows] for name, cells in self._columns.items()}
         return ListRows(columns, [self._places[row] for row in rows], self._unit)
 
-    def joined(self, *behind: ListRows) -> ListRows:
-        blocks = (self, *behind)
+    def joined(self, *others: ListRows) -> ListRows:
+        blocks = (self, *others)
         names = {name: None for block in blocks for name in block._columns}
         columns: Columns = {name: list(chain.from_iterable(block._cells(name) for block in blocks)) for name in names}
         return ListRows(columns, list(chain.from_iterable(block._places for block in blocks)), self._unit)
@@ -128,9 +128,10 @@ class ListRows:
 
 
 class ArrowRows:
-    """Rows of Arrow IPC and Parquet: a pyarrow.Table with the columns of `rowcells.TAKEN`, in the types of the core.
+    """Rows of Arrow IPC and Parquet: a pyarrow.Table with the columns of `input_cells.TAKEN`, in the
+    types that the writer takes.
 
-    places: where each row stands in the input, from 1
+    places: the position of each row in the input, from 1
     """
 
     def __init__(self, table: Any, places: Sequence[int], lists: Columns | None = None) -> None:
@@ -166,10 +167,10 @@ class ArrowRows:
         lists: Columns = {name: [cells[row] for row in rows] for name, cells in self._lists.items()}
         return ArrowRows(self._table.take(rows), [self._places[row] for row in rows], lists)
 
-    def joined(self, *behind: ArrowRows) -> ArrowRows:
+    def joined(self, *others: ArrowRows) -> ArrowRows:
         import pyarrow as pa
 
-        blocks = (self, *behind)
+        blocks = (self, *others)
         names = [name for name in self._lists if all(name in block._lists for block in blocks)]
         lists: Columns = {name: list(chain.from_iterable(block._lists[name] for block in blocks)) for name in names}
         places = list(chain.from_iterable(block._places for block in blocks))
@@ -209,5 +210,5 @@ class ArrowRows:
         return f"row {self._places[row]}"
 
 
-# Told of each row that does not fit: its place and what is wrong. It raises where the first one ends the run.
+# Called with the place and problem of each row that does not fit; raises where the first one ends the run.
 Refuse = Callable[[str, str], None]

@@ -1,4 +1,4 @@
-"""From the paths of a command line to logs: what kafkarec.open makes of each, in the order they were named."""
+"""The logs of the paths of a command line, opened by kafkarec.open, in the order given."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def segments(logs: Iterable[Log]) -> list[Segment]:
 
 
 def fetched(segments: Iterable[Segment]) -> int | None:
-    """Bytes that came over the wire for them; None: nothing is remote."""
+    """Bytes received from remote stores; None: no input is remote."""
     counters = {id(counter): counter for segment in segments if (counter := segment.fetch_counter) is not None}
     return sum(counter.fetched for counter in counters.values()) if counters else None
 
@@ -60,7 +60,7 @@ def _open(path: str, topic: str | None, partition: int | None, alone: bool) -> S
         return storage.open(path, topic=topic, partition=partition)
     except OSError as error:
         if not alone and isinstance(error, FileNotFoundError) and not remote.is_url(path):
-            return Segment(path, os.path.basename(path), folder=LocalFolder(os.path.dirname(path)))  # told in its turn
+            return Segment(path, os.path.basename(path), folder=LocalFolder(os.path.dirname(path)))  # raises when read
         raise CouldNot(reason(error, path)) from error
     except ValueError as error:
         raise WrongUse(str(error)) from error
@@ -77,7 +77,7 @@ _GIVEN_UP = ("-delete", "-stray", "-future", ".deleted", ".swap")
 
 
 def _logs(path: str, opened: Log | storage.LogDir) -> list[Log]:
-    """A folder's logs that have segments; one without any is told."""
+    """The logs of a folder that have segments; reports logs without any."""
     logs = [log for log in storage.logs(opened) if log.segments]
     if not logs:
         left = [one for one in opened.left_out if one.name.endswith(_GIVEN_UP)]
@@ -87,7 +87,7 @@ def _logs(path: str, opened: Log | storage.LogDir) -> list[Log]:
 
 
 def _standard_input() -> OpenFile:
-    """A file is read where it is; what a pipe delivers goes to an unnamed file first, as damage is looked at twice."""
+    """A file is read in place; a pipe is copied to an unnamed file first, because damage is read twice."""
     if sys.stdin is None:
         raise CouldNot("standard input is closed")
     descriptor = os.dup(sys.stdin.fileno())

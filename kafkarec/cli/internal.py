@@ -3,7 +3,7 @@
     {"key": {"type": "OffsetCommit", "data": {"group": "g", ...}},
      "value": {"type": "OffsetCommit", "version": 4, "data": {"offset": 10, ...}}}
 
-The data is what kafka-dump-log's decoders print. What is no message of Kafka 4.3 is shown as any other bytes are.
+The data is what kafka-dump-log's decoders print. Bytes that are no message of Kafka 4.3 are shown as in other topics.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tables of columns to JSON Lines.
 
 A table is rendered column by column, each a C loop over all rows, and then joined at once: an object is made per
-cell and none per record. Output is UTF-8. Besides what JSON escapes anyway, the few characters are escaped that
-split lines or steer terminals in some readers: no record can forge another's row.
+cell and none per record. Output is UTF-8. Beyond what JSON requires, characters are escaped that
+some readers take for line breaks or that control terminals: no record can forge another's row.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _as_json(blob: bytes) -> str:
         json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_constant)
     except RecursionError:
         raise ValueError("nested too deeply to be checked") from None
-    # In valid JSON a raw line break can only stand between tokens.
+    # In valid JSON a raw line break can only be between tokens.
     return text.replace("\n", " ").replace("\r", " ")
 
 
@@ -96,7 +96,7 @@ def render(
     """
     constants, forms, extra, decoded = constants or {}, forms or {}, extra or {}, decoded or {}
     count = len(table) if rows is None else len(rows)
-    between = "{"  # what stands in front of the next cell
+    between = "{"  # the text before the next cell
     parts: list[Iterable[str]] = []
     for number, name in enumerate(names):
         between += "," if number else ""
@@ -116,7 +116,7 @@ def render(
 
 
 def escaped(text: str) -> bytes:
-    """JSON in UTF-8 without the characters that JSON allows and terminals or line readers take for more."""
+    """JSON in UTF-8 with DEL, C1 controls, U+2028 and U+2029 escaped."""
     out = text.encode()
     if b"\x7f" in out or (not text.isascii() and (b"\xc2" in out or b"\xe2\x80" in out)):
         out = _UNSAFE.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), out)
@@ -130,7 +130,7 @@ def picked(column: Sequence[Cell], rows: Sequence[int] | None) -> Sequence[Cell]
 def _cells(
     table: Table, name: str, rows: Sequence[int] | None, form: str, decoded: Sequence[str | None] | None
 ) -> tuple[bool, Sequence[str]]:
-    """The column's cells, and whether they bring their own `"name":` (they do once one is base64)."""
+    """The column's cells, and whether they include their `"name":` (they do when one of them is base64)."""
     values = cells(table, name, rows)
     kind = table.schema[table.schema.names.index(name)].format
     if kind == "+l":

@@ -1,7 +1,7 @@
-"""Where the last N records of logs begin: headers tell how many there are, from the last segment backwards.
+"""Where the last N records of logs begin, by the record counts of the headers, from the last segment backwards.
 
-Nothing in front of that place is read or checked. Where headers cannot tell (a key, times, aborted transactions,
-damage) the guess is tried, and widened until it holds enough or nothing lies in front of it.
+Nothing before that position is read or checked. Where headers do not decide (a key, times, aborted transactions,
+damage) the range is read, and extended until it holds enough records or starts at the beginning.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WIDER = 8
 
 
 class _Silence(Troubles):
-    """Counts damage and tells none: it is told when the records are read."""
+    """Counts damage without reporting it: it is reported when the records are read."""
 
     def add(self, segment: Segment, damage: DamageLike) -> None:
         self.found += 1
@@ -32,7 +32,7 @@ class _Silence(Troubles):
 
 
 def parts(reader: PieceReader, logs: Sequence[Log], count: int) -> list[LogRange]:
-    """What of the logs has to be read for the last `count` rows: the end of one, or some logs whole and one's end."""
+    """The parts of logs to read for the last `count` rows: whole logs, and the end of one."""
     found: list[LogRange] = []
     for number, log in reversed(list(enumerate(logs))):
         if count <= 0:
@@ -54,16 +54,16 @@ def _end(reader: PieceReader, log: Log, count: int, alone: bool) -> tuple[LogRan
         start = _start(log, needed, trial)
         low = reader.selection.from_offset
         part = LogRange(log, low if start is None else start if low is None else max(start, low))
-        if (start is None and alone) or (start is not None and _headers_tell(trial)):
-            return part, count  # whether it is enough is seen then
+        if (start is None and alone) or (start is not None and _headers_decide(trial)):
+            return part, count  # whether it is enough shows when it is read
         rows = sum(piece.count for piece in trial.pieces([part]))
         if rows >= count or start is None or silent.stopped:
             return part, rows
         needed *= _WIDER
 
 
-def _headers_tell(reader: PieceReader) -> bool:
-    """Whether every record that a header promises is wanted, so that nothing has to be tried."""
+def _headers_decide(reader: PieceReader) -> bool:
+    """Whether all records of each batch are chosen, so that header counts decide."""
     chosen = reader.selection
     bounds = (chosen.key, chosen.from_offset, chosen.to_offset, chosen.from_time, chosen.to_time)
     plain = all(bound is None for bound in bounds) and reader.decode["isolation"] == "read_uncommitted"
@@ -71,7 +71,7 @@ def _headers_tell(reader: PieceReader) -> bool:
 
 
 def _start(log: Log, needed: int, reader: PieceReader) -> int | None:
-    """The offset from which on headers promise `needed` records; None: from the beginning."""
+    """The offset from which headers count `needed` records; None: from the beginning."""
     lowest: int | None = None
     for segment in reversed(log.segments):
         rows, offset, known = _promised(segment, needed, reader)
@@ -85,8 +85,8 @@ def _start(log: Log, needed: int, reader: PieceReader) -> int | None:
 
 
 def _promised(segment: Segment, needed: int, reader: PieceReader) -> tuple[int, int | None, bool]:
-    """How many records the last batches promise, at least `needed` where there are, and the lowest offset of those
-    batches. The third is False where a wrapper of magic 0 or 1 does not tell."""
+    """The record count of the last batches, at least `needed` if the log has as many, and the lowest offset of those
+    batches. The third is False where a wrapper of magic 0 or 1 hides its count."""
     low, end = reader.selection.from_offset, reader.selection.to_offset
     for hint in _hints(segment):
         if (low is None or low < hint) and end is None:
@@ -97,7 +97,7 @@ def _promised(segment: Segment, needed: int, reader: PieceReader) -> tuple[int, 
 
 
 def _hints(segment: Segment) -> Iterator[int]:
-    """Offsets near the end, nearer ones first, by the index: from there on not all headers have to be read."""
+    """Offsets near the end by the index, nearest first: reading from there saves reading all headers."""
     data = segment.sidecar(offset_index.SUFFIX) if segment.base_offset is not None else None
     if not data:
         return

@@ -1,4 +1,4 @@
-"""`kafkarec ls`: what lies there: partitions, segments, offsets, sizes, codecs, times, and what is left out."""
+"""`kafkarec ls`: what paths hold: partitions, segments, offsets, sizes, codecs, times, and what is left out."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ EXAMPLES = """examples:
 A bucket's credentials and place: AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; AWS_DEFAULT_REGION;
 AWS_ENDPOINT_URL for a server that is not Amazon's."""
 
-# Requests wait for the network, not for the processor.
+# Threads: requests wait for the network, not for the processor.
 _REQUESTS_AT_ONCE = 16
 _LINES_AT_MOST = 20
-# One object may be archived or forbidden; with these no other one can be read either.
+# One object may be archived or forbidden; after one of these errors no other object can be read either.
 _HOPELESS = ("unreachable", "no_credentials", "bad_credentials", "expired", "region", "clock", "tls", "no_bucket")
 
 
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="files, partition folders, a broker's data folder, or URLs such as s3://bucket/kafka-backup/; default: .",
     )
-    parser.add_argument("--topic", help="the topic, where the folder's name does not tell it")
+    parser.add_argument("--topic", help="the topic, where the folder's name does not give it")
     parser.add_argument("--partition", type=int, help="the partition, likewise")
     parser.add_argument("--segments", action="store_true", help="one line a segment in data folders, too")
     parser.add_argument("--full", action="store_true", help="read all headers: all codecs, counts, damaged frames")
@@ -81,7 +81,7 @@ def _open(path: str, topic: str | None, number: int | None) -> Segment | Log | L
 
 
 class _Watched:
-    """Rows as they come; keeps what the exit status depends on."""
+    """Prints rows as they arrive; keeps what the exit status depends on."""
 
     def __init__(self, rows: Iterator[ListedRow]) -> None:
         self._rows = rows
@@ -105,7 +105,7 @@ def _tell_damage(path: str, damage: Sequence[str]) -> None:
 
 
 def _rows(opened: Segment | Log | LogDir, full: bool, each_segment: bool) -> Iterator[ListedRow]:
-    """In the listing's order. What is remote is asked for many at once."""
+    """In the listing's order. Remote segments are read by several threads."""
     wanted: list[tuple[Log, Sequence[Segment], bool]] = []
     for log in storage.logs(opened):
         if each_segment:
@@ -144,5 +144,5 @@ def _look(wanted: tuple[Log, Sequence[Segment], bool], full: bool) -> ListedRow:
 
 
 def _is_packed(segment: Segment) -> bool:
-    """Its size in the folder is known only from looking at it."""
+    """A row for a segment whose size is known only from opening it."""
     return segment.name.endswith(tuple(names.PACKED_SUFFIXES))

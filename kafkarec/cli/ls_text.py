@@ -1,4 +1,4 @@
-"""How `ls` writes what it found: a table a path for people, one object a line for programs."""
+"""The output of `ls`: a table a path for people, one object a line for programs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ListedRow:
 
 
 def as_text(path: str, opened: Segment | Log | LogDir, rows: Iterable[ListedRow], full: bool) -> Iterator[str]:
-    """Title, table, what could not be read, what is left out, what it cost."""
+    """Title, table, what could not be read, what is left out, bytes read."""
     found = list(rows)
     values = [_values(row) for row in found]
     yield _title(path, opened, values)
@@ -92,7 +92,7 @@ def _line(**values: Any) -> str:
 
 
 def _values(row: ListedRow) -> dict[str, Any]:
-    """What a row tells, None where it is not known."""
+    """The values of a row, None where unknown."""
     whole = len(row.seen) == len(row.segments)
     looked = [one for one in row.seen if one.first_offset is not None]
     starts = [one.first_timestamp for one in looked if one.first_timestamp is not None]
@@ -113,7 +113,7 @@ def _values(row: ListedRow) -> dict[str, Any]:
 
 
 def _listed_size(row: ListedRow) -> int:
-    """By the folder's listing; packed segments, whose listed size is not kept, have all been looked at."""
+    """By the folder's listing; packed segments, whose listed size is not kept, have all been opened."""
     packed = tuple(names.PACKED_SUFFIXES)
     listed = sum(segment.size for segment in row.segments if not segment.name.endswith(packed))
     return listed + sum(one.size for one in row.seen if any(note.startswith("packed") for note in one.notes))
@@ -133,7 +133,7 @@ def _notes(row: ListedRow) -> list[str]:
 
 def _columns(rows: Sequence[ListedRow], values: Sequence[dict[str, Any]], full: bool) -> list[tuple[str, list[str]]]:
     owners = [_name(row, rows) for row in rows]
-    wide = max(map(len, owners))  # names stand to the left, though they begin with a digit
+    wide = max(map(len, owners))  # names are left-aligned, even those that begin with a digit
     columns = [
         (("partition" if rows[0].is_partition else "segment").ljust(wide), [name.ljust(wide) for name in owners]),
         ("bytes", [str(one["size"]) for one in values]),

@@ -1,12 +1,12 @@
 """Where `build`, `convert` and `compact` put a log: a file, standard output, a partition folder, a folder of those.
 
     -o new.log       a file of batches, as a segment is; it appears when it is complete
-    -o orders-0      a partition folder, told by its name: segments, indexes, snapshots, epochs
+    -o orders-0      a partition folder, recognised by its name: segments, indexes, snapshots, epochs
     -o new/          a folder (it ends in / or is there) of partition folders: new/orders-0, new/orders-1, ...
     -o -, nothing    standard output: raw batches
 
-A folder is made under another name beside its own, and renamed when it is complete. Nothing that is there is written
-over without --force, and then only what is a log.
+A folder is made under another name beside its own, and renamed when it is complete. Existing files are replaced
+only with --force, and only those of a log.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from .shared_options import CouldNot, WrongUse
 STANDARD_OUTPUT = "-"
 CODECS = tuple(codec.name.lower() for codec in Compression)
 _APPEND = 1 << 20
-# What a partition folder may hold beside the files of segments.
+# Files of a partition folder other than those of segments.
 _BESIDE = ("leader-epoch-checkpoint", "partition.metadata", "salvage.json")
 
 Place = tuple[str | None, int | None]  # topic, partition
 
 
 class BadInput(KafkaRecordError):
-    """The input's content is not what it should be: one line, exit 1."""
+    """The input's content is refused: one line, exit 1."""
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +90,7 @@ def _level(text: str) -> int:
 
 
 def demand_level(compression: str | None, level: int | None) -> None:
-    """WrongUse for a level that the codec does not have."""
+    """Raises WrongUse for a level that the codec does not have."""
     if level is None:
         return
     if compression not in ("gzip", "lz4", "zstd"):
@@ -112,47 +112,47 @@ class FolderSettings(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """What the folder of a partition takes over from the one that it is made of. None: nothing."""
+    """What a partition folder takes over from the source folder. None: nothing."""
 
     start_offset: int | None = None
     topic_id: str | None = None
 
 
 class NewLog:
-    """A log in the making: `begin` for each partition, then `write` with whole batches of it, in order."""
+    """A log that is being written: `begin` for each partition, then `write` with its whole batches, in order."""
 
     is_folder = False
     size = 0  # bytes of all batches so far
 
     def check(self, place: Place, where: str) -> None:
-        """WrongUse or Refused where a partition has no place here: `where` is where its records stand."""
+        """Raises WrongUse or Refused for a partition this output cannot hold; `where`: the position in the input."""
         raise AssertionError
 
     def begin(self, place: Place, where: str, origin: Origin = Origin()) -> None:  # noqa: B008
-        """Makes room for a partition, which is checked first; once more means nothing."""
+        """Checks a partition and prepares its output; a second call does nothing."""
         raise AssertionError
 
     def write(self, place: Place, batches: bytes | memoryview) -> None:
         raise AssertionError
 
     def shown(self, place: Place) -> str:
-        """Where this partition's records go, for people."""
+        """The output of this partition, for messages."""
         raise AssertionError
 
     def finish(self) -> None:
-        """All batches are written: what was made gets its name."""
+        """Renames the output to its final name after all batches are written."""
 
     def drop(self) -> None:
-        """Leaves nothing behind of what was not finished."""
+        """Removes unfinished output."""
 
     @property
-    def told(self) -> str:
-        """All of it, in words."""
+    def description(self) -> str:
+        """The whole output, for messages."""
         raise AssertionError
 
 
 class OneLog(NewLog):
-    """One that holds a single partition."""
+    """Output that holds a single partition."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -173,7 +173,7 @@ class OneLog(NewLog):
         return self.name
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         return self.name
 
 
@@ -218,11 +218,11 @@ class PartitionFolder(OneLog):
     def _begun(self, origin: Origin) -> SegmentWriter:
         durable.make_folder(os.path.dirname(self._part))
         os.mkdir(self._part)
-        told = self._folder
+        settings = self._folder
         try:
             return SegmentWriter(
-                self._part, segment_bytes=told.segment_bytes, index_interval_bytes=told.index_interval,
-                start_offset=origin.start_offset, topic_id=told.topic_id or origin.topic_id, check_all=False,
+                self._part, segment_bytes=settings.segment_bytes, index_interval_bytes=settings.index_interval,
+                start_offset=origin.start_offset, topic_id=settings.topic_id or origin.topic_id, check_all=False,
             )  # fmt: skip
         except ValueError as error:
             raise WrongUse(str(error)) from error
@@ -241,8 +241,8 @@ class PartitionFolder(OneLog):
                 self._writer.append(waiting)
             except AppendRefused as error:
                 place = f"at byte {error.position} (base offset {error.base_offset})"  # a byte of this append alone
-                told = str(error).replace(place, f"of base offset {error.base_offset}")
-                raise BadInput(f"{self.name}: {told}") from error
+                message = str(error).replace(place, f"of base offset {error.base_offset}")
+                raise BadInput(f"{self.name}: {message}") from error
 
     def finish(self) -> None:
         if self._writer is None:
@@ -312,13 +312,13 @@ class PartitionFolders(NewLog):
             each.drop()
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         made = sorted(os.path.basename(each.name) for each in self._made.values())
         return os.path.join(self._path, made[0]) if len(made) == 1 else f"{len(made)} folders in {self._path}"
 
 
 def demand_free(path: str, shown: str, force: bool) -> bool:
-    """Whether there is a log that --force replaces; WrongUse for anything else that is there."""
+    """Whether a log exists that --force replaces; raises WrongUse for anything else that exists."""
     if not os.path.lexists(path):
         return False
     if not os.path.isdir(path):
@@ -335,7 +335,7 @@ def demand_free(path: str, shown: str, force: bool) -> bool:
 
 
 def refused(error: KafkaRecordError, args: argparse.Namespace, way: str) -> int:
-    """Says what ended the work and how to go on; gives the exit status. Files and folders did not appear."""
+    """Reports the error that ended the work and the next command; returns the exit status. No output was created."""
     if error.reason is None:
         say(str(error))
         return DAMAGED
@@ -366,7 +366,7 @@ def shown(log: Log, paths: Sequence[str]) -> str:
 
 
 def contents(records: int, batches: int, size: int, before: int | None = None) -> str:
-    """`293 records in 149 batches, 17.6 KiB`; before: bytes that this is told beside."""
+    """`293 records in 149 batches, 17.6 KiB`; before: the size to compare with, in bytes."""
     share = f" ({100 * size / before:.1f} %)" if before else ""
     return (
         f"{records} record{'s' * (records != 1)} in {batches} batch{'es' * (batches != 1)}, {amount(size)}{share}"

@@ -1,6 +1,6 @@
 """Where a verb writes: standard output, or a file that appears only when it is complete.
 
-`demand` looks at all outputs of a command line before its verb begins; kafkarec.storage.output_rules says what may be
+`demand` checks all outputs of a command line before its verb begins; kafkarec.storage.output_rules says what may be
 written where.
 """
 
@@ -18,19 +18,19 @@ from kafkarec.storage.output_rules import Inputs, Refused, is_stream
 
 from .shared_options import CouldNot
 
-# What a verb writes, which its module tells as OUTPUT: files; a folder; a log, which is either (see newlog).
+# Values of a verb's OUTPUT: files; a folder; a log, which is either (see new_log).
 FILE, FOLDER, LOG = "a file", "a folder", "a log"
-# Names that argparse keeps them under: outputs and their options, inputs.
+# argparse's names of outputs with their options, and of inputs.
 OPTIONS = {"output": "-o", "html": "--html", "plot": "--plot"}
 INPUTS = ("paths", "path", "files", "a", "b", "sources", "input")
 
 
 class ClosedPipe(Exception):
-    """The reader of our output went away (`| head`): stop, in silence."""
+    """The reader of the output has closed the pipe (`| head`): stop silently."""
 
 
 class Sink:
-    """A binary output whose write errors say what they are."""
+    """A binary output whose write errors name the output."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file = file
@@ -48,7 +48,7 @@ class Sink:
         return len(data)
 
     def tell(self) -> int:
-        """Bytes written so far, for pyarrow: a Parquet file tells where its parts lie."""
+        """Bytes written so far, for pyarrow: a Parquet file stores the positions of its parts."""
         return self._written
 
     def flush(self) -> None:
@@ -70,7 +70,7 @@ class Sink:
 
 
 def demand(args: argparse.Namespace, kind: str) -> Inputs:
-    """What the run reads. Refused when an output would replace some of it, or something that is there already."""
+    """The inputs of the run. Refused when an output would replace one of them, or an existing file."""
     read = Inputs(_inputs(args))
     given = {option: path for name, option in OPTIONS.items() if (path := getattr(args, name, None)) is not None}
     shown: dict[str, str | None] = {f"{option} {path}": path for option, path in given.items()}
@@ -98,7 +98,7 @@ def _inputs(args: argparse.Namespace) -> Iterator[str]:
 
 
 def demand_ways(args: argparse.Namespace) -> None:
-    """CouldNot where an output's folder or descriptor is not there: for verbs that open it after hours of work."""
+    """CouldNot where an output's folder or descriptor does not exist: for verbs that open it after hours of work."""
     for path in filter(None, (getattr(args, name, None) for name in OPTIONS)):
         descriptor = 1 if path == output_rules.STANDARD_OUTPUT else output_rules.descriptor_of(path)
         try:
@@ -109,7 +109,7 @@ def demand_ways(args: argparse.Namespace) -> None:
 
 @contextmanager
 def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
-    """The sink of an output. A regular file is written beside its place, and gets its name when all went well."""
+    """The sink of an output. A regular file is written under a temporary name, and renamed when the run succeeds."""
     path: str | None = getattr(args, name)
     descriptor = 1 if path is None or path == output_rules.STANDARD_OUTPUT else output_rules.descriptor_of(path)
     if path is None or descriptor == 1:
@@ -142,7 +142,7 @@ def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
 
 
 class _Taken(Refused):
-    """The name was free when the run began. What it has written stays under its other name."""
+    """The name was taken during the run. The output stays under its temporary name."""
 
 
 def _publish(part: str, place: str, shown: str, force: bool) -> None:

@@ -1,7 +1,7 @@
-"""What a verb found wrong with its input, and the lines that say so on standard error.
+"""Damage and other problems of inputs, and their lines on standard error.
 
-A line names the file, the byte, the reason, what is lost and where reading can go on; where reading stopped,
-it ends with the command to type next. No line holds a byte of a key, a value or a header.
+A line names the file, the byte, the reason, what is lost and where reading continues; where reading stopped,
+it ends with the next command. No line holds a byte of a key, a value or a header.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LINES_AT_MOST = 20
 
 
 class DamageLike(Protocol):
-    """The part of kafkarec's Damage that is told to people."""
+    """The fields of kafkarec's Damage that the lines use."""
 
     @property
     def length(self) -> int: ...
@@ -39,7 +39,7 @@ class DamageLike(Protocol):
 
 
 def say(text: str) -> None:
-    """One line for people. A closed standard error is no reason to fail, nor to print it elsewhere."""
+    """Prints one line to standard error. A closed standard error is ignored."""
     if sys.stderr is None:
         return
     try:
@@ -49,7 +49,7 @@ def say(text: str) -> None:
 
 
 def exit_status(reason: str) -> int:
-    """The status for a reason: a limit or a missing library is not the file's fault, nor is what a plugin encoded."""
+    """The exit status of a reason: 3 for a limit, a missing library and objects that a plugin encoded, else 1."""
     if reason == "tiered_object":
         return COULD_NOT
     known = REASONS.get(reason)
@@ -61,7 +61,7 @@ class Troubles:
     """Collects damage over all inputs of one run.
 
     argv         the command line, for the command to type next
-    last_path    behind damage in any other input there is always more to read
+    last_path    after damage in any other input there is always more to read
     limit        bytes that a batch may decompress to
     """
 
@@ -74,24 +74,24 @@ class Troubles:
 
     @property
     def stopped(self) -> bool:
-        """Whether reading has to end here."""
+        """Whether reading stops at this damage."""
         return self.stop_at_first and self.found > 0
 
     def add(self, segment: Segment, damage: DamageLike) -> None:
-        """Tell one damage."""
+        """Reports one damage."""
         self.found += 1
         self.status = max(self.status, exit_status(damage.reason) if self.stop_at_first else DAMAGED)
         if self.found > _LINES_AT_MOST:
             return
-        behind = damage.next_position is not None and damage.next_position < segment.size
+        more_follows = damage.next_position is not None and damage.next_position < segment.size
         line = f"{damage.detail}; lost: {damage.length} bytes, {lost_offsets(damage.lost_from, damage.lost_to)}; "
-        line += f"next good batch at byte {damage.next_position}" if behind else "no good batch behind"
+        line += f"next good batch at byte {damage.next_position}" if more_follows else "no good batch behind"
         if damage.length == segment.size:
             line += _looks_like(segment)
-        self._tell(line, damage.reason, behind or segment.path != self.last_path)
+        self._report(line, damage.reason, more_follows or segment.path != self.last_path)
 
     def tail(self, segment: Segment, remaining: int) -> None:
-        """Bytes at the end of a log that are no whole batch: a cut, unless they are zeros made in advance."""
+        """Reports bytes at the end of a log that are no whole batch: a cut, unless they are preallocated zeros."""
         end = segment.size
         if remaining and any(segment.raw(end - remaining, 64)):
             name = "standard input" if segment.path == "-" else segment.path
@@ -104,10 +104,10 @@ class Troubles:
             say(f"and {self.found - _LINES_AT_MOST} more places like these, {self.found} in all")
         return self.status
 
-    def _tell(self, what: str, reason: str, behind: bool) -> None:
-        """`behind`: there is more to read behind it."""
+    def _report(self, what: str, reason: str, more_follows: bool) -> None:
+        """`more_follows`: there is more to read after it."""
         line = f"{what} [{reason}]"
-        way = ("--errors", "skip") if behind else None
+        way = ("--errors", "skip") if more_follows else None
         if reason == "limit_exceeded":
             way = ("--max-decompressed-bytes", f"{max(8 * self.limit, 1 << 30) >> 20}m")
         if self.stop_at_first and way:
@@ -115,7 +115,7 @@ class Troubles:
         say(line)
 
 
-# What people hand over that is no log as it is: how it begins, what to do with it.
+# Inputs that are no log: their first bytes, and advice.
 _OTHER_FILES = {
     b"\x1f\x8b": "a gzip file: zcat {0} | kafkarec cat -",
     b"\x28\xb5\x2f\xfd": "a zstd file: zstdcat {0} | kafkarec cat -",

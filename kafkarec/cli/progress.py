@@ -9,7 +9,7 @@ from typing import Any
 
 from kafkarec.storage import Segment
 
-# Tells how many bytes of the source at hand are done; `records` is what they gave.
+# Called with the bytes of the current source that are done; `records`: their records.
 Tick = Callable[[Segment, Any], None]
 
 
@@ -60,6 +60,6 @@ def _bar(*kinds: str) -> Any:
 
 
 def _end(records: Any) -> int:
-    """Where the last batch of a piece ends."""
+    """The end position of a piece's last batch."""
     batches = records.batches
     return int(batches[-1]["position"] + batches[-1]["size_in_bytes"]) if len(batches) else 0

@@ -38,7 +38,7 @@ class PieceReader:
                 return
 
     def _part(self, part: LogRange) -> Generator[SelectedRows]:
-        """Always reads in the skipping way: what lies before the first damage is then whole and at hand."""
+        """Reads with errors="skip" always, so that all records before the first damage are returned."""
         stops = self.troubles.stop_at_first
         tail: tuple[Segment, int] | None = None
         ranges = {**self.selection.ranges, "start_offset": part.from_offset}

@@ -1,4 +1,4 @@
-"""`kafkarec reindex`: a log's indexes, producer snapshots and leader epochs made anew, into a new folder."""
+"""`kafkarec reindex`: a log's indexes, producer snapshots and leader epochs rebuilt into a new folder."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SHOWN = {
 
 
 class _Kind(NamedTuple):
-    """How a file's entries are counted, and the bytes by which two files are compared."""
+    """How the entries of a file are counted, and which of its bytes are compared."""
 
     count: Callable[[bytes], int]
     content: Callable[[bytes], object]
@@ -72,7 +72,7 @@ class RebuiltFile(NamedTuple):
 
 
 def interval(text: str) -> int:
-    """A number of bytes as index.interval.bytes takes it."""
+    """A valid index.interval.bytes."""
     if not (text.isascii() and text.isdigit()) or len(text) > 10 or int(text) >= 2**31:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes from 0 to {2**31 - 1}")
     return int(text)
@@ -89,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="BYTES",
         help=f"the topic's index.interval.bytes (default {DEFAULT_INTERVAL})",
     )
-    parser.add_argument("--topic", help="the topic, where the folder's name does not tell it")
+    parser.add_argument("--topic", help="the topic, where the folder's name does not give it")
     parser.add_argument("--partition", type=int, help="the partition, likewise")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="json: a line for each file")
 
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
                     report.file(made, rebuilt.fit)
                 if rebuilt.damage or rebuilt.problems:
                     status = DAMAGED if rebuilt.damage else status
-                    _tell(log, rebuilt)
+                    _report(log, rebuilt)
             report.end()
         folder.finish()
     report.finish(args.index_interval)
@@ -130,7 +130,7 @@ def _names(logs: list[Log]) -> list[str]:
 
 
 def _files(log: LogLike, rebuilt: Rebuilt) -> Iterator[RebuiltFile]:
-    """The new files with what became of the old ones."""
+    """The new files, each compared with the old one."""
     segment = rebuilt.segment
     for name, data in rebuilt.files.items():
         suffix = name if name == leader_epochs.NAME else os.path.splitext(name)[1]
@@ -143,7 +143,7 @@ def _files(log: LogLike, rebuilt: Rebuilt) -> Iterator[RebuiltFile]:
 
 
 def _old(read: Callable[[str], bytes | None], name: str) -> bytes | None:
-    """The old file; one that a failing disk does not give is different from any."""
+    """The content of the old file; one that cannot be read equals no other."""
     try:
         return read(name)
     except OSError:
@@ -163,7 +163,7 @@ def _made(name: str, data: bytes, old: bytes | None, kind: _Kind) -> RebuiltFile
     return RebuiltFile(name, len(data), entries, compared, preallocated)
 
 
-def _tell(log: Log, rebuilt: Rebuilt) -> None:
+def _report(log: Log, rebuilt: Rebuilt) -> None:
     where = log.path if rebuilt.segment is None else rebuilt.segment.path
     for problem in rebuilt.problems:
         say(f"{where}: {problem}")
@@ -181,7 +181,7 @@ def _tell(log: Log, rebuilt: Rebuilt) -> None:
 
 
 class _Folder:
-    """Writes files that were not there; what a failed run has made is taken away again."""
+    """Creates new files; removes them when the run fails."""
 
     def __init__(self, path: str | None) -> None:
         self.path = path
@@ -211,7 +211,7 @@ class _Folder:
             os.fsync(descriptor)
 
     def finish(self) -> None:
-        """What was made is on the disk, and its names are."""
+        """Syncs the new files and their folders."""
         if self.path is None:
             return
         for folder in {self.path, *map(os.path.dirname, self._made), *map(os.path.dirname, self._folders)}:
@@ -244,11 +244,11 @@ def _folder(path: str | None) -> Iterator[_Folder]:
         raise
 
 
-# ---- what was done
+# ---- the report
 
 
 class _Out:
-    """Standard output. Whoever reads it may go away (`| head`): the work is done all the same, then the run ends."""
+    """Standard output. If its reader closes the pipe (`| head`) the work is completed, then the run ends."""
 
     def __init__(self) -> None:
         self._closed = False
@@ -299,7 +299,7 @@ class JsonReport:
 
 
 class TextReport:
-    """A table for each log, a line for one that is well among others, a line of sums at the end."""
+    """A table for each log, one line for a log without differences among several, and a line of totals."""
 
     def __init__(self, folder: str | None, several: bool) -> None:
         self._several = several
@@ -336,11 +336,11 @@ class TextReport:
 
     def finish(self, interval: int) -> None:
         made = sum(self._counts.values()) - self._counts[DROPPED]
-        told = ", ".join(f"{count} {name}" for name, count in self._counts.items() if count)
+        counts = ", ".join(f"{count} {name}" for name, count in self._counts.items() if count)
         where = "nothing is written (--dry-run)"
         if self._folder is not None:
             where = f"written to {text_table.safe(self._folder)}"
-        self._out.line(f"{made} file{'' if made == 1 else 's'} ({told}), {where}")
+        self._out.line(f"{made} file{'' if made == 1 else 's'} ({counts}), {where}")
         if self._folder is not None and self._counts[EQUAL] < made:
             source = f"{shlex.quote(self._folder)}/*"
             to = f"-r {source} to the logs' folders" if self._several else f"{source} {shlex.quote(self._titles[0])}/"

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--as-partition", action="store_true", help="folders that a broker starts on: epochs, snapshots, topic id"
     )
-    parser.add_argument("--topic", help="the topic, where names do not tell it")
+    parser.add_argument("--topic", help="the topic, where names do not give it")
     parser.add_argument("--partition", type=int, help="the partition, likewise")
     parser.add_argument("--ignore-space", action="store_true", help="begin although the disk may get full")
     parser.add_argument(
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     out = args.output or os.path.join(tempfile.gettempdir(), "kafkarec-dry-run")
     try:
         with spooled(args.sources, out, args.dry_run) as sources, progress_line() as progress:
-            spool = next((path for path, told in zip(sources, args.sources, strict=True) if path != told), None)
+            spool = next((path for path, given in zip(sources, args.sources, strict=True) if path != given), None)
             report = salvage(
                 sources, out, as_partition=args.as_partition, dry_run=args.dry_run, topic=args.topic,
                 partition=args.partition, check_free_space=not args.ignore_space,
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         raise
     except NotEnoughSpace as error:
         raise CouldNot(str(error)) from error
-    except ValueError as error:  # Refused, or a name that holds no batches
+    except ValueError as error:  # Refused, or the name of a file without batches
         raise WrongUse(str(error)) from error
     except OSError as error:
         raise CouldNot(_failed(error, out)) from error
@@ -88,20 +88,20 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def progress_line() -> Iterator[Callable[[str, int], None] | None]:
-    """How far the copying is, on standard error, on a terminal only; gone at the end."""
+    """Shows the progress of copying on standard error, on a terminal only, and erases it at the end."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
     last = 0.0
 
-    def tell(path: str, position: int) -> None:
+    def show(path: str, position: int) -> None:
         nonlocal last
         if time.monotonic() - last > _BETWEEN:
             last = time.monotonic()
             print(f"\r\x1b[K{safe(path)[-60:]}: {position >> 20} MiB", end="", file=sys.stderr, flush=True)
 
     try:
-        yield tell
+        yield show
     finally:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
@@ -114,22 +114,22 @@ def _failed(error: OSError, out: str) -> str:
 
 
 def _print(report: SalvageReport, form: str, spool: str | None) -> None:
-    """spool: the file that standard input was written to, and that is gone by now."""
+    """spool: the file that standard input was written to, and that has been removed."""
 
-    def told(line: str) -> str:
+    def named(line: str) -> str:
         return line.replace(spool, _STDIN) if spool else line
 
     if form == "json":
-        print(told(json.dumps(report.to_dict())))
+        print(named(json.dumps(report.to_dict())))
         return
     for line in report.lines():
         if spool is None or f"kafkarec explain {spool}" not in line:
-            print(safe(told(line)))
+            print(safe(named(line)))
     sys.stdout.flush()
 
 
 def _name_standard_input(path: str, spool: str) -> None:
-    """The map names standard input, not a file that is gone."""
+    """Names standard input in the report in place of the removed file."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
     write_file(os.path.dirname(path), REPORT, text.replace(spool, _STDIN).encode())
@@ -137,8 +137,7 @@ def _name_standard_input(path: str, spool: str) -> None:
 
 @contextmanager
 def spooled(sources: list[str], out: str, dry_run: bool) -> Iterator[list[str]]:
-    """Standard input as a file beside the output, where there is room for it; it can be read once only, so a run of it
-    cannot go on later."""
+    """Copies standard input to a file beside the output. It can be read only once, so such a run cannot be resumed."""
     if "-" not in sources:
         yield sources
         return

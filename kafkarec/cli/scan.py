@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read(sources: Sequence[Segment], args: argparse.Namespace, troubles: Troubles) -> Generator[SelectedRows]:
-    """The chosen batches: a hundred bytes each here, whatever their size there."""
+    """The chosen batches: about a hundred bytes of memory each, whatever their size."""
     for source in sources:
         remaining = 0
         pieces = source.scan_pieces(errors="skip", start_offset=args.from_offset, end_offset=args.to_offset)
@@ -89,7 +89,7 @@ def read(sources: Sequence[Segment], args: argparse.Namespace, troubles: Trouble
 
 
 def _rows(window: BatchTable, args: argparse.Namespace, stop_at: int | None) -> list[int] | None:
-    """A batch is chosen when its range of offsets or times may hold what was asked for."""
+    """A batch is chosen when its range of offsets or times overlaps the one asked for."""
     tests = (
         ("position", None, stop_at),
         ("max_timestamp", args.from_time, None),
@@ -125,7 +125,7 @@ class BatchJsonWriter:
 
 
 class TextWriter:
-    """A table for eyes: short names, times in ISO, what is not there as -, and a line of sums at the end."""
+    """A table with short names, ISO times, - for null, and a line of totals."""
 
     def __init__(self, sink: Sink, names: Sequence[str] | None, several: bool) -> None:
         self._sink = sink

@@ -1,4 +1,4 @@
-"""Which rows of a piece are wanted: by offset, time, key, place and number."""
+"""Which rows of a piece are wanted: by offset, time, key, position and count."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Selection:
 
     @property
     def columns(self) -> list[str]:
-        """The columns that choosing looks at."""
+        """The columns that the selection reads."""
         return ["key"] if self.key is not None else []
 
     @property
     def ranges(self) -> dict[str, Any]:
-        """What the engine chooses by, as options of `Log.stream`."""
+        """The part of the selection that the engine applies, as options of `Log.stream`."""
         return {
             "start_offset": self.from_offset,
             "end_offset": self.to_offset,
@@ -56,7 +56,7 @@ class Selection:
         }
 
     def choose(self, source: Segment, records: Any, stop_at: int | None = None) -> Iterator[SelectedRows]:
-        """`stop_at`: the byte from which on batches are left out."""
+        """`stop_at`: the position from which batches are left out."""
         for window in windows(records):
             piece = SelectedRows(source, window, self._rows(window, stop_at))
             if piece.count:
@@ -73,7 +73,7 @@ class Selection:
 
 
 def first_rows(pieces: Iterable[SelectedRows], count: int) -> Iterator[SelectedRows]:
-    """Stops asking for pieces once there are enough."""
+    """The first `count` rows; reads no further pieces."""
     if not count:
         return
     for piece in pieces:
@@ -84,7 +84,7 @@ def first_rows(pieces: Iterable[SelectedRows], count: int) -> Iterator[SelectedR
 
 
 def last_rows(pieces: Iterable[SelectedRows], count: int) -> Iterator[SelectedRows]:
-    """Keeps no more pieces than the last `count` rows need."""
+    """The last `count` rows; holds only the pieces that they need."""
     kept: deque[SelectedRows] = deque()
     total = 0
     for piece in pieces:

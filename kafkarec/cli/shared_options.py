@@ -1,4 +1,4 @@
-"""The options that verbs share, and how their texts become values."""
+"""The options that verbs share, and the parsers of their values."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from datetime import UTC, datetime
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _RELATIVE = re.compile(r"-(\d+)(ms|s|m|h|d|w)")
-# Other names people have for JSON Lines, which is what json means wherever there are rows.
+# Other names of JSON Lines, which is what json means for rows.
 SAME_FORMAT = {"jsonl": "json", "ndjson": "json"}
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 class WrongUse(Exception):
-    """The command line asks for something that cannot be meant: one line, exit 2."""
+    """Wrong use of the command line: one line, exit 2."""
 
 
 class CouldNot(Exception):
-    """The work cannot be done here (file, permission, missing extra): one line, exit 3."""
+    """The work cannot be done (file, permission, missing extra): one line, exit 3."""
 
 
 def when(text: str) -> int:
@@ -79,7 +79,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         help="files of record batches (.log, .checkpoint, any blob), partition folders (their *.log in "
         "offset order), or - for standard input",
     )
-    parser.add_argument("--topic", help="the topic, where the folder's name does not tell it")
+    parser.add_argument("--topic", help="the topic, where the folder's name does not give it")
     parser.add_argument("--partition", type=int, help="the partition, likewise")
 
 
@@ -104,7 +104,7 @@ def add_errors(parser: argparse.ArgumentParser) -> None:
         "--errors",
         choices=("raise", "skip"),
         default="raise",
-        help="at damage: stop after everything before it (raise), or go on behind it (skip); both exit 1",
+        help="at damage: stop after everything before it (raise), or continue after it (skip); both exit 1",
     )
 
 

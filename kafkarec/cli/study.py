@@ -111,7 +111,7 @@ def _studied(logs: Sequence[Log], args: argparse.Namespace) -> list[tuple[str, S
                 one = study(
                     log, codecs=args.codecs, batch_sizes=args.batch_sizes, sample=sample,
                     max_decompressed_bytes=args.max_decompressed_bytes,
-                    done=partial(_tell, tick, number, len(logs)),
+                    done=partial(_report, tick, number, len(logs)),
                 )  # fmt: skip
             except NothingToTry as error:
                 say(f"{name}: {error}, left out")
@@ -122,12 +122,12 @@ def _studied(logs: Sequence[Log], args: argparse.Namespace) -> list[tuple[str, S
     return found
 
 
-def _tell(tick: Callable[[float], None], number: int, of: int, share: float) -> None:
+def _report(tick: Callable[[float], None], number: int, of: int, share: float) -> None:
     tick((number + share) / of)
 
 
 def _drawing(path: str) -> Callable[[str, Study], bytes]:
-    """Looks for matplotlib before anything is tried."""
+    """Imports matplotlib before the study begins."""
     from . import study_plot
 
     return study_plot.drawing(path)

@@ -1,4 +1,4 @@
-"""The picture of a study: size against speed of writing; a line a codec, a shape a batch size. Extra: study."""
+"""The plot of a study: size against write speed, a line per codec, a marker per batch size. Needs the extra study."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ matplotlib.use("Agg")
 from matplotlib import pyplot  # type: ignore[import-not-found,unused-ignore]
 
 _KINDS = (".svg", ".png", ".pdf")
-_MARKERS = "osD^vP*X"  # a shape a batch size; a colour a codec
+_MARKERS = "osD^vP*X"  # a marker per batch size; a colour per codec
 
 
 def drawing(path: str) -> Callable[[str, Study], bytes]:
-    """What makes a picture for a file of that name. WrongUse for a name that tells no kind of picture."""
+    """The plot function for a file name. Raises WrongUse for a suffix that is no image format."""
     kind = os.path.splitext(path)[1].lower()
     if kind not in _KINDS:
         raise WrongUse(f"--plot {path}: the name ends in {', '.join(_KINDS)}")

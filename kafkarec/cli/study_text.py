@@ -1,4 +1,4 @@
-"""How `study` writes what it found: a table a partition, or a line a partition; one object a line for programs."""
+"""The output of `study`: a table a partition, or a line a partition; one object a line for programs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def as_text(found: Sequence[Named], full: bool) -> Iterator[str]:
         yield from _overview(found)
         return
     for number, (name, one) in enumerate(found):
-        yield ("\n" if number else "") + text_table.safe(f"{name}: {_looked_at(one)}") + "\n"
+        yield ("\n" if number else "") + text_table.safe(f"{name}: {_sample(one)}") + "\n"
         yield from _makeup(one.makeup)
         yield "\n" + _table(one) + "* nothing else tried is both smaller and faster to write\n"
         yield from _advice(name, one)
 
 
 def as_json(found: Sequence[Named], full: bool) -> Iterator[str]:
-    """Kinds: log, outcome. `full` changes nothing: programs get everything."""
+    """Kinds: log, outcome. `full` is ignored: JSON output always has all outcomes."""
     for name, one in found:
         log = {name: getattr(one, name) for name in ("size", "segments", "pieces", "sampled", "read_rate", "damage")}
         yield json.dumps({"kind": "log", "source": name, **log, "makeup": one.makeup.as_dict()}) + "\n"
@@ -49,7 +49,7 @@ def codec(candidate: Candidate) -> str:
     return candidate.compression if candidate.level is None else f"{candidate.compression}:{candidate.level}"
 
 
-def _looked_at(one: Study) -> str:
+def _sample(one: Study) -> str:
     total = f"{amount(one.size)} in {one.segments} segment{'s' * (one.segments != 1)}"
     if one.is_whole:
         return f"{total}, all of it read"
@@ -114,7 +114,7 @@ def _command(name: str, row: Outcome) -> str:
 
 
 def _overview(found: Sequence[Named]) -> Iterator[str]:
-    """A line a partition, the largest saving first, and all together."""
+    """A line a partition, the largest saving first, and the total."""
     rows = [(name, one, one.smallest) for name, one in found]
     rows.sort(key=lambda row: _saved(row[1], row[2]), reverse=True)
     saved = sum(_saved(one, best) for _, one, best in rows)

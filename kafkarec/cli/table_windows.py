@@ -1,4 +1,4 @@
-"""Tables in windows: what a verb makes of a piece stays small, however far a batch decompresses."""
+"""Tables in windows, so that the output of a piece needs little memory, however large a batch is decompressed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkarec.tables.records import BatchTable, RecordColumns
 from kafkarec.tables.table import Piece as Run
 from kafkarec.tables.table import Table
 
-_ROW_COSTS = 50  # a row on its own costs as much as so many within a column
+_ROW_COSTS = 50  # one row alone costs as much as this many within a column
 AnyTable = TypeVar("AnyTable", RecordColumns, BatchTable)
 
 
@@ -26,7 +26,7 @@ def windows(table: AnyTable, rows: int = 1 << 16, size: int = 4 << 20) -> Iterat
 
 
 def _size_of(table: RecordColumns | BatchTable, run: Run) -> int:
-    """About how many bytes the rows hold, from their offsets alone."""
+    """The approximate size of the rows in bytes, from their column offsets alone."""
     chunk, start, stop = run
     size = 8 * (stop - start) * len(table.schema)
     for index, field in enumerate(table.schema):
@@ -52,7 +52,7 @@ def cells(table: Table, name: str, rows: Sequence[int] | None) -> list[Any]:
 
 
 def rows_with(table: RecordColumns, name: str, blob: bytes) -> list[int]:
-    """The rows whose binary column is `blob`: searched for in the column's bytes as they lie there, row ends after."""
+    """The rows whose binary column is `blob`: found by a search over the column's bytes, then by the row ends."""
     if not blob:
         return [row for row, value in enumerate(table.column(name)) if value == b""]
     found: list[int] = []
@@ -64,7 +64,7 @@ def rows_with(table: RecordColumns, name: str, blob: bytes) -> list[int]:
         content = bytes(data[first : ends[-1]]) if data is not None else b""
         hit = content.find(blob)
         while hit >= 0:
-            row = bisect_right(ends, first + hit) - 1  # of rows that begin here only the last one is not empty
+            row = bisect_right(ends, first + hit) - 1  # of the rows that begin here only the last is not empty
             if ends[row] == first + hit and ends[row + 1] - ends[row] == len(blob):
                 found.append(at + row)
             hit = content.find(blob, ends[row + 1] - first)

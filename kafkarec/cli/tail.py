@@ -1,9 +1,9 @@
-"""A partition that a broker writes to: what is new in it since the last look (`cat --follow`).
+"""A partition that a broker writes to: what is new in it since the last poll (`cat --follow`).
 
-A look is a list of names, a stat, and the engine over what lies behind the last batch. What is not whole yet waits: a
-batch that is longer than its file, zeros made in advance, a batch whose checksum does not hold while nothing good lies
-behind. The broker may roll (a later segment appears: the earlier one is read to its end first), delete old segments,
-and truncate: the last batch that was read is looked at again, so a log that was cut and grew anew is noticed, too.
+A poll lists names, calls stat, and reads what follows the last batch. Incomplete data is left for a later poll: a batch
+that is longer than its file, preallocated zeros, a batch with a bad CRC that no good batch follows. The broker may
+roll (a later segment appears: the earlier one is read to its end first), delete old segments, and truncate: the last
+batch that was read is compared again, so a log that was truncated and has grown is noticed.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from kafkarec.tables.records import RecordColumns
 from .problems import say
 from .shared_options import CouldNot
 
-_FRAME = struct.Struct(">qi")  # base offset; bytes behind these twelve
-_HEAD = 17  # with leader epoch and magic: the same in every version, and what tells a frame from zeros
+_FRAME = struct.Struct(">qi")  # base offset; the number of bytes after these twelve
+_HEAD = 17  # with leader epoch and magic: the same in every version, and never zeros
 _SEEN = 21  # with the checksum of magic 2: no two batches of a log have these bytes in common
 _REMEMBERED = 4096
-_SETTLED = 2.0  # seconds: a file that changes may keep its time of change for the tick of a clock
+_SETTLED = 2.0  # seconds: a changed file may keep its mtime for a tick of the clock
 
 
 class ReadBatch(NamedTuple):
-    """A batch that was read: where it lies, and how it begins."""
+    """A batch that was read: its position and its first bytes."""
 
     name: str
     position: int
@@ -45,7 +45,7 @@ class ReadBatch(NamedTuple):
     next_offset: int
 
 
-class Growing:
+class GrowingLog:
     """One partition. `only`: follow these files, not what else appears in the folder."""
 
     def __init__(
@@ -57,19 +57,19 @@ class Growing:
         self._asked = asked._replace(options=replace(asked.options, offsets=wanted.offsets, times=wanted.times))
         self._wanted, self._committed = wanted, committed
         self._marks: deque[ReadBatch] = deque(maxlen=_REMEMBERED)
-        self._looked_at: tuple[str, int, int, int] | None = None  # the last segment: name, inode, size, mtime
+        self._last_stat: tuple[str, int, int, int] | None = None  # the last segment: name, inode, size, mtime
         self._held_back = False
-        self._name = ""  # the segment that is read, "" before the first look
+        self._name = ""  # the segment that is read, "" before the first poll
         self._position = 0
         self._stable_from = ""  # the segment in which the first open transaction may begin
 
     def look(self) -> Iterator[tuple[Segment, RecordColumns]]:
-        """What came since the last look: pieces with their segments; damage in them has good batches behind it."""
+        """New data since the last poll: pieces with their segments; damage in them has good batches after it."""
         listed = self._listing()
         try:
             yield from self._news(listed)
         except FileNotFoundError:
-            return  # deleted since it was listed: the next look goes on from there
+            return  # deleted since it was listed: the next poll goes on from there
 
     def _news(self, listed: Sequence[str]) -> Iterator[tuple[Segment, RecordColumns]]:
         if not listed:
@@ -88,7 +88,7 @@ class Growing:
                 return
             self._name, self._position = later[0], 0
 
-    # ---- where we are
+    # ---- the position in the log
 
     def _listing(self) -> list[str]:
         try:
@@ -103,7 +103,7 @@ class Growing:
         return sorted(segments, key=_place)
 
     def _begin(self, listed: Sequence[str]) -> None:
-        """At the segment that holds the first wanted offset."""
+        """Starts at the segment that holds the first wanted offset."""
         first = self._wanted.first_offset
         below = [name for name in listed if first is not None and (names.base_offset(name) or 0) <= first]
         self._name = below[-1] if below else listed[0]
@@ -111,7 +111,7 @@ class Growing:
         self._stable_from = listed[0]
 
     def _still_there(self, listed: Sequence[str]) -> bool:
-        """Whether what was read last still lies where it was. A segment that retention deleted needs not be there."""
+        """Whether the batch that was read last is still at its position, or retention has deleted its segment."""
         if self._name not in listed and any(_place(name) > _place(self._name) for name in listed):
             self._tell_deleted(listed)
             return True
@@ -121,7 +121,7 @@ class Growing:
         return self._holds(mark)
 
     def _tell_deleted(self, listed: Sequence[str]) -> None:
-        """On to the first segment behind one that is gone."""
+        """Moves to the first segment after a deleted one."""
         expected = self._marks[-1].next_offset if self._marks else None
         self._name = next(name for name in listed if _place(name) > _place(self._name))
         self._position = 0
@@ -139,7 +139,7 @@ class Growing:
             return False
 
     def _step_back(self, listed: Sequence[str]) -> None:
-        """The broker truncated the log: on behind the last batch that is still there."""
+        """After a truncation: continues after the last batch that still exists."""
         while self._marks and not (self._marks[-1].name in listed and self._holds(self._marks[-1])):
             self._marks.pop()
         if self._marks:
@@ -161,16 +161,16 @@ class Growing:
     # ---- what is new
 
     def _grown(self, listed: Sequence[str]) -> bool:
-        """Whether there may be more to read than at the last look."""
+        """Whether there may be more to read than at the last poll."""
         about = os.stat(self._folder.join(listed[-1]))
         now = (listed[-1], about.st_ino, about.st_size, about.st_mtime_ns)
-        if now == self._looked_at and time.time() - about.st_mtime > _SETTLED:
+        if now == self._last_stat and time.time() - about.st_mtime > _SETTLED:
             return False
-        self._looked_at = now
+        self._last_stat = now
         return self._name != listed[-1] or about.st_size > self._position
 
     def _isolated(self, listed: Sequence[str]) -> DecodeRequest:
-        """What read_committed hides now, from the segment of the first open transaction on."""
+        """The records that read_committed excludes now, from the segment of the first open transaction on."""
         start = self._stable_from if self._stable_from in listed else listed[0]
         group = [self._segment(name) for name in listed if _place(name) >= _place(start)]
         for segment in group[:-1]:
@@ -184,7 +184,7 @@ class Growing:
         return self._asked._replace(options=replace(self._asked.options, aborted=hidden.aborted, stable_offset=stable))
 
     def _read(self, asked: DecodeRequest, final: bool) -> Iterator[tuple[Segment, RecordColumns]]:
-        """Everything good of the current segment. `final`: a later one exists, nothing more will come."""
+        """All good batches of the current segment. `final`: a later segment exists, so this one is complete."""
         segment = self._segment(self._name)
         segment.later_segment = final
         self._held_back = False
@@ -195,8 +195,8 @@ class Growing:
                 return
             end = source.size if stop is None else stop
             for part in read_pieces(segment.named(asked), source, self._position, stop):
-                told, held = self._settled(part, held, asked.options.stable_offset)
-                yield segment, as_columns(asked, part._replace(damage=told))
+                reported, held = self._settled(part, held, asked.options.stable_offset)
+                yield segment, as_columns(asked, part._replace(damage=reported))
                 end -= part.remaining
                 if self._held_back:
                     break
@@ -208,7 +208,7 @@ class Growing:
         self._position = held[0].position if held and not final else end
 
     def _settled(self, part: PassResult, held: list[Damage], stable: int | None) -> tuple[list[Damage], list[Damage]]:
-        """The damage that has good batches behind it, and the damage that has none yet."""
+        """The damage that good batches follow, and the damage that none follows yet."""
         last = -1
         table = as_columns(self._asked, part).batches
         columns = map(table.column, ("position", "size_in_bytes", "base_offset", "next_offset"))
@@ -234,7 +234,7 @@ def _place(name: str) -> tuple[int, str]:
 
 
 def _zeros_at(segment: Segment, position: int) -> int | None:
-    """Where whole frames end in zeros that a broker made in advance; None: they do not, or it is not that easy."""
+    """Where whole frames end and preallocated zeros begin; None: the file has none, or cannot be decided simply."""
     while True:
         head = segment.raw(position, _HEAD)
         if len(head) < _HEAD:

@@ -1,4 +1,4 @@
-"""`kafkarec txn`: who keeps read_committed consumers waiting, who was aborted, and the command that helps."""
+"""`kafkarec txn`: open, hanging and aborted transactions, and the commands for them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="segments, partition folders, a broker's data folder, URLs, or - for standard input",
     )
-    parser.add_argument("--topic", help="the topic, where the folder's name does not tell it")
+    parser.add_argument("--topic", help="the topic, where the folder's name does not give it")
     parser.add_argument("--partition", type=int, help="the partition, likewise")
     parser.add_argument("--fail-if-hanging", action="store_true", help="exit 1 when a transaction hangs")
     parser.add_argument(
@@ -137,7 +137,7 @@ def _opened(named: list[str], args: argparse.Namespace) -> storage.Segment | sto
         return storage.open(named[0] if len(named) == 1 else named, topic=args.topic, partition=args.partition)
     except KafkaRecordError:
         raise
-    except ValueError as error:  # a path that cannot be meant
+    except ValueError as error:  # a path that is no log
         raise WrongUse(str(error)) from error
 
 

@@ -1,4 +1,4 @@
-"""The text of `kafkarec txn`: one line a partition, or one partition in detail; then what to type."""
+"""The text of `kafkarec txn`: one line a partition, or one partition in detail; then the next commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOOL = "kafka-transactions.sh --bootstrap-server HOST:9092"
 
 
 class PartitionTransactions(NamedTuple):
-    """One log and what its markers say."""
+    """One log and its transactions."""
 
     path: str
     topic: str | None
@@ -33,7 +33,7 @@ class PartitionTransactions(NamedTuple):
 
     @property
     def stuck_ms(self) -> int | None:
-        """For how long a read_committed consumer cannot go on, by the log's own times; None: it can."""
+        """How long read_committed consumers have been waiting, by the log's timestamps; None: they are not."""
         ages = [txn.duration_ms or 0 for txn in self.listing.ongoing]
         return max(ages, default=None)
 
@@ -50,7 +50,9 @@ class PartitionTransactions(NamedTuple):
         return (len(found.hanging) > 0, stuck, bool(found.damage or found.notes), found.count("aborted"))
 
 
-def render(found: Sequence[PartitionTransactions], states: Sequence[str], hanging_after: timedelta, everything: bool) -> str:
+def render(
+    found: Sequence[PartitionTransactions], states: Sequence[str], hanging_after: timedelta, everything: bool
+) -> str:
     """The whole text, with a line end."""
     if len(found) == 1:
         return "".join(_detail(found[0], states, everything))
@@ -73,7 +75,7 @@ def render(found: Sequence[PartitionTransactions], states: Sequence[str], hangin
 
 
 def _verdict(found: Sequence[PartitionTransactions], hanging_after: timedelta) -> str:
-    """One line: does anything hang, and where is it worst."""
+    """One line: whether a transaction hangs, and which log waits longest."""
     counts = {state: sum(one.listing.count(state) for one in found) for state in STATES}
     sums = ", ".join(f"{number} {state}" for state, number in counts.items())
     text = f"{counted(len(found), 'partition')}: {sums}\n"
@@ -148,7 +150,7 @@ def _consumers(one: PartitionTransactions) -> str:
 
 
 def _table(one: PartitionTransactions, state: str, everything: bool) -> Iterator[str]:
-    """Those of a state; of many the oldest open ones, and the last that have ended."""
+    """The transactions of a state; of many, the oldest open ones and the most recently ended ones."""
     chosen = one.listing.of(state)
     if not len(chosen):
         return
@@ -186,8 +188,8 @@ def _advice(one: PartitionTransactions) -> Iterator[str]:
     if not hanging:
         return
     yield "\nnext\n"
-    told = [step for txn in hanging[:_MOST_IN_DETAIL] for step in commands(one.topic, one.partition, txn)]
-    yield from dict.fromkeys(f"  {what}:\n    {safe(command)}\n" for what, command in told)
+    steps = [step for txn in hanging[:_MOST_IN_DETAIL] for step in commands(one.topic, one.partition, txn)]
+    yield from dict.fromkeys(f"  {what}:\n    {safe(command)}\n" for what, command in steps)
     yield _more(len(hanging) - _MOST_IN_DETAIL, "hanging transaction")
 
 

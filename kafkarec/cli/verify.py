@@ -1,4 +1,4 @@
-"""`kafkarec verify`: is it damaged, where exactly, what is lost, what to do now."""
+"""`kafkarec verify`: damage, its position, what is lost, and what to do."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="segments (.log, .checkpoint, any file of batches), partition folders, a broker's data folder, URLs, "
         "or - for standard input",
     )
-    parser.add_argument("--topic", help="the topic, where the folder's name does not tell it")
+    parser.add_argument("--topic", help="the topic, where the folder's name does not give it")
     parser.add_argument("--partition", type=int, help="the partition, likewise")
     parser.add_argument(
         "--sequences", action="store_true", help="follow producers' sequences, and explain each offset gap"
@@ -93,14 +93,14 @@ def run(args: argparse.Namespace) -> int:
         with output.opened(args, "html") as sink:
             for piece in report_html.render(report):
                 sink.write(piece.encode())
-    told = report.to_json() + "\n" if args.format == "json" else report_text.render(report, args.all)
+    text = report.to_json() + "\n" if args.format == "json" else report_text.render(report, args.all)
     with output.opened(args) as sink:
-        sink.write(told.encode())
+        sink.write(text.encode())
     return report.exit_status(args.strict) if report.files else COULD_NOT
 
 
 def _opened(args: argparse.Namespace) -> Any:
-    """What is named, as it is where that is one thing: a data folder has files of its own to look at."""
+    """The path itself where there is only one: a data folder has checkpoint files to check, too."""
     paths = args.paths
     if len(paths) > 1 or paths == [inputs.STANDARD_INPUT]:
         logs = inputs.find(paths, args.topic, args.partition)
@@ -120,7 +120,7 @@ _BETWEEN = 0.2
 
 @contextmanager
 def _progress() -> Iterator[Tick | None]:
-    """A line on standard error, on a terminal only, that is gone at the end."""
+    """Shows a line of progress on standard error, on a terminal only, and erases it at the end."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield None
         return

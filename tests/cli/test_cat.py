@@ -216,8 +216,8 @@ def test_early_ends_read_no_more_than_they_need(run: Here, tmp_path: Path, monke
     decoded = []
     pieces = kafkarec.Log.pieces
 
-    def counted(self: kafkarec.Log, **wishes: Any) -> Any:
-        for segment, records in pieces(self, **wishes):
+    def counted(self: kafkarec.Log, **options: Any) -> Any:
+        for segment, records in pieces(self, **options):
             decoded.append(len(records))
             yield segment, records
 

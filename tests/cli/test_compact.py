@@ -1,4 +1,4 @@
-"""`kafkarec compact`: the last record of each key stays; how many went, and why, is told."""
+"""`kafkarec compact`: the last record of each key stays; the numbers of removed records are reported by reason."""
 
 from __future__ import annotations
 

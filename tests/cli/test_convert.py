@@ -1,4 +1,4 @@
-"""`kafkarec convert`: the records stay, what is lost is told, and nothing is written over."""
+"""`kafkarec convert`: the records stay, what is lost is reported, and nothing is overwritten."""
 
 from __future__ import annotations
 

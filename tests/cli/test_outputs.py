@@ -316,7 +316,7 @@ def test_a_missing_folder_is_told_before_anything_is_read(
 def test_a_file_that_appears_meanwhile(
     run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
 ) -> None:
-    """It is left as it is, and so is what was written, under the name that is told."""
+    """The other file stays, and the output is kept under the reported name."""
     real = output_rules.publish
 
     def publish(part: str, place: str, force: bool) -> None:

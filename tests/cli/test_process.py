@@ -107,7 +107,7 @@ def test_a_data_folder_is_all_its_partitions(run: Here) -> None:
 def test_a_file_that_cannot_be_read(run: Here, monkeypatch: pytest.MonkeyPatch, code: int, said: str) -> None:
     """The system's refusal is played: root, who runs many a test, may read everything."""
 
-    def refused(path: str, **wishes: object) -> None:
+    def refused(path: str, **options: object) -> None:
         raise OSError(code, os.strerror(code), path)
 
     monkeypatch.setattr(storage, "open", refused)

@@ -50,8 +50,8 @@ def test_objects_for_programs(run: Here) -> None:
     assert log["kind"] == "log" and log["size"] == 50319 == sum(log["makeup"]["by_codec"].values())
     assert (log["makeup"]["records"], log["makeup"]["batches"]) == (865, 25)
     assert {each["kind"] for each in outcomes} == {"outcome"}
-    wishes = [(each["compression"], each["level"], each["batch_size"]) for each in outcomes]
-    assert wishes == [("none", None, None), ("zstd", 9, None), ("none", None, 65536), ("zstd", 9, 65536)]
+    options = [(each["compression"], each["level"], each["batch_size"]) for each in outcomes]
+    assert options == [("none", None, None), ("zstd", 9, None), ("none", None, 65536), ("zstd", 9, 65536)]
     assert outcomes[1]["size"] == round(outcomes[1]["share"] * 50319) < 50319 < outcomes[0]["size"]
 
 
@@ -68,11 +68,11 @@ def test_a_line_a_partition_with_the_largest_saving_first(run: Here) -> None:
 
 
 def test_a_sample_says_how_much_was_read(run: Here, tmp_path: Path) -> None:
-    log, wishes = users(tmp_path, 20_000), ["--codecs", "lz4", "--batch-sizes", "keep"]
-    text = run("study", log, "--sample", "64k", *wishes).out.decode()
+    log, options = users(tmp_path, 20_000), ["--codecs", "lz4", "--batch-sizes", "keep"]
+    text = run("study", log, "--sample", "64k", *options).out.decode()
     assert re.search(r"; 8 pieces of it read, 6\d\.\d KiB \(\d", text), text
     assert "±" in text
-    text = run("study", log, "--all", *wishes).out.decode()
+    text = run("study", log, "--all", *options).out.decode()
     assert "all of it read" in text and "±" not in text
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import kafkarec
 from kafkarec.cli import tail
-from kafkarec.cli.tail import Growing
+from kafkarec.cli.tail import GrowingLog
 from kafkarec.read.decode_options import request
 from kafkarec.storage.ranges import RecordRange
 
@@ -80,7 +80,7 @@ class Played:
         self.write()
 
 
-def looks(one: Growing) -> list[tuple[int, bytes]]:
+def looks(one: GrowingLog) -> list[tuple[int, bytes]]:
     found = []
     for _, records in one.look():
         assert not records.damage
@@ -99,7 +99,7 @@ OPERATIONS = ("append", "append half of it", "finish", "append", "roll", "delete
 def test_every_record_is_seen_once(steps: list[tuple[str, int, bool]], preallocate: bool) -> None:
     with tempfile.TemporaryDirectory() as name:
         broker = Played(Path(name), preallocate)
-        one = Growing(name, "t", 0, request(columns=["offset", "value"], errors="skip"), RecordRange())
+        one = GrowingLog(name, "t", 0, request(columns=["offset", "value"], errors="skip"), RecordRange())
         seen = []
         for what, number, then_look in steps:
             broker.play(what, number)
@@ -128,7 +128,7 @@ def test_what_is_committed_is_seen_when_it_is(steps: list[tuple[str, int, bool]]
     with tempfile.TemporaryDirectory() as name:
         broker = Played(Path(name), preallocate)
         asked = request(columns=["offset", "value"], errors="skip")
-        one = Growing(name, "t", 0, asked, RecordRange(), committed=True)
+        one = GrowingLog(name, "t", 0, asked, RecordRange(), committed=True)
         seen = []
         for what, producer, then_look in steps:
             if what == "data":
@@ -155,7 +155,7 @@ def test_files_that_keep_their_time_of_change_are_looked_at_again(
 ) -> None:
     broker = Played(tmp_path, preallocate=True)
     broker.play("append", 1)
-    one = Growing(str(tmp_path), "t", 0, request(columns=["offset", "value"], errors="skip"), RecordRange())
+    one = GrowingLog(str(tmp_path), "t", 0, request(columns=["offset", "value"], errors="skip"), RecordRange())
     path = tmp_path / f"{0:020}.log"
     before = path.stat().st_mtime_ns
     assert len(looks(one)) == 1

@@ -20,8 +20,8 @@ import builders
 import golden
 import pytest
 from batch_damage import Log, flip, mark_claimed
+from fake_file import FakeFile
 from long_run import LONG
-from media import Medium
 from verifying import assert_tiles
 
 import kafkarec
@@ -167,7 +167,7 @@ def write(tmp_path: Path, log: Log) -> Path:
 
 
 def read(segment: Segment, batch_bytes: int) -> tuple[list[Any], int, int]:
-    """(records, good batches, bytes told) of a segment, by streaming."""
+    """(records, good batches, damaged bytes) of a segment, by streaming."""
     records, batches, told = [], 0, 0
     for piece in segment.stream(errors="skip", control=True, batch_bytes=batch_bytes):
         records += list(piece)
@@ -276,8 +276,8 @@ def test_bad_sectors_on_top_of_damage(tmp_path: Path) -> None:
         # A bad sector may hide a header, and with it where the claim of a spoiled batch leads: those near are open.
         open_ = {i for i in range(len(log.pieces)) for p in pages if starts[i] < p.stop and p.start < starts[i + 1]}
         near = {i for i in open_ | log.touched for i in range(i - 1, i + 2)}
-        medium = Medium(data, chance.choice([64, 4096, 1 << 20]), 8192, bad)
-        segment = Segment(f"orders-0/{NAME}", NAME, source=medium)
+        fake = FakeFile(data, chance.choice([64, 4096, 1 << 20]), 8192, bad)
+        segment = Segment(f"orders-0/{NAME}", NAME, source=fake)
         records, _, told = read(segment, 1 << 20)
         assert told == len(data)
         kept = Log(log.pieces, log.offsets, log.touched | (near if log.touched else open_))
@@ -290,7 +290,7 @@ def test_bad_sectors_on_top_of_damage(tmp_path: Path) -> None:
         run(f"sectors {seed}", work)
 
 
-class Shrinking(Medium):
+class Shrinking(FakeFile):
     """A file that somebody truncates while it is read: after so many calls only `left` bytes are there."""
 
     after: int = 0
@@ -307,9 +307,9 @@ def test_a_file_that_is_truncated_while_it_is_read() -> None:
         source = chance.choice(SOURCES[:2])
         data = b"".join(real(source)[0])
         for verifying in (False, True):
-            medium = Shrinking(data, chance.choice([64, 512, 4096]), 512)
-            medium.after, medium.left = chance.randrange(60), chance.randrange(len(data))
-            segment = Segment(f"orders-0/{NAME}", NAME, source=medium)
+            fake = Shrinking(data, chance.choice([64, 512, 4096]), 512)
+            fake.after, fake.left = chance.randrange(60), chance.randrange(len(data))
+            segment = Segment(f"orders-0/{NAME}", NAME, source=fake)
             if verifying:
                 report = verify.verify(segment)
                 assert_tiles(report)

@@ -325,7 +325,7 @@ def test_estimates_are_kafkas(kafka: Oracle) -> None:
     assert kafka.ask("estimates", "\n".join(lines)).out.splitlines() == ours
 
 
-def test_compression_ratios_move_as_in_kafka(kafka: Oracle) -> None:
+def test_compression_ratios_change_as_in_kafka(kafka: Oracle) -> None:
     dice = random.Random(5)
     estimator = CompressionRatioEstimator()
     lines, ours = [], []

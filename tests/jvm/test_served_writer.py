@@ -1,4 +1,4 @@
-"""Partition folders of SegmentWriter under a real broker, which is told that it stopped in order, so that it believes
+"""Partition folders of SegmentWriter under a real broker, which is made to see a clean shutdown, so that it accepts
 every small file: it starts without a word, consumers get what was written, producers write on, the cleaner cleans."""
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def test_the_broker_starts_without_a_word(broker: Broker, folders: dict[str, Pat
         assert any(f"{topic}-0/{snapshot.name}" in line for line in lines), f"{topic}: {snapshot.name} was not loaded"
 
 
-def test_sealed_files_stay_as_they_were_written(broker: Broker, folders: dict[str, Path]) -> None:
+def test_closed_segments_stay_as_they_were_written(broker: Broker, folders: dict[str, Path]) -> None:
     for topic, folder in folders.items():
         if topic in ("w-more", "w-keys"):
             continue

@@ -21,7 +21,7 @@ SOURCES = {
     "kafkarec/low/one.py": "",
     "kafkarec/low/two.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .one import x\n",
     "kafkarec/high/__init__.py": "",
-    "kafkarec/high/verbs.py": "import os\nfrom kafkarec.low import one\n\ndef f():\n    from kafkarec.low.two import y\n",
+    "kafkarec/high/verbs.py": "import os\nfrom kafkarec.low import one\ndef f():\n    from kafkarec.low.two import y\n",
     "kafkarec/_fast.pyx": "from kafkarec._c.a cimport (\n    b, c,\n)\ncimport cython\n",
     "kafkarec/_c/__init__.pxd": "",
     "kafkarec/_c/a.pxd": "from libc.string cimport memcpy\nfrom kafkarec._c cimport d\n",

@@ -58,7 +58,7 @@ def test_stubs_fit_the_compiled_modules() -> None:
 
 
 def test_every_package_is_shipped() -> None:
-    """A folder of modules that setuptools is not told of is missing from the wheel, and from it alone."""
+    """A folder of modules that is not listed for setuptools is missing from the wheel, and from it alone."""
     told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
     folders = {path.parent for path in files("kafkarec", suffixes={".py", ".pyx", ".pxd"})}
     assert sorted(told) == sorted(".".join(folder.relative_to(ROOT).parts) for folder in folders)

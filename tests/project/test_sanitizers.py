@@ -17,7 +17,7 @@ from paths import ROOT, SUPPORT
 READ = """
 import random, sys
 import golden, builders, kafkarec
-from media import Medium
+from fake_file import FakeFile
 from agreement import with_right_checksums
 COLUMNS = ["offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence", "batch_position"]
 def read(data):
@@ -39,7 +39,7 @@ def through_windows(data):
     size = chance.choice([61, 64, 300, 5000])
     start = chance.randrange(len(data) + 1)
     for unreadable in ([], [range(start, start + 9)]):
-        segment = kafkarec.open(Medium(data, size, 32, unreadable))
+        segment = kafkarec.open(FakeFile(data, size, 32, unreadable))
         segment.read(columns=COLUMNS, errors="skip", control=True, start_offset=chance.randrange(300),
                      end_offset=chance.randrange(600), start_timestamp=chance.choice([None, 1_700_000_000_005]))
         segment.scan(errors="skip")

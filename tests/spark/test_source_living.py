@@ -52,7 +52,8 @@ def test_a_segment_that_grows_and_is_rolled_while_it_is_listed(
         while len(broker.log()) == before:
             broker.write(10)
         old = {each.name: each for each in found}
-        return sorted(old.get(path.name, folders.FolderEntry(path.name, path.stat().st_size, False)) for path in broker.log())
+        entries = (folders.FolderEntry(path.name, path.stat().st_size, False) for path in broker.log())
+        return sorted(old.get(entry.name, entry) for entry in entries)
 
     for look in (lambda: paths.partitions(options_of(broker)), lambda: read(broker.root)):
         entries_then(monkeypatch, roll)

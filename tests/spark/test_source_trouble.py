@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from damage_reports import nothing_is_shipped, report  # noqa: F401
-from media import Medium
+from fake_file import FakeFile
 from source_rows import Read, log_folder, read
 
 import kafkarec
@@ -111,7 +111,7 @@ def test_a_bad_sector(folder: Path, view: str, monkeypatch: pytest.MonkeyPatch) 
     path.write_bytes(data)
     begins = [row["position"] for row in kafkarec.open(path).scan()]
     bad = range(begins[20] + 5, begins[20] + 60)
-    sources_of(monkeypatch, path, lambda: Medium(data, window_bytes=4096, unreadable=[bad], name=str(path)))
+    sources_of(monkeypatch, path, lambda: FakeFile(data, window_bytes=4096, unreadable=[bad], name=str(path)))
     rest, told = got(folder, "PERMISSIVE", view)
     assert len(told) == 1 and told[0]["reason"] == "unreadable" and told[0]["path"] == str(path)
     begin, end = told[0]["position"], told[0]["position"] + told[0]["length"]

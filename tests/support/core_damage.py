@@ -17,7 +17,9 @@ def good(offset: int, count: int = 4, **fields: Any) -> bytes:
     return builders.good_batch(count, base_offset=offset, **fields)
 
 
-def read(data: bytes, *, skip: bool = True, file: str | None = None, later_segment: bool = False) -> kafkarec.RecordColumns:
+def read(
+    data: bytes, *, skip: bool = True, file: str | None = None, later_segment: bool = False
+) -> kafkarec.RecordColumns:
     asked = request(errors="skip" if skip else "raise", control=True, _file=file, _later_segment=later_segment)
     return as_columns(asked, read_part(asked, Source(data)))
 

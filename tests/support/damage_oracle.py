@@ -313,7 +313,9 @@ class Search:
         return end if end < self.length or found.next_position < 0 else found.next_position
 
 
-def read(data: bytes, start: int = 0, stop: int | None = None, *, file: bool = False, later_segment: bool = False) -> Found:
+def read(
+    data: bytes, start: int = 0, stop: int | None = None, *, file: bool = False, later_segment: bool = False
+) -> Found:
     """Bytes [start, stop) of `data`; the search for an end of damage looks at what is behind them, too."""
     stop = len(data) if stop is None else stop
     search, out, at = Search(data), Found(), start

@@ -19,7 +19,7 @@ _DIED = 'Exception in thread "main"'
 
 @dataclass(frozen=True)
 class Said:
-    """Exit status and both outputs; what a program dies of is left out of `err`, as it is told in other words."""
+    """Exit status and both outputs; what a program dies of is left out of `err`, as its wording differs."""
 
     status: int
     out: str

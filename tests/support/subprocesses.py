@@ -44,7 +44,7 @@ def limit_memory(extra):
 """
 
 
-# What a call keeps: `loop` runs it often enough that pools are full, then how much that grows is told.
+# What a call keeps: `loop` runs it often enough that pools are full, then the growth is printed.
 LEAK = """
 import gc
 def refused(call):

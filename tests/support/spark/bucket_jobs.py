@@ -69,9 +69,9 @@ def new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"file://{tmp_path}/bucket/out"
 
 
-def job(url: str, name: str = "job-1", **wishes: Any) -> WriteJob:
-    settings = WriteSettings(**{key: wishes.pop(key) for key in list(wishes) if key in WriteSettings._fields})
-    return WriteJob(url, name, wishes.pop("overwrite", False), settings, **wishes)
+def job(url: str, name: str = "job-1", **options: Any) -> WriteJob:
+    settings = WriteSettings(**{key: options.pop(key) for key in list(options) if key in WriteSettings._fields})
+    return WriteJob(url, name, options.pop("overwrite", False), settings, **options)
 
 
 def stage(made: WriteJob, task: int, rows: Rows, offsets: dict[str, list[int]] | None = None) -> list[StagedPartition]:
@@ -84,8 +84,8 @@ def stage(made: WriteJob, task: int, rows: Rows, offsets: dict[str, list[int]] |
     return list(one.close())
 
 
-def publish(url: str, name: str, *tasks: Rows, offsets: dict[str, list[int]] | None = None, **wishes: Any) -> Any:
-    made = job(url, name, **wishes)
+def publish(url: str, name: str, *tasks: Rows, offsets: dict[str, list[int]] | None = None, **options: Any) -> Any:
+    made = job(url, name, **options)
     bucket_publishing.begin(made)
     staged = [one for task, rows in enumerate(tasks) for one in stage(made, task, rows, offsets)]
     return bucket_publishing.commit(made, staged)

@@ -93,7 +93,7 @@ def record_line(name: str, content: bytes) -> bytes:
 
 
 def activate(fat: Path, root: Path | None, program: str = PROGRAM, **options: Any) -> dict[str, Any]:
-    """Runs the bootstrap in a process of its own and returns what it told."""
+    """Runs the bootstrap in a process of its own and returns its output."""
     python = options.pop("python", sys.executable)
     done = subprocess.run(command(fat, program, python), **settings(root, **options))
     assert done.stdout.strip(), done.stderr

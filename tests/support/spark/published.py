@@ -43,13 +43,13 @@ def stage(
     return list(made.close())
 
 
-def job(path: Path, name: str = "job-1", **wishes: Any) -> WriteJob:
-    settings = WriteSettings(**{key: wishes.pop(key) for key in list(wishes) if key in WriteSettings._fields})
-    return WriteJob(str(path), name, wishes.pop("overwrite", False), settings, **wishes)
+def job(path: Path, name: str = "job-1", **options: Any) -> WriteJob:
+    settings = WriteSettings(**{key: options.pop(key) for key in list(options) if key in WriteSettings._fields})
+    return WriteJob(str(path), name, options.pop("overwrite", False), settings, **options)
 
 
-def publish(path: Path, name: str, rows: dict[str, list[str]], **wishes: Any) -> None:
-    made = job(path, name, **wishes)
+def publish(path: Path, name: str, rows: dict[str, list[str]], **options: Any) -> None:
+    made = job(path, name, **options)
     publishing.commit(made, stage(made, 0, rows))
 
 

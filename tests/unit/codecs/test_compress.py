@@ -74,7 +74,7 @@ def test_any_buffer_is_taken(codec: int) -> None:
         assert codecs.compress(codec, buffer) == expected
 
 
-def test_compressing_leaves_decompressed_bytes_alone() -> None:
+def test_compressing_does_not_change_decompressed_bytes() -> None:
     """Decompressed snappy lies in a buffer that is used again: converting packs it from there."""
     content = rows(60_000)
     view = codecs.decompress(SNAPPY, codecs.compress(SNAPPY, content), LIMIT)
@@ -184,7 +184,7 @@ def test_gzip_header_is_javas() -> None:
         assert codecs.compress(GZIP, b"x", level)[:10].hex() == "1f8b08000000000000ff"
 
 
-def test_zstd_tells_its_content_size() -> None:
+def test_zstd_frames_have_a_content_size() -> None:
     """One segment and the size in the frame: readers allocate once, and no window of 2 MiB."""
     for content, head in ((rows(14_000), "60b035"), (b"abc" * 50, "2096")):
         assert codecs.compress(ZSTD, content)[:7].hex().startswith("28b52ffd" + head)

@@ -369,6 +369,6 @@ def test_zstd_content_size_that_the_blocks_cannot_hold() -> None:
     refused(ZSTD, frame, "payload_corrupt")
 
 
-def test_zstd_room_grows_when_the_guess_was_too_small() -> None:
+def test_zstd_buffer_grows_when_the_estimate_was_too_small() -> None:
     big = bytes(random.Random(1).choices(b"abcdefgh", k=900_000))
     assert read(ZSTD, zstd_frame(big), guess=10) == big

@@ -199,7 +199,7 @@ def test_levels_are_those_of_kafkas_compression_type() -> None:
     assert levels == {"gzip": (1, 9, -1), "lz4": (1, 17, 9), "zstd": (-131072, 22, 3)}
 
 
-def test_uncompressed_payload_is_given_back_as_it_is() -> None:
+def test_uncompressed_payload_is_returned_unchanged() -> None:
     data = b"abc"
     assert codecs.decompress(0, data, 0) is data
     codecs.probe(0, data, 0)

@@ -51,7 +51,7 @@ def test_files_and_bytes_are_cleaned_alike(tmp_path: Path) -> None:
         assert from_files.stats == from_bytes.stats
 
 
-def test_a_stretch_tells_which_segment_it_comes_from(tmp_path: Path) -> None:
+def test_a_span_names_its_segment(tmp_path: Path) -> None:
     folder = partition(tmp_path / "t-0", one(b"a", b"1", 0), one(b"b", b"2", 1), one(b"c", b"3", 2))
     going = cleaned(kafkarec.open(folder), now=NOW)
     assert [(going.input_number, kafkarec.scan(stretch)[0]["base_offset"]) for stretch in going] == [
@@ -158,7 +158,7 @@ def test_segments_of_a_broker(folder: str) -> None:
     assert len(kept) == len(last)
 
 
-def test_damage_is_told_with_its_file(tmp_path: Path) -> None:
+def test_damage_is_reported_with_its_file(tmp_path: Path) -> None:
     folder = partition(tmp_path / "t-0", one(b"a", b"1", 0), one(b"a", b"2", 1) + one(b"b", b"2", 2, crc=5))
     going = cleaned(kafkarec.open(folder), now=NOW)
     with pytest.raises(kafkarec.CorruptRecordError) as caught:

@@ -40,11 +40,11 @@ def markers(data: Any) -> list[bytes]:
 
 
 def two(**second: object) -> bytes:
-    """Two batches of one record each, the second as told; equal otherwise."""
+    """Two batches of one record each, the second with the given fields; equal otherwise."""
     return builders.good_batch(1) + builders.good_batch(1, **{"base_offset": 1, **second})  # type: ignore[arg-type]
 
 
-wishes = st.fixed_dictionaries(
+options = st.fixed_dictionaries(
     {
         "compression": st.sampled_from([None, "none", "gzip", "snappy", "lz4", "zstd"]),
         "batch_size": st.sampled_from([None, 1, 90, 200, 500, 16384]),
@@ -52,7 +52,7 @@ wishes = st.fixed_dictionaries(
 )
 
 
-@given(seed=st.integers(0, 2**32), asked=wishes, held=st.sampled_from([0, 256 << 10]))
+@given(seed=st.integers(0, 2**32), asked=options, held=st.sampled_from([0, 256 << 10]))
 def test_records_are_kept(seed: int, asked: dict[str, Any], held: int) -> None:
     data = ConvertibleMaker(seed).good_log(codecs=ALL_CODECS)
     with patch("kafkarec.ops.convert.run._RUN_BYTES", held):
@@ -69,7 +69,7 @@ def test_records_are_kept(seed: int, asked: dict[str, Any], held: int) -> None:
         assert {row["compression"] for row in packed} <= {asked["compression"]}
 
 
-@given(seed=st.integers(0, 2**32), asked=wishes)
+@given(seed=st.integers(0, 2**32), asked=options)
 def test_a_second_time_nothing_changes(seed: int, asked: dict[str, Any]) -> None:
     once = convert(ConvertibleMaker(seed).good_log(codecs=ALL_CODECS), **asked)
     again = convert(once, **asked)
@@ -77,7 +77,7 @@ def test_a_second_time_nothing_changes(seed: int, asked: dict[str, Any]) -> None
     assert again.stats.batches_copied == again.stats.batches_in == again.stats.batches_out
 
 
-@given(seed=st.integers(0, 2**32), asked=wishes)
+@given(seed=st.integers(0, 2**32), asked=options)
 def test_producer_state_and_offsets_stay(seed: int, asked: dict[str, Any]) -> None:
     data = ConvertibleMaker(seed).good_log(codecs=ALL_CODECS, legacy=False)
     found = convert(data, **asked)

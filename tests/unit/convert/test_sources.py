@@ -126,13 +126,13 @@ def test_memory_stays_flat() -> None:
         ({"errors": "ignore"}, "one of raise, skip"),
     ],
 )
-def test_wrong_use_is_told(asked: dict[str, Any], words: str) -> None:
+def test_wrong_use_is_refused(asked: dict[str, Any], words: str) -> None:
     with pytest.raises((ValueError, TypeError), match=words):
         convert(builders.good_batch(1), **asked)
 
 
 @pytest.mark.parametrize("data", [5, [b"x"], None])
-def test_what_is_no_source_is_told(data: Any) -> None:
+def test_what_is_no_source_is_refused(data: Any) -> None:
     with pytest.raises(TypeError, match=r"RecordBatch|a buffer"):
         convert(data)
 

@@ -160,7 +160,7 @@ def test_a_struct_may_hold_anything_before_it_is_filled() -> None:
 
 @pytest.mark.parametrize("name", ["compression", "topic", "timestamp_type", "control_type", "sequence", "is_control"])
 def test_lists_of_one_derived_column_give_everything_back(name: str) -> None:
-    """Of a column of text three buffers are its own, and two are the lists': as many as there is room for."""
+    """Of a column of text three buffers are its own, and two are the lists': the most that the array has space for."""
     values = [FOUR, None, ONE]
     list(kafkarec.decode_each(values, columns=[name]))
     with Allocations(_core) as heap:

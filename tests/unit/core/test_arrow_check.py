@@ -190,7 +190,7 @@ def test_a_null_count_that_its_bits_do_not_have() -> None:
 
 
 def test_the_longest_field_that_64_bit_offsets_may_state() -> None:
-    """2^31-1 bytes are a field's most; that no record has room for one is found where the record is made."""
+    """2^31-1 bytes are a field's most; that no record can hold one is found when the record is written."""
     most = 2**31 - 1
     for rows, long in ((1, 0), (3, 0), (3, 1), (3, 2)):
         for size in (most - 1, most, most + 1, most + 2):

@@ -47,7 +47,7 @@ def usual() -> Made:
 
 
 def test_the_usual_batch_is_accepted() -> None:
-    """What the lies below are told about would otherwise be read."""
+    """Without the false structs below the array is read."""
     found = kafkarec.decode(kafkarec.encode(usual()))
     assert [(r.offset, r.key, r.value, r.headers) for r in found] == [
         (5, b"a", b"x" * 20, [("h", b"1")]), (6, None, b"y", []), (7, b"ccc", None, [("i", None), ("j", b"22")]),
@@ -123,7 +123,7 @@ def test_a_lie_of_the_structs_is_refused(lie: str) -> None:
     try:
         if words:
             refused(made, column, None, words)
-        else:  # a type that the column cannot have is told as such
+        else:  # a type that the column cannot have has its own message
             with pytest.raises((TypeError, kafkarec.InvalidArrowError), match=f"{column!r}"):
                 kafkarec.encode(made)
     finally:

@@ -1,4 +1,4 @@
-"""What a builder knows of its batch before it is written: room to the byte, offsets, the largest timestamp."""
+"""Attributes of a builder before its batch is written: size to the byte, offsets, the largest timestamp."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checksum room, every way it can take: the library's routine, our SSE4.2 one, the table."""
+"""`_c/checksum.pxd` with each of its routines: the library's, our SSE4.2 one, the table."""
 
 from __future__ import annotations
 

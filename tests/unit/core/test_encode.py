@@ -294,7 +294,8 @@ def test_a_header_that_is_told_is_written_as_it_stands() -> None:
     assert struct.unpack_from(">q", horizon, 27)[0] == 999 and horizon[22] == 0x40
     assert [record.timestamp for record in kafkarec.decode(horizon)] == [1000, 1005]
     for last in (12, 13, 99):
-        assert kafkarec.scan(record_input.write(BatchHeader(base_offset=10, last_offset=last)))[0]["last_offset"] == last
+        data = record_input.write(BatchHeader(base_offset=10, last_offset=last))
+        assert kafkarec.scan(data)[0]["last_offset"] == last
     fields = {
         "producer_id": (43, ">q", 2**63 - 1),
         "producer_epoch": (51, ">h", 2**15 - 1),

@@ -32,8 +32,8 @@ pytestmark = pytest.mark.core
 FAR = 2**31
 
 
-def asked_for(wishes: dict[str, Any] | None = None, **options: Any) -> DecodeRequest:
-    asked = request(**{"control": True, "columns": ["offset"], **(wishes or {})})
+def asked_for(decode_options: dict[str, Any] | None = None, **options: Any) -> DecodeRequest:
+    asked = request(**{"control": True, "columns": ["offset"], **(decode_options or {})})
     return asked._replace(options=replace(asked.options, **options))
 
 
@@ -174,7 +174,7 @@ def test_a_wrapper_is_not_judged_by_its_first_offset() -> None:
 
 
 def test_ranges_begin_anew_with_each_input() -> None:
-    """What was reached in the input before ends nothing in the next, and absurd is told by this input alone."""
+    """Limits reached in one input do not end the next, and absurd offsets are recognised by this input alone."""
     decoder = asked_for(offsets=(0, 1)).decoder()
     for base in (0, 2**40, 0, 0):
         decoder.feed(Source(builders.good_batch(2, base_offset=base) + builders.good_batch(2, base_offset=base + 2)))
@@ -189,7 +189,7 @@ def test_ranges_begin_anew_with_each_input() -> None:
 
 
 def test_what_a_range_ends_with_is_not_left_over() -> None:
-    """A batch behind the range ends it, and nothing remains to be told of."""
+    """A batch after the range ends it, and nothing remains."""
     data = b"".join(builders.good_batch(4, base_offset=4 * n) for n in range(3)) + b"tail"
     for high, remaining in ((4, 0), (8, 0), (9, 4), (12, 4), (None, 4)):
         assert ranged(data, (0, high)).remaining == remaining, high
@@ -297,7 +297,7 @@ def test_columns_that_nobody_asked_for_are_not_filled() -> None:
 
 
 def test_a_range_ends_in_a_log_that_has_come_far() -> None:
-    """Absurd is told by the batch before: a log may go on for more than 2^31 offsets, step by step."""
+    """An offset is absurd compared with the batch before: a log may go on for more than 2^31 offsets, step by step."""
     step = 2**30
     data = b"".join(builders.good_batch(1, base_offset=step * n) for n in range(7))
     for n in range(1, 7):

@@ -1,4 +1,4 @@
-"""Which bytes are asked of a medium, in which order, and what becomes of short answers and failures.
+"""Which bytes are asked of a file, in which order, and what becomes of short answers and failures.
 
 A reader that is far away is paid by the request. The lists here are literal: (position, length) of every one.
 """
@@ -12,7 +12,7 @@ import builders
 import pytest
 from allocations import Allocations, Preads
 from core_reading import sound_rows
-from media import Medium, read
+from fake_file import FakeFile, read
 
 import kafkarec
 from kafkarec import _core
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.core
 
 
 @dataclass
-class Asked(Medium):
+class Asked(FakeFile):
     """Notes what it is asked for, and gives at most `most` bytes at once."""
 
     most: int = 1 << 30
@@ -49,10 +49,10 @@ def log_of(sizes: list[int]) -> bytes:
     return b"".join(batches)
 
 
-def scanned(medium: Medium, start: int = 0, stop: int | None = None) -> list[int]:
+def scanned(fake: FakeFile, start: int = 0, stop: int | None = None) -> list[int]:
     """Positions of the batches."""
     asked = request(_file="test.log")
-    return [row["position"] for piece in scan_pieces(asked, Source(file=medium), start, stop) for row in piece]
+    return [row["position"] for piece in scan_pieces(asked, Source(file=fake), start, stop) for row in piece]
 
 
 SIZES = [100, 100, 1000, 100, 96, 97, 5000, 96, 97, 61, 61, 5000, 61, 300]
@@ -72,19 +72,19 @@ def test_headers_that_lie_far_apart_are_read_alone() -> None:
         (480, 32, 1396, [(1396, 480), (6493, 64), (6589, 480), (11808, 61)]),
         (540, 32, 1396, [(1396, 540), (6493, 64), (6589, 512), (11808, 61)]),
     ):
-        medium = Asked(LOG, window, skip_bytes)
-        assert scanned(medium, start, STARTS[-1]) == [at for at in STARTS[:-1] if at >= start]
-        assert medium.asked == asked, (window, skip_bytes, start)
+        fake = Asked(LOG, window, skip_bytes)
+        assert scanned(fake, start, STARTS[-1]) == [at for at in STARTS[:-1] if at >= start]
+        assert fake.asked == asked, (window, skip_bytes, start)
 
 
 def test_reading_asks_for_a_window_or_for_a_batch() -> None:
     """What the window holds already is kept; what an answer left out is asked for again."""
-    medium = Asked(LOG[:7000], 512, 32)
-    read(medium)
-    assert medium.asked == [(0, 512), (512, 688), (1200, 512), (1712, 4781), (6493, 507)]
-    medium = Asked(LOG[:1200], 512, 32, most=200)
-    read(medium)
-    assert medium.asked == [
+    fake = Asked(LOG[:7000], 512, 32)
+    read(fake)
+    assert fake.asked == [(0, 512), (512, 688), (1200, 512), (1712, 4781), (6493, 507)]
+    fake = Asked(LOG[:1200], 512, 32, most=200)
+    read(fake)
+    assert fake.asked == [
         (0, 512), (200, 312), (400, 112), (512, 688), (712, 488), (912, 288), (1112, 88),
     ]  # fmt: skip
 
@@ -111,19 +111,19 @@ def test_a_lost_byte_is_looked_for_by_halves_from_either_end() -> None:
             (4160, 64), (4128, 32), (4112, 16), (4104, 8), (4100, 4), (4098, 2), (4097, 1),
         ]),
     ):  # fmt: skip
-        medium = Asked(LOG, 8192, 32, [bad], most=most)
-        found = read(medium, errors="skip")
+        fake = Asked(LOG, 8192, 32, [bad], most=most)
+        found = read(fake, errors="skip")
         hit = [n for n, at in enumerate(STARTS) if at < bad.stop and bad.start < at + SIZES[n]]
         assert [(damage.position, damage.length) for damage in found.damage] == [(STARTS[n], SIZES[n]) for n in hit]
-        assert medium.asked[: len(asked)] == asked
-        assert medium.asked[len(asked) :][:3] == [(11808, 61), (11869, 61), (8192, len(LOG) - 8192)]
+        assert fake.asked[: len(asked)] == asked
+        assert fake.asked[len(asked) :][:3] == [(11808, 61), (11869, 61), (8192, len(LOG) - 8192)]
 
 
 def test_a_failure_behind_a_short_answer_is_followed_by_pages() -> None:
     """What is left of the page, as seen from the place that failed."""
-    medium = Asked(LOG, 8500, 32, [range(5000, 5001)], most=1500)
-    read(medium, errors="skip")
-    assert medium.asked[:8] == [
+    fake = Asked(LOG, 8500, 32, [range(5000, 5001)], most=1500)
+    read(fake, errors="skip")
+    assert fake.asked[:8] == [
         (0, 8500), (1500, 7000), (3000, 5500), (4500, 4000), (4500, 3692), (4500, 1846), (4500, 923), (4500, 461),
     ]  # fmt: skip
 
@@ -190,25 +190,25 @@ def test_a_reader_that_refused_once_is_not_asked_again() -> None:
     for window in (64, 500, 4096):
         for gone in (0, 40, 1200, 1700, 3000, 3100, 3700, 4000, 5300):
             for errors in ("raise", "skip"):
-                medium = Refusing(data if errors == "skip" else LOG, window, gone=gone)
+                fake = Refusing(data if errors == "skip" else LOG, window, gone=gone)
                 with pytest.raises(ConnectionResetError, match="went away"):
-                    read(medium, errors=errors)
-                assert medium.refused == 1
+                    read(fake, errors=errors)
+                assert fake.refused == 1
 
 
 def test_a_batch_of_more_than_64_windows_is_checked_in_pieces() -> None:
     """It is held only when its checksum is right: a forged size asks for no memory."""
     for size, pieces in ((64 * 65 - 1, False), (64 * 65, True)):
         good = log_of([size])
-        medium = Asked(good, 64, 32)
-        assert len(read(medium)) == 1
+        fake = Asked(good, 64, 32)
+        assert len(read(fake)) == 1
         for spoiled in (good[:-1] + b"\1", builders.message(magic=1, key=None, value=bytes(size - 34), crc=5)):
-            medium = Asked(spoiled, 64, 32)
+            fake = Asked(spoiled, 64, 32)
             with pytest.raises(kafkarec.CorruptRecordError) as caught:
-                read(medium)
+                read(fake)
             assert caught.value.reason == "crc_mismatch"
-            assert (max(length for _, length in medium.asked) <= 64) == pieces
-            assert sum(length for _, length in medium.asked) == len(spoiled), "each byte once"
+            assert (max(length for _, length in fake.asked) <= 64) == pieces
+            assert sum(length for _, length in fake.asked) == len(spoiled), "each byte once"
 
 
 def test_windows_share_one_block() -> None:
@@ -226,9 +226,9 @@ def test_windows_share_one_block() -> None:
 def test_a_part_of_a_file_that_begins_in_a_window_and_ends_in_one() -> None:
     for window in (64, 512, 1 << 20):
         for first in range(len(SIZES)):
-            medium = Asked(LOG, window, 32)
-            part = read_part(request(_file="test.log"), Source(file=medium), STARTS[first], STARTS[-1])
+            fake = Asked(LOG, window, 32)
+            part = read_part(request(_file="test.log"), Source(file=fake), STARTS[first], STARTS[-1])
             assert part.remaining == 0 and not part.damage
             if first < len(SIZES) - 1:
-                assert medium.asked[0] == (STARTS[first], min(window, STARTS[-1] - STARTS[first])) or window == 64
-            assert all(STARTS[first] <= at and at + length <= STARTS[-1] for at, length in medium.asked)
+                assert fake.asked[0] == (STARTS[first], min(window, STARTS[-1] - STARTS[first])) or window == 64
+            assert all(STARTS[first] <= at and at + length <= STARTS[-1] for at, length in fake.asked)

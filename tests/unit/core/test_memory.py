@@ -18,7 +18,7 @@ import c_stream
 import pytest
 import reading
 from allocations import Allocations
-from media import Medium, read
+from fake_file import FakeFile, read
 
 import kafkarec
 from kafkarec import _core
@@ -91,12 +91,12 @@ def decoded(data: bytes, **options: Any) -> list[Any]:
 
 def through_windows(errors: str) -> list[Any]:
     bad = [range(len(PLAIN) + 100, len(PLAIN) + 101)] if errors == "skip" else []
-    columns = read(Medium(PLAIN + PLAIN + MESSAGES, 4096, 8192, bad), errors=errors)
+    columns = read(FakeFile(PLAIN + PLAIN + MESSAGES, 4096, 8192, bad), errors=errors)
     return [rows_of(columns), columns.damage, columns.remaining]
 
 
 def scanned() -> list[Any]:
-    pieces = scan_pieces(request(_file="x"), Source(file=Medium(PLAIN + MESSAGES, 64, 32)))
+    pieces = scan_pieces(request(_file="x"), Source(file=FakeFile(PLAIN + MESSAGES, 64, 32)))
     return [tuple(row) for piece in pieces for row in piece]
 
 

@@ -128,7 +128,7 @@ def test_a_record_length_beyond_its_payload() -> None:
 
 
 def test_the_number_of_records_at_its_borders() -> None:
-    """Each record takes seven bytes at least; a batch of more than it has room for is short of them."""
+    """Each record takes seven bytes at least; a batch with a larger record count is too short."""
     least = builders.record(key=None, value=None)
     assert len(least) == 7
     for records in ([], [least], [least] * 2, [least] * 20, [LONG], [least, LONG], [LONG, least]):

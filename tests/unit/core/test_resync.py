@@ -26,7 +26,8 @@ TAILS = {
 
 @pytest.mark.parametrize("kind", TAILS)
 def test_a_tail_of_every_length(kind: str) -> None:
-    """Fewer than 12 bytes, or 17, end an input; a later segment makes them damage; zeros to a file's end are room."""
+    """Fewer than 12 bytes, or 17, end an input; a later segment makes them damage; zeros to a file's end are
+    preallocated."""
     for n in (*range(30), 45, 60, 61, 62, 69):
         tail = TAILS[kind](n)
         data = good(0) + tail

@@ -86,7 +86,7 @@ def test_null_keys_of_a_bad_batch_with_a_last_record_that_has_a_timestamp() -> N
 
 
 def test_a_bad_batch_of_many_more_bytes_than_rows() -> None:
-    """What is taken back goes by the bytes: more rows than anybody made room for."""
+    """Rollback of a batch with more rows than memory was reserved for."""
     for size in (100_000, 3_000_000):
         bad = builders.batch(payload=NULL_RECORD + bytes(size), count=1, base_offset=4)
         skipped_as_alone([good(0)], bad, [good(5)])

@@ -1,4 +1,4 @@
-"""References that rows of Python lend to the desk: each is held as long as it is pointed into, and given back once."""
+"""References to the objects of Python rows: the writer holds each while it points into it, and releases it once."""
 
 from __future__ import annotations
 

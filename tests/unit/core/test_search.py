@@ -1,4 +1,4 @@
-"""Which batches are found around damage: the search of the core against one written plainly (tests/support/damage_oracle.py).
+"""Which batches are found around damage: the search of the core against that of tests/support/damage_oracle.py.
 
 Random logs of few and small batches, so that every border of a rule is met: offsets next to each other, 2^31 apart,
 claims one byte off, batches inside of values, candidates that break off.
@@ -16,8 +16,8 @@ import builders
 import damage_oracle
 import pytest
 from core_reading import raw_varint, zigzag
+from fake_file import FakeFile
 from long_run import LONG
-from media import Medium
 
 from kafkarec._core import Decoder, Source
 from kafkarec.read.decode_options import request
@@ -222,10 +222,10 @@ def found(source: Source, start: int, stop: int | None, *, file: bool, later_seg
 
 
 def same(data: bytes, start: int = 0, stop: int | None = None, window: int = 0, **options: bool) -> damage_oracle.Found:
-    """What both say, which is the same; `window`: through a medium that gives so many bytes at once."""
+    """What both say, which is the same; `window`: through a file that gives so many bytes at once."""
     options = {"file": False, "later_segment": False} | options
     wanted = damage_oracle.read(data, start, stop, **options)
-    source = Source(file=Medium(data, window)) if window else Source(data)
+    source = Source(file=FakeFile(data, window)) if window else Source(data)
     assert found(source, start, stop, **options) == wanted, (start, stop, window, options, data.hex())
     return wanted
 

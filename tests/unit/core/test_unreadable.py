@@ -1,4 +1,4 @@
-"""What a medium cannot give, to the byte: the zeros that stand for it are no data, wherever a check might take them.
+"""What a file cannot give, to the byte: the zeros that stand for it are no data, wherever a check might take them.
 
 And what a reader refuses ends reading at once, whichever bytes it was asked for.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import builders
 import pytest
 from core_reading import sound_rows
-from media import Medium, read
+from fake_file import FakeFile, read
 
 import kafkarec
 from kafkarec._core import Source
@@ -30,7 +30,7 @@ UNREADABLE = ("unreadable", 0, 0, len(ZEROS), None, None)
 
 def refused(data: bytes, *bad: range, window: int = 1 << 20, **options: Any) -> tuple[Any, ...]:
     with pytest.raises(kafkarec.KafkaRecordError) as caught:
-        read(Medium(data, window, 8192, list(bad)), **options)
+        read(FakeFile(data, window, 8192, list(bad)), **options)
     error = caught.value
     return error.reason, error.position, error.base_offset, error.next_position, error.expected, error.found
 
@@ -58,7 +58,7 @@ def test_the_byte_at_either_side_of_a_batch_is_not_its_own() -> None:
     ):
         for window in (64, 512, 1 << 20):
             for check_crcs in (True, False):
-                found = read(Medium(data, window, 8192, [bad]), errors="skip", check_crcs=check_crcs)
+                found = read(FakeFile(data, window, 8192, [bad]), errors="skip", check_crcs=check_crcs)
                 kept = [n for n in range(3) if n not in touched]
                 assert [row["offset"] for row in sound_rows(found)] == [3 * n + m for n in kept for m in range(3)], bad
                 assert {damage.reason for damage in found.damage} == {"unreadable"}
@@ -79,7 +79,7 @@ def test_zeros_of_an_unreadable_span_pass_no_check_of_what_is_not_wanted() -> No
     for bad, verdict in (([], None), ([BAD], "unreadable")):
         asked = request(control=True, _file="test.log")
         asked = asked._replace(options=replace(asked.options, aborted=((7, 0, 9),), stable_offset=1000))
-        source = Source(file=Medium(aborted + BEHIND, 1 << 20, 8192, bad))
+        source = Source(file=FakeFile(aborted + BEHIND, 1 << 20, 8192, bad))
         if verdict is None:
             assert [row["offset"] for row in sound_rows(as_columns(asked, read_part(asked, source)))] == [1, 2, 3]
         else:
@@ -93,12 +93,12 @@ def test_unreadable_zeros_between_batches_hide_no_batch() -> None:
     data = BEHIND + b"\xff" * 40 + builders.good_batch(3, base_offset=4)
     start = len(BEHIND)
     for bad in (range(start + 10, start + 20), range(start + 39, start + 40), range(start, start + 40)):
-        found = read(Medium(data, 1 << 20, 8192, [bad]), errors="skip")
+        found = read(FakeFile(data, 1 << 20, 8192, [bad]), errors="skip")
         assert [row["offset"] for row in sound_rows(found)] == [1, 2, 3, 4, 5, 6]
         assert (found.damage[0].position, found.damage[0].length) == (start, 40)
 
 
-class Refusing(Medium):
+class Refusing(FakeFile):
     """Gives what it holds up to `gone`, and then an error that is no damage."""
 
     gone = 0
@@ -119,27 +119,27 @@ def test_a_reader_that_refuses_is_asked_nothing_more() -> None:
         for gone in (0, 30, 64, 128, 300, 512, 1024, 5000, 12_000):
             for check_crcs in (True, False):
                 for errors in ("raise", "skip"):
-                    medium = Refusing(
+                    fake = Refusing(
                         data[: len(BEHIND)] + data[len(BEHIND) + 500 :] if errors == "raise" else data, window
                     )
-                    medium.gone = gone
+                    fake.gone = gone
                     with pytest.raises(ConnectionResetError, match="went away"):
-                        read(medium, errors=errors, check_crcs=check_crcs)
-            medium = Refusing(ZEROS + BEHIND, window, 8192)
-            medium.gone = gone
+                        read(fake, errors=errors, check_crcs=check_crcs)
+            fake = Refusing(ZEROS + BEHIND, window, 8192)
+            fake.gone = gone
             with pytest.raises(ConnectionResetError):
-                BatchTable.joined(list(scan_pieces(request(_file="x"), Source(file=medium))))
+                BatchTable.joined(list(scan_pieces(request(_file="x"), Source(file=fake))))
 
 
 def test_two_unreadable_bytes_of_neighbouring_pages_are_two_spans() -> None:
-    """After a failure a medium is read page by page: only between two such bytes of one page everything is lost."""
+    """After a failure a file is read page by page: only between two such bytes of one page everything is lost."""
     first = builders.batch([builders.record(value=bytes(2000))])
     middle = b"".join(builders.good_batch(2, base_offset=1 + 2 * n) for n in range(4))
     over_the_border = builders.batch([builders.record(value=bytes(4096))], base_offset=9)
     data = first + middle + over_the_border + builders.good_batch(1, base_offset=10)
     assert len(first + middle) < 4095
     for other, kept in ((4095, False), (4096, True), (4097, True)):
-        found = read(Medium(data, 1 << 20, 8192, [range(100, 101), range(other, other + 1)]), errors="skip")
+        found = read(FakeFile(data, 1 << 20, 8192, [range(100, 101), range(other, other + 1)]), errors="skip")
         assert [row["offset"] for row in sound_rows(found)] == [*(range(1, 9) if kept else ()), 10], other
         assert {damage.reason for damage in found.damage} == {"unreadable"}
 
@@ -152,7 +152,7 @@ def test_the_last_byte_of_a_file_on_a_page_of_its_own() -> None:
     last = builders.batch([builders.record(value=value)], base_offset=9)
     data = first + middle + last
     assert len(data) == 4097
-    found = read(Medium(data, 1 << 20, 8192, [range(100, 101), range(4096, 4097)]), errors="skip")
+    found = read(FakeFile(data, 1 << 20, 8192, [range(100, 101), range(4096, 4097)]), errors="skip")
     assert [row["offset"] for row in sound_rows(found)] == list(range(1, 9))
 
 
@@ -160,9 +160,9 @@ def test_a_window_takes_all_that_it_may() -> None:
     """One request for each window of 1000 bytes, not one for each batch."""
     data = b"".join(builders.good_batch(2, base_offset=2 * n) for n in range(100))
     for window in (1000, 5000, len(data)):
-        medium = Medium(data, window)
-        assert len(read(medium)) == 200
-        assert medium.calls <= 2 * len(data) // window, window
+        fake = FakeFile(data, window)
+        assert len(read(fake)) == 200
+        assert fake.calls <= 2 * len(data) // window, window
 
 
 def test_zeros_to_the_end_are_room_where_all_of_them_are_read() -> None:
@@ -179,14 +179,14 @@ def test_zeros_to_the_end_are_room_where_all_of_them_are_read() -> None:
                 (range(behind + 11, behind + 12), (behind, zeros)),
                 (range(len(data) - 1, len(data)), (behind, zeros)),
             ):
-                found = read(Medium(data, window, 8192, [bad]), errors="skip")
+                found = read(FakeFile(data, window, 8192, [bad]), errors="skip")
                 assert [(damage.position, damage.length) for damage in found.damage] == [lost], (zeros, window, bad)
                 assert found.damage[0].reason == "unreadable", (zeros, window, bad)
                 assert found.remaining == (zeros if lost[0] < behind else 0)
 
 
 def reasons(data: bytes, *bad: range, window: int = 1 << 20) -> list[tuple[int, int, str]]:
-    found = read(Medium(data, window, 8192, list(bad)), errors="skip")
+    found = read(FakeFile(data, window, 8192, list(bad)), errors="skip")
     return [(damage.position, damage.length, damage.reason) for damage in found.damage]
 
 

@@ -41,7 +41,7 @@ def test_a_log_is_the_same_as_itself(folder: str) -> None:
     assert found.identical_size == found.a.size == sum(f.stat().st_size for f in (SEGMENTS / folder).glob("*.log"))
 
 
-def test_preallocated_room_is_no_difference(tmp_path: Path) -> None:
+def test_preallocated_space_is_no_difference(tmp_path: Path) -> None:
     a = log(tmp_path / "a", [batch(0, 10)])
     b = log(tmp_path / "b", [batch(0, 10), bytes(4096)])
     assert compare(a, b).identical and not compare(a, b).b.damage
@@ -75,9 +75,9 @@ def test_same_epoch_and_other_content_is_what_epochs_cannot_tell(tmp_path: Path)
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_other_codec_and_other_batches_are_the_same_records(tmp_path: Path, codec: str) -> None:
-    def records(base: int, stop: int, **wishes: object) -> bytes:
+    def records(base: int, stop: int, **options: object) -> bytes:
         parts = [builders.record(offset_delta=i - base, timestamp_delta=i, value=b"v%d" % i) for i in range(base, stop)]
-        return builders.batch(parts, base_offset=base, last_offset_delta=stop - base - 1, **wishes)  # type: ignore[arg-type]
+        return builders.batch(parts, base_offset=base, last_offset_delta=stop - base - 1, **options)  # type: ignore[arg-type]
 
     a = log(tmp_path / "a", [records(0, 5), records(5, 12), records(12, 20)], [records(20, 30)])
     b = log(tmp_path / "b", [records(0, 5), records(5, 9, codec=codec), records(9, 17, codec=codec), records(17, 30)])

@@ -106,7 +106,7 @@ def test_an_index_is_never_touched(tmp_path: Path) -> None:
     assert index.stat().st_size == 13
 
 
-def test_offsets_that_do_not_count_up_are_told_once_per_first_one(tmp_path: Path) -> None:
+def test_offsets_that_do_not_count_up_are_printed_once_per_first_one(tmp_path: Path) -> None:
     again = builders.good_batch(2) + builders.good_batch(1, base_offset=5) + builders.good_batch(2)
     path = log(tmp_path, again, builders.good_batch(1, base_offset=7))
     assert ours([path], deep=True).err == (

@@ -1,4 +1,4 @@
-"""Files are read through windows: the same answers as for bytes in memory, whatever the window, and what a medium
+"""Files are read through windows: the same answers as for bytes in memory, whatever the window, and what a file
 cannot give is damage with its byte range, while everything else is read."""
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 import reading
 from batch_damage import KINDS, make_log
+from fake_file import FakeFile, read
 from long_run import CORE, fewer
-from media import Medium, read
 
 import kafkarec
 from kafkarec._core import Source
@@ -48,7 +48,7 @@ def outcome(make: Any) -> Any:
 def test_every_vector_through_every_window(window: int, errors: str) -> None:
     for case in cases(window, *golden.invalid()):
         wanted = outcome(lambda case=case: kafkarec.decode(case.bytes, control=True, errors=errors, _file="test.log"))
-        assert outcome(lambda case=case: read(Medium(case.bytes, window), errors=errors)) == wanted, case
+        assert outcome(lambda case=case: read(FakeFile(case.bytes, window), errors=errors)) == wanted, case
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -56,8 +56,8 @@ def test_scans_through_every_window(window: int) -> None:
     for case in cases(window):
         asked = request(_file="test.log")
         for skip_bytes in (0, 100, 1 << 20):
-            medium = Medium(case.bytes, window, skip_bytes)
-            table = BatchTable.joined(list(scan_pieces(asked, Source(file=medium))))
+            fake = FakeFile(case.bytes, window, skip_bytes)
+            table = BatchTable.joined(list(scan_pieces(asked, Source(file=fake))))
             assert reading.batch_rows(table) == reading.batch_rows(kafkarec.scan(case.bytes, _file="test.log")), case
 
 
@@ -65,9 +65,9 @@ def test_a_scan_of_large_batches_fetches_their_headers_alone() -> None:
     data = 60 * b"".join(
         builders.batch(builders.records(1, value=bytes(20_000)), base_offset=offset) for offset in range(50)
     )
-    medium = Medium(data, 1 << 20, 8192)
-    assert len(BatchTable.joined(list(scan_pieces(request(_file="x"), Source(file=medium))))) == 3000
-    assert medium.fetched < 2 * (1 << 20) + 3000 * 64
+    fake = FakeFile(data, 1 << 20, 8192)
+    assert len(BatchTable.joined(list(scan_pieces(request(_file="x"), Source(file=fake))))) == 3000
+    assert fake.fetched < 2 * (1 << 20) + 3000 * 64
 
 
 @pytest.mark.parametrize("seed", range(fewer(40, 20)))
@@ -81,7 +81,7 @@ def test_damage_at_random_through_random_windows(seed: int) -> None:
     data = log.data + bytes(chance.choice([0, 0, 5, 300]))
     wanted = outcome(lambda: kafkarec.decode(data, control=True, errors="skip", _file="test.log"))
     for window in (64, chance.randrange(100, 3000), 1 << 20):
-        assert outcome(lambda window=window: read(Medium(data, window), errors="skip")) == wanted
+        assert outcome(lambda window=window: read(FakeFile(data, window), errors="skip")) == wanted
 
 
 @pytest.mark.parametrize("seed", range(fewer(30, 10)))
@@ -102,7 +102,7 @@ def test_unreadable_pages_are_damage_and_the_rest_is_read(seed: int) -> None:
     def hit_by(ranges: list[range]) -> set[int]:
         return {i for i in range(len(log.pieces)) for r in ranges if starts[i] < r.stop and r.start < starts[i + 1]}
 
-    found = read(Medium(data, chance.choice([64, 4096, 1 << 20]), 8192, bad), columns=["offset"], errors="skip")
+    found = read(FakeFile(data, chance.choice([64, 4096, 1 << 20]), 8192, bad), columns=["offset"], errors="skip")
     kept = pa.table(found)["offset"].to_pylist()
     for i, offsets in enumerate(log.offsets):
         if i not in hit_by(pages):
@@ -114,7 +114,7 @@ def test_unreadable_pages_are_damage_and_the_rest_is_read(seed: int) -> None:
     reading.assert_tiles(data, found)
     assert "input/output error" in found.damage[0].detail.lower()
     with pytest.raises(kafkarec.CorruptRecordError) as refused:
-        read(Medium(data, 1 << 20, 8192, bad))
+        read(FakeFile(data, 1 << 20, 8192, bad))
     assert refused.value.reason == "unreadable"
 
 
@@ -124,7 +124,7 @@ def test_only_batches_that_hold_an_unreadable_byte_are_lost(length: int) -> None
     starts = [sum(map(len, log.pieces[:i])) for i in range(len(log.pieces) + 1)]
     for start in range(50, starts[-1] - length, 977):
         bad = range(start, start + length)
-        found = read(Medium(log.data, 1 << 20, 8192, [bad]), columns=["offset"], errors="skip")
+        found = read(FakeFile(log.data, 1 << 20, 8192, [bad]), columns=["offset"], errors="skip")
         kept = [
             offset
             for i, offsets in enumerate(log.offsets)
@@ -139,10 +139,10 @@ def test_zeros_of_an_unreadable_page_are_no_data() -> None:
     """A batch whose lost bytes were zeros has a checksum that holds for what is read instead: still damage."""
     zeros = builders.batch(builders.records(1, value=bytes(20_000)), base_offset=0)
     behind = builders.batch(builders.records(3), base_offset=1)
-    found = read(Medium(zeros + behind, 1 << 20, 8192, [range(8192, 8200)]), errors="skip", check_crcs=False)
+    found = read(FakeFile(zeros + behind, 1 << 20, 8192, [range(8192, 8200)]), errors="skip", check_crcs=False)
     assert [record.offset for record in found] == [1, 2, 3]
     assert [(one.position, one.length, one.reason) for one in found.damage] == [(0, len(zeros), "unreadable")]
-    tail = read(Medium(behind + bytes(9000), 1 << 20, 8192, [range(8192, 8200)]), errors="skip")
+    tail = read(FakeFile(behind + bytes(9000), 1 << 20, 8192, [range(8192, 8200)]), errors="skip")
     assert [one.reason for one in tail.damage] == ["unreadable"]
     reading.assert_tiles(behind + bytes(9000), tail)
 
@@ -150,7 +150,7 @@ def test_zeros_of_an_unreadable_page_are_no_data() -> None:
 @pytest.mark.parametrize("present", [0, 1, 61, 5000, 12_345])
 def test_a_file_that_shrinks_is_damage_from_there_on(present: int) -> None:
     data = golden.partition_bytes("all-codecs-0")
-    found = read(Medium(data, 256, 64, present=present), errors="skip")
+    found = read(FakeFile(data, 256, 64, present=present), errors="skip")
     whole = [b for b in kafkarec.scan(data) if b["position"] + b["size_in_bytes"] <= present]
     assert reading.batch_rows(found.batches) == whole
     assert {one.reason for one in found.damage} == {"unreadable"}
@@ -159,7 +159,7 @@ def test_a_file_that_shrinks_is_damage_from_there_on(present: int) -> None:
 
 
 def test_an_error_that_is_no_damage_is_raised_as_it_is() -> None:
-    class Refusing(Medium):
+    class Refusing(FakeFile):
         def is_damage(self, error: OSError) -> bool:
             return False
 
@@ -173,7 +173,7 @@ def test_an_error_that_is_no_damage_is_raised_as_it_is() -> None:
         with pytest.raises(ConnectionResetError, match="went away"):
             read(Refusing(data, 128), errors=errors)
 
-    class Broken(Medium):
+    class Broken(FakeFile):
         def read_at(self, position: int, length: int) -> bytes:
             return b"x" * (length + 1)
 
@@ -185,10 +185,10 @@ def test_a_large_batch_is_checked_before_it_is_held() -> None:
     """64 windows and more: the checksum runs piece by piece, so a forged claim costs no memory."""
     good = builders.batch(builders.records(2, value=bytes(range(256)) * 40), base_offset=5)
     assert len(good) > 64 * 64
-    found = read(Medium(good + good, 64), errors="skip")
+    found = read(FakeFile(good + good, 64), errors="skip")
     assert len(found) == 4 and not found.damage
     spoiled = builders.patched(good, len(good) - 9, b"\xff")
-    found = read(Medium(spoiled + good, 64), errors="skip")
+    found = read(FakeFile(spoiled + good, 64), errors="skip")
     assert [one.reason for one in found.damage] == ["crc_mismatch"] and len(found) == 2
 
 
@@ -209,9 +209,9 @@ def test_files_by_descriptor(tmp_path: Path) -> None:
 
 def test_the_first_batches_of_a_scan_wait_for_no_more() -> None:
     data = b"".join(builders.good_batch(1, base_offset=i) for i in range(20_000))
-    medium = Medium(data, 16 << 10)
-    pieces = scan_pieces(request(_file="x"), Source(file=medium))
-    assert 20 < len(next(pieces)) < 200 and medium.fetched < 64 << 10
+    fake = FakeFile(data, 16 << 10)
+    pieces = scan_pieces(request(_file="x"), Source(file=fake))
+    assert 20 < len(next(pieces)) < 200 and fake.fetched < 64 << 10
     assert sum(len(piece) for piece in pieces) + len(next(scan_pieces(request(), Source(data)))) == 20_000
-    one = next(kafkarec.open(Medium(data, 16 << 10)).batches())
+    one = next(kafkarec.open(FakeFile(data, 16 << 10)).batches())
     assert one.base_offset == 0

@@ -158,7 +158,7 @@ def test_compaction_is_no_missing_segment(run: Here, tmp_path: Path) -> None:
     assert "  missing: " not in str(report)
 
 
-def test_the_worst_partition_is_told_first(run: Here, tmp_path: Path) -> None:
+def test_the_worst_partition_is_reported_first(run: Here, tmp_path: Path) -> None:
     def hit(data: bytes) -> bytes:
         return data[:70] + bytes([data[70] ^ 1]) + data[71:]
 

@@ -255,7 +255,7 @@ def test_settings_out_of_range(setting: str, value: Any, kind: type[Exception], 
 # Flush and close
 
 
-def test_what_is_on_the_disk_is_told(folder: Path) -> None:
+def test_what_is_on_the_disk_is_reported(folder: Path) -> None:
     with SegmentWriter(folder, segment_bytes=2 * len(batch())) as writer:
         assert writer.recovery_point == 0
         writer.append(batch(0))
@@ -284,7 +284,7 @@ def test_a_closed_writer(folder: Path) -> None:
             call()
 
 
-def test_a_forgotten_writer_is_told_of_and_lets_go(folder: Path) -> None:
+def test_a_forgotten_writer_warns_and_releases_its_files(folder: Path) -> None:
     writer = SegmentWriter(folder)
     writer.append(batch())
     with pytest.warns(ResourceWarning, match="not closed"):

@@ -195,7 +195,7 @@ def test_from_a_snapshot_and_back() -> None:
 
 
 def test_the_rows_of_a_scan_give_the_brokers_snapshot() -> None:
-    """The way that is told in the module's head."""
+    """As the module's docstring describes it."""
     folder = SEGMENTS / "txn-0"
     states = ProducerStates()
     aborted = 0

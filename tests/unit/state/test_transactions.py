@@ -227,7 +227,7 @@ def test_markers_are_the_truth_and_the_index_is_a_note() -> None:
     assert all(note.reason in NOTES for note in found.notes)
 
 
-def test_an_index_of_bytes_that_make_no_sense_leaves_the_markers() -> None:
+def test_an_unreadable_index_is_ignored_for_the_markers() -> None:
     events = log_of((DATA, 1), (ABORT, 1))
     one = txns.segment(events)
     for index in (b"\0", b"\1" * 34):
@@ -301,7 +301,7 @@ def test_states_by_the_logs_own_clock() -> None:
         listing([data], hanging_after=timedelta(seconds=-1))
 
 
-def test_a_transaction_tells_everything_that_is_asked_of_it() -> None:
+def test_fields_of_a_transaction() -> None:
     events = [
         Event(DATA, 5, 10, 2, 3, builders.NOW),
         Event(DATA, 5, 12, 3, 3, builders.NOW + 100),

@@ -92,7 +92,7 @@ with kafkarec.open(sys.argv[1], mmap=True) as segment, segment.opened():
 
 
 @pytest.mark.core
-def test_a_map_that_is_closed_makes_room_for_the_next(log: bytes, tmp_path: Path) -> None:
+def test_a_map_that_is_closed_frees_its_slot(log: bytes, tmp_path: Path) -> None:
     """64 are guarded at a time, and 70 were before it."""
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(log)

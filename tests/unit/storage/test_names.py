@@ -42,7 +42,7 @@ def test_partition_folders(name: str, topic: str, partition: int, state: str) ->
     assert (found.topic, found.partition, found.state, found.cut) == (topic, partition, state, False)
 
 
-def test_a_topic_that_the_broker_had_to_cut_is_told() -> None:
+def test_a_topic_that_the_broker_had_to_cut_is_reported() -> None:
     # LocalLog.logDirNameWithSuffixCappedLength: at most 255 characters with the suffix
     suffix = f"-12.{HEX}-delete"
     topic = ("t" * 249)[: 255 - len(suffix)]

@@ -31,8 +31,8 @@ def log_of(folder: Path | str) -> kafkarec.Log:
     return log
 
 
-def segment_of(path: Any, **wishes: Any) -> kafkarec.Segment:
-    segment = kafkarec.open(path, **wishes)
+def segment_of(path: Any, **options: Any) -> kafkarec.Segment:
+    segment = kafkarec.open(path, **options)
     assert isinstance(segment, kafkarec.Segment)
     return segment
 
@@ -255,7 +255,7 @@ def test_a_folder_that_cannot_be_listed_hides_no_other(tmp_path: Path, monkeypat
         kafkarec.open(tmp_path / "txn-0")
 
 
-def test_what_a_broker_was_renaming_is_left_out_and_told(tmp_path: Path) -> None:
+def test_what_a_broker_was_renaming_is_left_out_and_reported(tmp_path: Path) -> None:
     folder = tmp_path / "txn-0"
     shutil.copytree(SEGMENTS / "txn-0", folder)
     for suffix in (".log.deleted", ".log.cleaned", ".log.swap"):

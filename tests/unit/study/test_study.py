@@ -172,9 +172,9 @@ def test_message_sets_whose_offsets_fall_are_not_put_together(tmp_path: Path) ->
 
 def test_what_is_studied() -> None:
     folder = golden.VECTORS / "segments"
-    wishes: dict[str, Any] = {"codecs": ["none"], "batch_sizes": [None]}
-    by_path = study(folder / "all-codecs-0", **wishes)
-    assert by_path.size == study(kafkarec.open(folder / "all-codecs-0"), **wishes).size == 50319
-    assert study(io.BytesIO((folder / "all-codecs-0" / f"{0:020}.log").read_bytes()), **wishes).size == 50319
+    options: dict[str, Any] = {"codecs": ["none"], "batch_sizes": [None]}
+    by_path = study(folder / "all-codecs-0", **options)
+    assert by_path.size == study(kafkarec.open(folder / "all-codecs-0"), **options).size == 50319
+    assert study(io.BytesIO((folder / "all-codecs-0" / f"{0:020}.log").read_bytes()), **options).size == 50319
     with pytest.raises(TypeError, match="several partitions; study one at a time"):
         study(folder)

@@ -151,7 +151,7 @@ def test_a_refusal_has_its_reason_and_both_sides(
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_each_record_without_a_key_is_told_on_a_compacted_topic(codec: str) -> None:
+def test_each_record_without_a_key_is_reported_on_a_compacted_topic(codec: str) -> None:
     parts = [builders.record(offset_delta=i, key=key) for i, key in enumerate((b"k", None, b"", None))]
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         validate(builders.batch(parts, codec=codec), compacted=True)
@@ -275,7 +275,7 @@ def test_a_message_too_short_for_its_fields_is_taken_in_place_only() -> None:
             validate(data, **options)  # type: ignore[arg-type]
 
 
-def test_of_many_wrong_records_the_first_ten_thousand_are_told() -> None:
+def test_of_many_wrong_records_the_first_ten_thousand_are_reported() -> None:
     parts = [builders.record(offset_delta=i, key=None) for i in range(10_003)]
     with pytest.raises(kafkarec.InvalidRecordError, match="in number 10003, the first three: record 0") as caught:
         validate(builders.batch(parts, codec="zstd"), compacted=True)
@@ -283,7 +283,7 @@ def test_of_many_wrong_records_the_first_ten_thousand_are_told() -> None:
     assert [index for index, _ in caught.value.record_errors] == list(range(10_000))
 
 
-def test_a_message_that_overruns_is_told_before_a_wrong_timestamp_where_all_are_rewritten() -> None:
+def test_a_message_that_overruns_is_reported_before_a_wrong_timestamp_where_all_are_rewritten() -> None:
     # LogValidator reads all records first, to know how large the result will be
     data = builders.message(timestamp=0) + builders.message(key_length=900)
     with pytest.raises(kafkarec.InvalidRecordError) as caught:

@@ -109,7 +109,7 @@ def test_a_batch_is_stamped_in_place_as_by_a_broker(name: str) -> None:
 # ---- what is taken
 
 
-def test_the_result_is_bytes_with_what_kafka_tells_of_them() -> None:
+def test_the_result_is_bytes_with_kafkas_attributes() -> None:
     data = builders.good_batch(3, codec="lz4")
     made = validate(data, first_offset=100, partition_leader_epoch=4, now=NOW)
     assert isinstance(made, bytes) and len(made) == len(data)

@@ -69,7 +69,7 @@ def test_a_blob_of_archived_batches_may_begin_anew(tmp_path: Path) -> None:
     assert report.ok and kinds(report, "anomaly") == {"offset_overlap"}
 
 
-def test_a_gap_is_lost_or_compacted_or_not_to_be_told(tmp_path: Path) -> None:
+def test_a_gap_is_lost_or_compacted_or_undecided(tmp_path: Path) -> None:
     broker = tmp_path / "data"
     never = made(broker, {0: [good(0), good(9)]}, "never-0")
     cleaned = made(broker, {0: [good(0), good(9)]}, "cleaned-0")
@@ -110,7 +110,7 @@ def test_a_cut_in_front_of_a_later_segment_is_damage(tmp_path: Path) -> None:
     assert kinds(report, "note") == {"cut_tail"}  # of the last segment
 
 
-def test_what_the_cleaner_took_is_told_apart(tmp_path: Path) -> None:
+def test_what_the_cleaner_removed_is_distinguished(tmp_path: Path) -> None:
     """compacted-0 with a gap in an aborted transaction, by its .txnindex, and one behind a transaction's data."""
     txn = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
     batches = [good(0, last_offset_delta=9), good(30), good(35, base_sequence=0, **txn), good(41)]
@@ -251,7 +251,7 @@ def test_workers_give_the_same_report(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_failure_in_a_worker_ends_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing library is told, not taken for damage; the other workers stop."""
+    """A missing library is reported, not taken for damage; the other workers stop."""
     folders = [made(tmp_path, {0: [good(0)]}, f"t-{i}") for i in range(4)]
 
     def fails(segment: object, *more: object) -> None:

@@ -29,7 +29,7 @@ def test_a_segment_that_is_gone_counts_as_lost(tmp_path: Path) -> None:
     assert log.to_dict()["missing_offsets"] == 25
 
 
-def test_a_gap_without_damage_is_told_in_the_headline(tmp_path: Path) -> None:
+def test_a_gap_without_damage_is_in_the_headline(tmp_path: Path) -> None:
     report = verified(made(tmp_path, {0: [good(0)], 6: [good(6)]}))
     assert str(report).startswith("NOT RIGHT: every batch can be read, but there is 1 error; 1 offset lost (1 in gaps)")
 
@@ -143,7 +143,7 @@ def test_a_full_lost_and_found_is_counted(tmp_path: Path) -> None:
     assert len(text.splitlines()) < 45
 
 
-def test_a_copy_put_aside_is_told_and_asks_for_nothing(tmp_path: Path) -> None:
+def test_a_copy_put_aside_is_reported_without_advice(tmp_path: Path) -> None:
     folder = made(tmp_path, {0: [good(0)]})
     shutil.copy(folder / f"{0:020}.log", folder / "before-the-crash")
     report = verified(folder)
@@ -175,7 +175,7 @@ def test_snapshots_were_found() -> None:
 # ---- many markers
 
 
-def test_each_control_record_is_told_at_its_own_offset(tmp_path: Path) -> None:
+def test_each_control_record_is_reported_at_its_own_offset(tmp_path: Path) -> None:
     fine = [builders.end_marker(commit=True, producer_id=1, base_offset=offset) for offset in range(50)]
     odd = [_control(99, base_offset=50), good(51, 1), _control(98, base_offset=52), _control(99, base_offset=53)]
     report = verified(made(tmp_path, {0: [*fine, *odd]}))

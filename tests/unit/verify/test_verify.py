@@ -1,4 +1,4 @@
-"""verify: golden logs are fine, every case that Kafka refuses is damage, and what it accepts in silence is told."""
+"""verify: golden logs are fine, every case that Kafka refuses is damage, and what it accepts silently is reported."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ ACCEPTED = [case for case in golden.vectors() + golden.invalid() if case.json.ge
 
 
 @pytest.mark.parametrize("case", ACCEPTED, ids=str)
-def test_what_kafka_accepts_in_silence_is_told_and_nothing_else(case: golden.Case, tmp_path: Path) -> None:
+def test_what_kafka_accepts_silently_is_reported_and_nothing_else(case: golden.Case, tmp_path: Path) -> None:
     report = verified(tmp_path, case.bytes)
     if case.name in INNER_CRC:
         assert [one.reason for one in report.damage] == ["inner_crc_mismatch"]

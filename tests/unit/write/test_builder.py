@@ -153,7 +153,7 @@ def test_offsets_count_on() -> None:
         made.append(0, None, None, offset=21)
 
 
-def test_a_refused_record_leaves_no_trace() -> None:
+def test_a_refused_record_changes_nothing() -> None:
     """Kafka's builder keeps the base timestamp of such a record, or its bytes."""
     made = RecordBatchBuilder()
     refused: list[tuple[Any, ...]] = [
@@ -215,7 +215,7 @@ def test_no_more_bytes_than_a_size_field_holds(monkeypatch: pytest.MonkeyPatch) 
     assert len(made.build()) == 68
 
 
-def test_room() -> None:
+def test_has_room_for() -> None:
     made = RecordBatchBuilder(batch_size=100)
     assert made.has_room_for(0, b"k" * 5000, None), "the first record always has"
     made.append(0, None, None)
@@ -230,7 +230,7 @@ def test_room() -> None:
     assert RecordBatchBuilder(batch_size=0).has_room_for(0, None, None) and not RecordBatchBuilder(batch_size=0).is_full
 
 
-def test_room_is_what_the_next_record_takes() -> None:
+def test_has_room_for_counts_the_next_record() -> None:
     """With the sequence of calls of a producer no batch is above batch_size, but for one of a single record."""
     for size in (0, 100, 200, 1000):
         for magic in (0, 1, 2):
@@ -244,7 +244,7 @@ def test_room_is_what_the_next_record_takes() -> None:
             assert count == 1 or before <= size
 
 
-def test_room_under_a_codec_is_a_guess() -> None:
+def test_has_room_for_under_a_codec_is_an_estimate() -> None:
     made = RecordBatchBuilder(compression="gzip", batch_size=1000)
     made.append(0, None, b"v" * 2000)
     assert made.is_full
@@ -380,7 +380,7 @@ def test_a_block_builds_or_aborts() -> None:
         made.abort()
 
 
-def test_it_tells_what_it_is() -> None:
+def test_repr_of_a_builder() -> None:
     made = RecordBatchBuilder(compression="lz4", base_offset=5, batch_size=500)
     made.append(0, b"k", b"v")
     guess = 61 + int(9 * 1.05)
@@ -412,7 +412,7 @@ def test_wrong_options(options: dict[str, Any], error: type[Exception], words: s
         RecordBatchBuilder(**options)
 
 
-def test_a_missing_library_is_told_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*arguments: Any) -> bytes:
         raise MissingCodec("zstd", "zstandard")
 

@@ -152,11 +152,15 @@ def test_eight_threads_over_one_input(codec: str) -> None:
     assert found == [[one] * 5 for one in wanted]
 
 
-def test_one_sheet_in_many_threads() -> None:
+def test_one_input_in_many_threads() -> None:
     record_input = record_input_of([(n, NOW, b"k", b"v%d" % n, [("a", b"b")]) for n in range(3000)])
     wanted = record_input.write(BatchHeader(codec=3))
     found: list[bytes] = []
-    threads = [threading.Thread(target=lambda: found.append(record_input.write(BatchHeader(codec=3)))) for _ in range(8)]
+
+    def write() -> None:
+        found.append(record_input.write(BatchHeader(codec=3)))
+
+    threads = [threading.Thread(target=write) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

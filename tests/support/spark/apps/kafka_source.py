@@ -212,7 +212,8 @@ def following():
     for topic, isolation in (("later_segment", "read_uncommitted"), ("txn", "read_committed")):
         for source in ("kafkarec", "kafka"):
             later_segment(topic, source, isolation).trigger(availableNow=True).start().awaitTermination()
-        ours, sparks = [spark.read.parquet(f"{FOLDER}/later_segment-{topic}-{source}") for source in ("kafkarec", "kafka")]
+        written = [f"{FOLDER}/later_segment-{topic}-{source}" for source in ("kafkarec", "kafka")]
+        ours, sparks = map(spark.read.parquet, written)
         told[f"following {topic}"] = difference(ours, sparks)
         told[f"rows of {topic}"] = rows(ours.orderBy("partition", "offset").selectExpr("partition", *RECORD))
 

@@ -1,4 +1,4 @@
-"""What a request's records weigh, against plain sums over the oracle's rows; and where the weighing refuses.
+"""Sums over the records of a produce request (`_c/record_stats.pxd`), against sums over the oracle's rows.
 
 The walk steps over keys, values and headers without keeping them. Its bounds are those of the reader, so each spoiled
 record must get the reader's verdict; its sums must be those of the same records written anew by the book.

@@ -1,4 +1,4 @@
-"""How far the quick form of a record reads: 31 bytes behind it and no more, in front of a page that cannot be read."""
+"""How far the quick form of a record reads: 31 bytes after it and no more, before an inaccessible page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches inside of values, and how far a search looks before it believes one.
+"""Batches inside of record values, and how far a search reads before it accepts one.
 
 Where the bytes around a batch do not tell that it is a value, the records of the damaged batch do, or what comes
 behind. Every limit of that is tried at its last value and one further.
@@ -15,7 +15,7 @@ from builders import patched, varint
 from core_damage import damaged, good, offsets
 from core_damage import read as read_memory
 from core_reading import raw_varint, zigzag
-from media import Medium
+from fake_file import FakeFile
 
 import kafkarec
 from kafkarec._core import Source
@@ -40,7 +40,7 @@ def read(data: bytes) -> kafkarec.RecordColumns:
     found = read_memory(data)
     for window in (64, 256) if len(data) < 5000 else ():
         asked = request(errors="skip", control=True)
-        other = as_columns(asked, read_part(asked, Source(file=Medium(data, window))))
+        other = as_columns(asked, read_part(asked, Source(file=FakeFile(data, window))))
         assert offsets(other) == offsets(found) and damaged(other) == damaged(found), window
     return found
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import builders
 import pytest
-from media import Medium
+from fake_file import FakeFile
 from paths import SEGMENTS
 from verifying import good, kinds, made, sequenced, verified
 
@@ -19,7 +19,7 @@ from kafkarec.storage.folders import LocalFolder
 
 
 class Failing:
-    """A file object whose medium fails on some ranges."""
+    """A file object whose file fails on some ranges."""
 
     def __init__(self, data: bytes, *bad: range) -> None:
         self._data, self._bad, self._at = data, bad, 0
@@ -56,7 +56,7 @@ def test_bad_sectors_are_ranges_and_the_rest_is_read() -> None:
     assert "ddrescue" in str(report) and "?" in str(report)
 
 
-def test_a_file_that_cannot_be_opened_is_told_and_the_rest_is_verified(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_reported_and_the_rest_is_verified(tmp_path: Path) -> None:
     folder = made(tmp_path, {0: [good(0)], 5: [good(5)]})
     os.unlink(folder / f"{5:020}.log")
     os.symlink(tmp_path / "gone", folder / f"{5:020}.log")
@@ -66,7 +66,7 @@ def test_a_file_that_cannot_be_opened_is_told_and_the_rest_is_verified(tmp_path:
     assert report.exit_status() == 3  # could not, which is not: damaged
 
 
-def test_a_folder_that_cannot_be_listed_is_told_and_the_rest_is_verified(
+def test_a_folder_that_cannot_be_listed_is_reported_and_the_rest_is_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("good-0", "locked-0"):
@@ -90,10 +90,10 @@ def test_a_folder_that_cannot_be_listed_is_told_and_the_rest_is_verified(
 def test_what_comes_over_a_wire_is_fetched_once() -> None:
     """Compressed payloads are looked at twice, and read once."""
     data = b"".join(builders.good_batch(50, base_offset=50 * i, codec="lz4") for i in range(20_000))
-    medium = Medium(data, 1 << 20, 8192)
-    report = verified(Segment("remote/x.log", "x.log", source=medium))
+    fake = FakeFile(data, 1 << 20, 8192)
+    report = verified(Segment("remote/x.log", "x.log", source=fake))
     assert report.ok and report.total("batches") == 20_000
-    assert len(data) <= medium.fetched < 1.1 * len(data)
+    assert len(data) <= fake.fetched < 1.1 * len(data)
 
 
 def test_damage_beyond_a_limit_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ def test_no_transaction_index_at_all_is_one_finding(tmp_path: Path) -> None:
     assert "is not there, and " in finding.detail and "aborted here: the first of producer" in finding.detail
 
 
-def test_a_hanging_transaction_is_told(tmp_path: Path) -> None:
+def test_a_hanging_transaction_is_reported(tmp_path: Path) -> None:
     txn = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
     hour = 3_600_000
     batches = [good(0, **txn), good(5, base_timestamp=builders.NOW + hour)]

@@ -93,7 +93,7 @@ def test_an_error_names_its_value() -> None:
     assert caught.value.position == 0
 
 
-def test_skipping_tells_value_row_and_damage() -> None:
+def test_skipping_reports_value_row_and_damage() -> None:
     good = builders.good_batch(2)
     values = [good, good + BAD + good, None, BAD]
     [piece] = kafkarec.decode_each(values, errors="skip")

@@ -62,7 +62,7 @@ def test_a_key_costs_what_the_docs_say() -> None:
     for start in range(0, count, 10_000):
         table.put(*columns([(b"%016d" % i, i) for i in range(start, start + 10_000)]))
     assert len(table) == count
-    assert 38 <= table.nbytes / count <= 70  # 17 and 21 to 43, and room to grow
+    assert 38 <= table.nbytes / count <= 70  # 17 and 21 to 43, and space to grow
 
 
 def test_columns_that_are_too_short_are_refused() -> None:

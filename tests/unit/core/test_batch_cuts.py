@@ -25,7 +25,7 @@ CODECS = builders.CODEC_IDS
 
 
 def one(offset: int, timestamp: int = 50, sequence: int | None = None, **fields: Any) -> bytes:
-    """A batch of one record, by a producer where a sequence is told."""
+    """A batch of one record, by a producer where a sequence is given."""
     told = {} if sequence is None else {**PRODUCER, "base_sequence": sequence}
     defaults = {"leader_epoch": 3, "base_timestamp": timestamp, "max_timestamp": timestamp, **told}
     return builders.batch([builders.record(value=b"v%d" % offset)], base_offset=offset, **{**defaults, **fields})
@@ -82,7 +82,7 @@ def test_each_difference_begins_a_batch_and_nothing_else_does() -> None:
             found = merged(data)
             assert len(found) == count, name
             assert found.column("base_sequence")[0] == kafkarec.scan(data).column("base_sequence")[0], name
-            if name != "another log append time":  # nobody is told the create times that such a batch may hold
+            if name != "another log append time":  # the create times that such a batch may hold are not returned
                 assert kept(data) == data, name
                 assert count == 1 or kafkarec.encode(kafkarec.decode(data, control=True), batch_size=16384) == data
 

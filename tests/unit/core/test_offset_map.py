@@ -88,7 +88,7 @@ def test_growing_past_three_quarters_keeps_every_key() -> None:
 
 
 def test_slots_are_doubled_when_16_more_keys_might_fill_three_quarters() -> None:
-    """Of 1024 slots 768 may be taken, and keys come 16 at a time: after 752 of them there is room for 16 more."""
+    """Of 1024 slots 768 may be taken, and keys come 16 at a time: after 752 of them 16 more fit."""
     table = LastOffsets()
     small = table.nbytes
     for start in range(0, 768, 16):

@@ -87,7 +87,7 @@ def test_one_run_at_a_time(source: Path, tmp_path: Path) -> None:
     assert salvage(source, out).partitions
 
 
-def test_room_is_looked_at_first(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_free_space_is_checked_first(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Small:
         f_bavail, f_frsize = 3, 4096
 

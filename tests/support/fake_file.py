@@ -1,4 +1,4 @@
-"""Files for tests: with small windows, with pages that cannot be read, shorter than they said."""
+"""Files for tests: with small windows, with ranges that fail with EIO, shorter than their size says."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kafkarec.read.passes import as_columns, read_part
 
 
 @dataclass
-class Medium:
-    """Bytes behind `read_at`, as kafkarec.storage.sources describes a source.
+class FakeFile:
+    """Bytes that are read by `read_at`, as kafkarec.storage.sources describes a source.
 
     unreadable   ranges whose reading fails with EIO
     present      how many bytes are really there
@@ -50,6 +50,6 @@ class Medium:
         """Nothing is open."""
 
 
-def read(medium: Medium, **wishes: Any) -> kafkarec.RecordColumns:
-    asked = request(**{"control": True, **wishes}, _file=medium.name)
-    return as_columns(asked, read_part(asked, Source(file=medium)))
+def read(fake: FakeFile, **options: Any) -> kafkarec.RecordColumns:
+    asked = request(**{"control": True, **options}, _file=fake.name)
+    return as_columns(asked, read_part(asked, Source(file=fake)))
