@@ -1,4 +1,4 @@
-"""Kafka record batches without a broker: bytes to Arrow columns and back, and what is wrong with them."""
+"""Reads, checks, repairs and writes Kafka record batches without a broker; decodes to and encodes from Arrow."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,6 @@
 """The compiled module that reads: buffers in, `_c` with the GIL released, Python objects out.
 
-It knows no format. It keeps buffers alive, calls codecs, turns statuses into faults, and hands out Arrow capsules.
+It parses nothing. It keeps buffers alive, calls codecs, turns statuses into exceptions, and makes Arrow capsules.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer

@@ -1,5 +1,4 @@
-"""Names of `kafkarec` that are imported when they are asked for: who only decodes, in a Spark worker say, does not
-wait for them."""
+"""Names of `kafkarec` that are imported on first use, so that importing the package, as in a Spark worker, is fast."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ _PACKAGES = {"explain": "ops.explain", "internal_topics": "internal_topics", "si
 
 
 def __getattr__(name: str) -> Any:
-    """Python asks this of `kafkarec` for every name that it does not have (PEP 562)."""
+    """The module-level __getattr__ of `kafkarec` (PEP 562): called for names that it does not have."""
     if name in _PACKAGES:
         return import_module(f"kafkarec.{_PACKAGES[name]}")
     if name not in _NAMES:

@@ -1,7 +1,7 @@
 """The compiled module that checks produce requests: their batches, the sizes of their records, stamps on messages.
 
 Beside `_core`, which reads, and `_writer`, which writes. It keeps no record: see `_c/record_stats.pxd`.
-What is to be done with a request is the business of `validation/`.
+`ops/validate` decides what is done with a request.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBUF_WRITE, PyBuffer_Release, PyObject_GetBuffer
@@ -123,7 +123,7 @@ cdef class Request:
     """
     cdef Py_buffer view
     cdef BatchRow row
-    cdef RecordStats tally
+    cdef RecordStats stats
     cdef readonly int64_t batches, end, other_position, last_offset, max_timestamp
     cdef readonly int codec, other_magic
     cdef readonly bint one_magic
@@ -144,7 +144,7 @@ cdef class Request:
             raise_fault(status, &fault)
 
     def __dealloc__(self):
-        pages_free(self.tally.refused.data, self.tally.refused.capacity)
+        pages_free(self.stats.refused.data, self.stats.refused.capacity)
         PyBuffer_Release(&self.view)
 
     cdef int survey(self, const Demands* d, int* why, Fault* fault) noexcept nogil:
@@ -224,7 +224,7 @@ cdef class Request:
         cdef const uint8_t* p
         r.create_time, r.compacted, r.partly = rules.create_time, rules.compacted, partly
         r.to_magic, r.now, r.before_ms, r.after_ms = rules.magic, rules.now, rules.before_ms, rules.after_ms
-        stats_begin(&self.tally)
+        stats_begin(&self.stats)
         self.blame(&fault, &self.row)
         if payload is None:
             with nogil:
@@ -234,9 +234,9 @@ cdef class Request:
             p = <const uint8_t*>view.buf
             with nogil:
                 if self.row.magic == 2:
-                    status = scan_batch(&self.tally, &r, &self.row, p, p + view.len, &fault)
+                    status = scan_batch(&self.stats, &r, &self.row, p, p + view.len, &fault)
                 else:
-                    status = scan_wrapper(&self.tally, &r, &self.row, p, p + view.len, limit, &fault)
+                    status = scan_wrapper(&self.stats, &r, &self.row, p, p + view.len, limit, &fault)
             PyBuffer_Release(&view)
         if status != OK:
             raise_fault(status, &fault)
@@ -248,33 +248,33 @@ cdef class Request:
         cdef BatchRow row
         cdef int64_t at = 0
         cdef int status = OK
-        while at < self.end and status == OK and self.tally.refused_count == 0:
+        while at < self.end and status == OK and self.stats.refused_count == 0:
             status = next_batch(base, self.end, at, &row, fault)
             if status != OK:
                 break
             if row.magic != self.row.magic:
                 break
             self.blame(fault, &row)
-            status = scan_message(&self.tally, rules, &row, base + at, row.size_in_bytes, row.base_offset, 0, fault)
+            status = scan_message(&self.stats, rules, &row, base + at, row.size_in_bytes, row.base_offset, 0, fault)
             at += row.size_in_bytes
         return status
 
     @property
     def stats(self):
         """What `validation.request.RecordSize` names, of all records so far."""
-        cdef const RecordStats* t = &self.tally
+        cdef const RecordStats* t = &self.stats
         return t.records, t.in_order, t.least, t.greatest, t.size, t.rewritten, t.headers, t.unfit
 
     def refused(self):
         """(how many records are wrong, whether one for its timestamp, of the first MOST_NOTES each: (index in its
         batch, why, timestamp, offset, magic)). `why`: the C enum RecordError."""
-        cdef const Refused* note = <const Refused*>self.tally.refused.data
+        cdef const Refused* note = <const Refused*>self.stats.refused.data
         cdef int64_t i
         notes = [
             (note[i].index, note[i].why, note[i].timestamp, note[i].offset, note[i].magic)
-            for i in range(min(self.tally.refused_count, <int64_t>MOST_NOTES))
+            for i in range(min(self.stats.refused_count, <int64_t>MOST_NOTES))
         ]
-        return self.tally.refused_count, bool(self.tally.refused_time), notes
+        return self.stats.refused_count, bool(self.stats.refused_time), notes
 
 
 cdef dict fault_words(const Fault* f):

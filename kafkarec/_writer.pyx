@@ -1,7 +1,7 @@
 """The compiled module that writes: columns or rows in, `_c` with the GIL released, batches out.
 
 A module of its own beside `_core`, which reads. It knows no format: it keeps the input alive, calls codecs, and turns
-refusals into words. What is chosen for a batch is told by `writing/header.py` and `writing/encoding.py`.
+errors into messages. `write/header.py` and `write/encoding.py` choose the header fields of a batch.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer

@@ -1,4 +1,4 @@
-"""What this build consists of: versions of the package and its libraries, and the routines in use."""
+"""Versions of the package and its libraries, and the CRC and codec routines in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine refused, in words: exceptions and Damage, both made from `errors.REASONS`."""
+"""Makes exceptions and Damage, with their messages, from the decoder's errors; both use `errors.REASONS`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HEX = {"crc_mismatch", "inner_crc_mismatch"}
 
 
 class Damage(NamedTuple):
-    """A range of bytes that gave no batch.
+    """A range of bytes without a good batch.
 
     file: str | None              the file, when one was read
     position, length: int         bytes [position, position + length) of the input

@@ -1,4 +1,4 @@
-"""One family of exceptions, and the closed table of reasons that feeds it.
+"""The exceptions of the package, and the table of reasons for them.
 
 A reason is a snake_case word that means the same in an exception, in `Damage`, in JSON, in Spark and in the docs.
 Messages name the place and both sides of the comparison that failed. They never hold key, value or header bytes:
@@ -15,7 +15,7 @@ _FIELDS = (
 
 
 class KafkaRecordError(ValueError):
-    """Bytes that are no Kafka records, or more than the caller allowed. The family's head: nothing else leaves.
+    """Base of every error raised for bad input: bytes that are not Kafka records, or exceed a limit.
 
     position: int        byte in the input where the batch (or the damage) begins
     base_offset: int     as that batch claims it; for magic 0 and 1 the outer offset

@@ -8,6 +8,6 @@ _MODULES = ("_core", "_writer", "_validator")
 
 
 def release_memory() -> int:
-    """Gives the recycled buffers back to the system; answers how many bytes. Columns in use stay."""
+    """Returns the recycled buffers to the system; returns how many bytes. Columns in use stay."""
     loaded = (sys.modules.get(f"{__package__}.{module}") for module in _MODULES)
     return sum(module.release_memory() for module in loaded if module is not None)

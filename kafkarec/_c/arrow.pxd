@@ -1,4 +1,4 @@
-"""The Arrow C data and stream interfaces: our buffers, handed out without a copy.
+"""The Arrow C data and stream interfaces: exports the column buffers without a copy.
 
     Storage      one chunk: its columns, their buffers, a reference count
       Column     what of it is one Arrow array: up to three buffers, a null count, a kind

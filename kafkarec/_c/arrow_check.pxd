@@ -1,4 +1,4 @@
-"""What the buffers of an Arrow array say of each other, looked at before a pointer into them is followed.
+"""Checks offsets, views and validity bits of a foreign Arrow array before its data is read.
 
     offsets     int32 or int64[rows + 1]: the first is not negative, none is below the one before
     views       16 bytes a row: length >= 0; above 12 bytes: a buffer that exists, and a range inside of its size

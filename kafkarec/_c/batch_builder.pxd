@@ -1,4 +1,4 @@
-"""The batch that is being written: opened by its first record, added to, sealed.
+"""The batch that is being written: opened by its first record, appended to, closed by writing its header.
 
     codec none    out:   ... | 61 bytes left free | record | record | ...   the header is filled in when it is sealed
     a codec       body:  record | record | ...    compressed behind the header's place when it is sealed
@@ -108,7 +108,7 @@ cdef inline bint holds_messages(const BatchFields* f) noexcept nogil:
 
 
 cdef inline int64_t head_size(const BatchFields* f) noexcept nogil:
-    """What stands in front of the records (AbstractRecords.recordBatchHeaderSizeInBytes)."""
+    """Bytes before the records (AbstractRecords.recordBatchHeaderSizeInBytes)."""
     if not holds_messages(f):
         return V2_OVERHEAD
     return message_overhead(f.magic) if f.codec != 0 else 0
@@ -146,7 +146,7 @@ cdef inline bint has_room_behind(const Encoder* e, int64_t used, int64_t size) n
 
 cdef inline int batch_add(Encoder* e, const InputChunk* chunk, const RecordFields* d, int64_t size,
                           int64_t offset_delta, int64_t timestamp_delta) noexcept nogil:
-    """The record behind those that are there. `size`: of its body (magic 2), or of the whole message."""
+    """Appends a record. `size`: of its body (magic 2), or of the whole message."""
     cdef bint messages = holds_messages(&e.fields)
     cdef int64_t more = size if messages else size + varint_size(size)
     cdef int64_t inner = d.offset - e.fields.base_offset if e.fields.codec != 0 and e.fields.magic == 1 else d.offset

@@ -2,11 +2,11 @@
 
     lz4   04 22 4d 18 | 60 | 40 | HC | blocks of up to 64 KiB: size 4 LE (top bit: stored as it is), data | 00 00 00 00
           as Kafka's Lz4BlockOutputStream: independent blocks, no checksums, level 9 is the fast compressor, the others
-          are HC; the HC byte comes from the codec capacity, which knows how magic 0 has it wrong (KAFKA-3160)
+          are HC; the HC byte comes from `codecs.lz4`, which has the wrong one of magic 0 too (KAFKA-3160)
     zstd  one frame with its content size
 
 NEEDS_CODEC: the library has no such symbols, or the codec is another one; `codecs` compresses then, to the same
-format. `kafkarec/codecs/native_compress.py` finds the addresses, proves them, and hands them over.
+format. `kafkarec/codecs/native_compress.py` finds the functions, tests them, and passes their addresses.
 """
 from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc

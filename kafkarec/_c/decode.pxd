@@ -1,11 +1,11 @@
-"""The engine: batch after batch from one input into one chunk of columns and one table of batches.
+"""The decoder: reads batch after batch of one input into one chunk of columns and one table of batches.
 
     position -> frame -> checksum -> [payload ->] records -> accept -> position of the next
                   |          |           |           |
                  END/CUT    fault   NEEDS_CODEC    fault            CHUNK_FULL when the chunk has its share
 
-It stops where its caller has to act: to decompress (NEEDS_CODEC), to take the chunk (CHUNK_FULL), to raise or record a
-fault. A fault chunks columns and table as they were before the batch.
+It returns when its caller has to act: decompress (NEEDS_CODEC), take the chunk (CHUNK_FULL), raise or record a fault.
+After a fault columns and table are as they were before the batch.
 """
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
@@ -119,7 +119,7 @@ cdef inline bint was_aborted(const Options* o, const BatchRow* row) noexcept nog
 
 
 cdef inline bint left_out(const Options* o, const BatchRow* row) noexcept nogil:
-    """A batch that the isolation level hides. Wrappers are judged record by record: their first offset is inside."""
+    """Whether the isolation level excludes a batch. Wrappers are checked by record: their first offset is inside."""
     if row.magic == 2 and o.stable_offset < INT64_MAX and row.base_offset >= o.stable_offset:
         return True
     return is_transactional(row) and not is_control(row) and o.aborted_count > 0 and was_aborted(o, row)
@@ -259,7 +259,7 @@ cdef inline int64_t engine_limit(const Engine* e) noexcept nogil:
 
 
 cdef inline int engine_needs_codec(Engine* e) noexcept nogil:
-    """The pending batch is compressed: where its payload lies."""
+    """Position and length of the payload of the pending compressed batch."""
     cdef const uint8_t* p = e.input.base + e.row.position
     cdef int status
     if e.row.codec > LATEST_CODEC or (e.row.magic < 2 and e.row.codec == LATEST_CODEC):
@@ -346,7 +346,7 @@ cdef inline bint chunk_is_full(const Engine* e) noexcept nogil:
 
 
 cdef inline int engine_run(Engine* e) noexcept nogil:
-    """Steps until somebody else has to act."""
+    """Decodes until the caller has to act."""
     cdef int status = OK
     while status == OK:
         if chunk_is_full(e):

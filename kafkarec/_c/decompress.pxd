@@ -4,10 +4,10 @@
           00 00 00 00 | [content checksum 4]
     zstd  28 b5 2f fd | frame header descriptor | window descriptor ... : one frame that fills the payload
 
-Only the plain case is taken here, and only when every check that Kafka's streams make holds. Whatever else it is (odd
-flags, a failed check, a second frame, too large for the limit) is answered with NEEDS_CODEC: then `codecs`
-decides, and says what is wrong. So the verdict is the same with and without pointers, which a test compares.
-`kafkarec/codecs/native_decompress.py` finds the addresses, proves them, and hands them over.
+Only the usual case is handled here, and only if it passes every check that Kafka's streams make. Everything else (other
+flags, a failed check, a second frame, too large for the limit) returns NEEDS_CODEC: then `codecs` decompresses or
+raises. So results are the same with and without pointers, which a test compares.
+`kafkarec/codecs/native_decompress.py` finds the functions, tests them, and passes their addresses.
 """
 from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy

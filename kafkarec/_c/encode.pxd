@@ -1,13 +1,12 @@
-"""Columns in, batches out: where one batch ends and the next begins.
+"""Encodes columns to batches: decides where one batch ends and the next begins.
 
     rows of chunks --load_fields--> record --fits?--> the open batch (batch_builder.pxd) --seal--> out
                                 |
                                 no: seal first
 
-A batch ends before a record that does not fit (MemoryRecordsBuilder.hasRoomFor), that says other things of its batch
-(producer, transaction, leader epoch, timestamp type ...), whose sequence does not follow, or whose offset is further
-than 2^31-1 from the base offset. Where cuts are kept (the batches that the rows were read from) it ends there, and
-nowhere else.
+A batch ends before a record that does not fit (MemoryRecordsBuilder.hasRoomFor), that has other batch fields (producer,
+transaction, leader epoch, timestamp type ...), whose sequence does not follow, or whose offset is further than 2^31-1
+from the base offset. If cuts are kept (the batches that the rows were read from), batches end only there.
 """
 from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t
 from libc.string cimport memcmp, strlen

@@ -1,4 +1,4 @@
-"""Where an input ends, and where its damage does.
+"""Finds the end of an input, and the end of damage in it.
 
     END    fewer than 12 bytes left, or 17         the end; in front of a later segment of the same log it is damage
     CUT    a batch that claims more than is left   Kafka's end; in a file, and where damage is skipped, the rest is
@@ -29,7 +29,7 @@ cdef inline void engine_begin_input(Engine* e, int64_t position) noexcept nogil:
 
 
 cdef inline void remember_good(Engine* e) noexcept nogil:
-    """The search judges candidates by the last good batch of this input; its row may be about to go."""
+    """Saves the last good batch of the input, to which the search compares candidates: its row may be removed."""
     if e.row_count > e.first_row:
         e.good_next = (<BatchRow*>e.rows.data)[e.row_count - 1].next_offset
     e.search.good_next = e.good_next
@@ -45,7 +45,7 @@ cdef inline int64_t damage_end_of(Engine* e) noexcept nogil:
 
 
 cdef inline bint batch_behind(Engine* e) noexcept nogil:
-    """Whether a batch follows somewhere behind this one's first byte."""
+    """Whether a batch follows anywhere after this one's first byte."""
     cdef int64_t length = e.input.length, found
     e.input.length = e.input.whole
     found = search_on(&e.input, e.position + 1, &e.search)

@@ -1,8 +1,7 @@
-"""The short way through rows that say nothing new of their batch: one loop whose state stays in registers.
+"""The fast path of encoding, for rows that belong to the open batch: one loop whose state stays in registers.
 
-It takes the rows behind the open batch's last one as long as each needs no second look, and chunks the first that does
-(one that does not fit, has no space in the buffer, breaks the order, cannot be written) to `encode.pxd`, which decides.
-Nothing is decided here: every test it makes is one that `encode.pxd` makes too.
+It appends rows until one needs more checks (it does not fit, the buffer is full, its offset does not rise, it cannot be
+written), and leaves that one to `encode.pxd`. Every check here is also made by `encode.pxd`.
 """
 from libc.stdint cimport INT32_MAX, INT64_MAX, int64_t, uint8_t
 
@@ -13,7 +12,7 @@ from kafkarec._c.batch_builder cimport Encoder, MOST_USED, has_room_behind
 from kafkarec._c.input_columns cimport InputChunk, number
 
 cdef inline bint takes_fast_path(const Encoder* e) noexcept nogil:
-    """Whether the open batch can take rows this way at all."""
+    """Whether the fast path can be used for the open batch."""
     return (e.open and e.settled and e.fields.magic == 2 and e.keep == NULL
             and (e.kept or not (e.sequenced and e.fields.base_sequence >= 0)))
 

@@ -1,4 +1,4 @@
-"""What is read: bytes in memory, or a window on something that is not.
+"""The input of the decoder: bytes in memory, or a window of a file.
 
     0 ........ low ======== window ======== high ........ length ........ whole
                  base + position is the byte at `position`, for low <= position < high

@@ -1,4 +1,4 @@
-"""Columns to be written, read where they lie: Arrow arrays of many types, and rows of Python as a table of pointers.
+"""Columns to be encoded, read without a copy: Arrow arrays of many types, and Python rows as a table of pointers.
 
     Cells     byte strings                   kind        buffers
                 binary, utf8                 OFFSETS_32  int32[n + 1], bytes
@@ -246,7 +246,7 @@ cdef inline int64_t cells_bytes(const Cells* c, int64_t start, int64_t rows) noe
 
 
 cdef inline int64_t input_bytes(const InputChunk* chunk) noexcept nogil:
-    """What the rows of a chunk take when they are written, roughly."""
+    """An estimate of the encoded bytes of a chunk's rows."""
     cdef const Lists* headers = &chunk.headers
     cdef int64_t total = chunk.rows * RECORD_FIELDS
     cdef int64_t first, last, none

@@ -1,4 +1,4 @@
-"""The last offset of each key: keys as they are, one after the other, and a table of places.
+"""The last offset of each key: an arena of keys, and a hash table with open addressing.
 
     arena   length of key 1, key 1, length of key 2, key 2 ...    a length below 255 is one byte, else 255 and uint32
     slot    place   uint64   0: free; 16 bits of the key's hash, 48 bits: its place in the arena, plus 1
@@ -161,7 +161,7 @@ cdef inline bint offset_map_put(
     OffsetMap* table, const int32_t* ends, const uint8_t* data, const uint8_t* validity, const int64_t* offsets,
     int64_t rows,
 ) noexcept nogil:
-    """The later row wins; rows without key are passed over. False: no memory; what was taken stays."""
+    """Adds rows; later rows override earlier ones, rows without key are skipped. False: out of memory, partly added."""
     cdef uint64_t hashes[AT_ONCE]
     cdef int64_t start = 0, stop, i
     cdef uint64_t length

@@ -1,8 +1,8 @@
-"""From filled columns to what the caller asked for: one Arrow column per code, in the caller's order.
+"""Makes the requested Arrow columns, one per code, in the caller's order, from the decoded ones.
 
-    up to OUT_HEADERS   columns the engine filled itself, taken as they are
-    up to OUT_BASE_OFFSET  fields of the batch, spread over its rows: one line each in field_of()
-    behind              the few that take a thought of their own
+    up to OUT_HEADERS      columns that the decoder filled, used unchanged
+    up to OUT_BASE_OFFSET  fields of the batch, repeated for its rows: one line each in field_of()
+    above                  a few special cases
 
 `kafkarec/format/schema.py` names the codes in this order.
 """

@@ -1,10 +1,10 @@
-"""Where column buffers come from: a process-wide, size-classed, bounded free list.
+"""The allocator of column buffers: a process-wide, bounded free list by size class.
 
     class k = 0 .. 79:  (4 + k % 4) << (10 + k / 4)  bytes: 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 KiB ... steps of a quarter
     below 4 KiB and above the largest class: malloc and free
 
-Fresh pages are 60 % of an uncompressed decode (the kernel zeroes them one fault at a time), so pages that an Arrow
-consumer gives back serve the next chunk. The list keeps at most `pages_limit` bytes (128 MiB) and gives the rest back.
+Fresh pages take 60 % of the time of an uncompressed decode (the kernel zeroes them one page fault at a time), so pages
+that an Arrow consumer releases are reused. The list keeps at most `pages_limit` bytes (128 MiB) and frees the rest.
 `pages_trim` empties it: kafkarec.release_memory().
 """
 from libc.stdint cimport int64_t, uint8_t

@@ -1,4 +1,4 @@
-"""What a produce request's records measure_record: one pass that keeps no record, only what a broker asks of them.
+"""Checks and sizes of a produce request's records: one pass that keeps no record, only what a broker needs of them.
 
     magic 2     length varint | attributes | timestamp delta | offset delta | key length, key | value length, value
                 | header count, headers          keys, values and headers are stepped over, never copied
@@ -113,7 +113,7 @@ cdef inline int64_t cost(const RecordSize* w, int8_t magic, int64_t index, int64
 
 cdef inline int stats_add(RecordStats* t, const Rules* rules, const RecordSize* w, int wrong, int32_t index,
                           int32_t magic) noexcept nogil:
-    """The record behind those so far; one that is wrong is noted."""
+    """Checks the next record; notes it if it is wrong."""
     cdef Refused* note
     cdef int status
     if wrong != FINE:

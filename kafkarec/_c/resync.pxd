@@ -1,4 +1,4 @@
-"""Where reading goes on after damage.
+"""Resynchronisation: finds the batch at which reading continues after damage.
 
     |--- good ---|xxxxxxx damage xxxxxxx|--- good ---|        damage + batches + tail tile the input
 
@@ -88,7 +88,7 @@ cdef inline int64_t behind_field(Input* source, int64_t position, int64_t end) n
 
 
 cdef inline bint looks_written(Input* source, const BatchRow* row) noexcept nogil:
-    """Fields as every known writer chunks them. Odd ones are legal: then a frame behind must speak for the batch."""
+    """Whether the fields are as every known writer leaves them. Others are legal, but then a frame must follow."""
     cdef int64_t end = row.position + row.size_in_bytes
     cdef int64_t key = row.position + UP_TO_MAGIC + (9 if row.magic == 1 else 1)
     if row.magic == 2:

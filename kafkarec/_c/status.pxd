@@ -1,4 +1,4 @@
-"""What the functions of `_c` answer: OK, a border, or the reason for a refusal.
+"""Return values of the functions of `_c`: OK, a border, or the reason for an error.
 
 No exception is made in C: the compiled module makes it. A refusal fills a Fault: what was expected, what was found, in
 which record. The names are those of `kafkarec.errors.REASONS`, in the same order: the compiled module joins them by

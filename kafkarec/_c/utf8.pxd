@@ -6,8 +6,8 @@
     f0-f4 ..                   four bytes, at most U+10FFFF
     c0 c1 f5-ff, stray 80-bf   one U+FFFD each
 
-How many bytes a malformed sequence swallows follows JDK 17's String.decodeUTF8 (malformed3, malformed4 and the tails):
-it is not what Python's "replace" does for surrogates. The output is at most three times the input.
+The length of a malformed sequence follows JDK 17's String.decodeUTF8 (malformed3, malformed4 and the tails), which
+differs from Python's "replace" for surrogates. The output is at most three times the input.
 """
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy

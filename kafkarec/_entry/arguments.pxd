@@ -1,4 +1,4 @@
-"""Between Python's words and the engine's: options in, faults out.
+"""Converts options from Python to C, and faults from C to Python.
 
 Functions over Python objects, for the compiled modules.
 """

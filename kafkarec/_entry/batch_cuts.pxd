@@ -1,4 +1,4 @@
-"""The batches that the rows of decoded columns come from, in order, empty ones too: cuts (`_c/batch_builder.pxd`).
+"""Cuts (`_c/batch_builder.pxd`): the original batches of the rows of decoded columns, in order, empty ones included.
 
     tables   of each: (BatchRow structs as a buffer, what is there of its chunks: (Run structs as a buffer, first row,
              the row behind the last))

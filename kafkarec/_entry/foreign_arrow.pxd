@@ -1,4 +1,4 @@
-"""Foreign Arrow arrays: what an array states is compared with its schema before a pointer of it is followed.
+"""Foreign Arrow arrays: compares an array with its schema before any of its pointers is followed.
 
     format                        buffers                                  children
     n                             none                                     0

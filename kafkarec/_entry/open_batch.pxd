@@ -1,12 +1,11 @@
-"""A batch that grows record by record: its rows, what they take, what they say of the batch.
+"""A batch that is built record by record: its rows, their size, and the batch fields that follow from them.
 
     size so far     header + records; with a codec header + records * ratio * 1.05, in 32-bit floats, as
                     MemoryRecordsBuilder.estimatedBytesWritten guesses it
     has_room        the first record always has it; any other while limit >= size so far + its own bytes
 
-Every question has three answers: yes, no, and "look again": a field is of no exact type, or nothing that can be
-written. Then nothing has changed, and write/builder.py raises the error. Functions over Python objects, for the
-compiled modules.
+Each function returns yes, no, or LOOK_AGAIN: a field has no exact type, or cannot be written. Then nothing has changed,
+and write/builder.py converts the field or raises the error. Functions over Python objects, for the compiled modules.
 """
 from cpython.ref cimport PyObject
 from libc.stdint cimport INT32_MAX, INT64_MAX, int8_t, int64_t, uint64_t

@@ -6,9 +6,9 @@
     pairs                  header key, header value, header key ... of all rows
     kept                   references to what is pointed into, where nothing else keeps it alive
 
-A row is what an exact tuple, dict or Record has of exact types, so that nobody can change what is pointed into; any
-other is made a tuple of such first (writing/rows.py). No object is made for a row that is one: the collector, which
-counts them, stays asleep. Functions over Python objects, for the compiled modules.
+A row is an exact tuple, dict or Record with fields of exact types, so that the bytes pointed into cannot change; any
+other record is converted first (write/py_rows.py). No object is created for such rows, so the garbage collector does
+not run. Functions over Python objects, for the compiled modules.
 """
 from cpython.ref cimport PyObject
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t

@@ -1,4 +1,4 @@
-"""A file's bytes through its Python object, for the engine.
+"""Reads a file's bytes through a Python object, for the decoder.
 
 A file is anything with `size`, `descriptor` (an int: pread is used; None: bytes come by `read_at(position, length)`),
 `window_bytes` and `skip_bytes` (see `_c/input.pxd`), and `is_damage(error)`.

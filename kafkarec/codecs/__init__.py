@@ -1,7 +1,7 @@
-"""The table of codecs: decompression of one payload with a true cap on the bytes, and compression with Kafka's levels.
+"""The codecs: decompress a payload with a hard limit on its size, and compress with Kafka's levels.
 
-Semantics are those of the JVM streams that Kafka wraps around a payload (Compression.wrapForInput and
-wrapForOutput); each codec's file names its classes and their oddities. Libraries are imported at first use.
+Behaves like the JVM streams that Kafka uses (Compression.wrapForInput and wrapForOutput); each codec's module names the
+Java classes and their peculiarities. Libraries are imported at first use.
 """
 
 from collections.abc import Callable
@@ -30,9 +30,9 @@ Compress = Callable[[Any, Any, int], bytes]
 
 
 class Codec(NamedTuple):
-    """One row of the table. Levels are those that Kafka allows; a codec without levels has None.
+    """One codec. Levels are those that Kafka allows; None: the codec has no levels.
 
-    The default level is allowed as well: gzip's -1 lies outside of 1 to 9, and 0 between them is refused.
+    The default level is allowed too: gzip's -1 is outside of 1 to 9; 0 is refused.
     """
 
     id: int
@@ -68,18 +68,18 @@ CODECS: tuple[Codec, ...] = (
     Codec(3, lz4.NAME, lz4.PIP_NAME, lz4.MODULE, 1, 17, 9, lz4.decompress, lz4.probe, lz4.compress),
     Codec(4, zstd.NAME, zstd.PIP_NAME, zstd.MODULE, -131072, 22, 3, zstd.decompress, zstd.probe, zstd.compress),
 )
-"""Row = codec id, the low three bits of the attributes."""
+"""Indexed by codec id, the low three bits of the attributes."""
 
 BY_NAME: dict[str, Codec] = {codec.name: codec for codec in CODECS}
 
 
 def decompress(codec_id: int, payload: Any, limit: int, guess: int = 0, magic: int = 2) -> bytes | memoryview:
-    """All decompressed bytes of `payload` (any buffer of bytes), or a CodecError and nothing else.
+    """All decompressed bytes of `payload` (any buffer of bytes). Raises only CodecError.
 
-    `limit`: bytes, a true cap on what comes out and on what is allocated for it: LimitReached above it.
-    `guess`: bytes, the size that the last payload of this kind had, 0 if not known.
-    `magic`: of the batch or message; LZ4 treats magic 0 in its own way (KAFKA-3160).
-    A memoryview may lie over a buffer that this thread's next call uses again.
+    limit: bytes, a hard limit for the output and its allocation: LimitReached above it.
+    guess: bytes, the decompressed size of the previous payload of this kind, 0: unknown.
+    magic: of the batch or message; LZ4's header checksum differs in magic 0 (KAFKA-3160).
+    A returned memoryview is valid until this thread's next call, which may reuse its buffer.
     """
     if not 0 <= codec_id < len(CODECS):
         raise CodecError("unsupported_codec", f"codec id {codec_id}")
@@ -87,7 +87,7 @@ def decompress(codec_id: int, payload: Any, limit: int, guess: int = 0, magic: i
 
 
 def probe(codec_id: int, payload: Any, limit: int, magic: int = 2) -> None:
-    """What Kafka's stream checks on construction, all that happens to the payload of a batch of 0 records."""
+    """The checks of the Java stream's constructor, the only ones for the payload of a batch of 0 records."""
     if not 0 <= codec_id < len(CODECS):
         raise CodecError("unsupported_codec", f"codec id {codec_id}")
     CODECS[codec_id].probe(payload, limit, magic)

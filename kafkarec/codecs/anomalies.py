@@ -1,33 +1,33 @@
-"""What Kafka's streams pass over in silence in a payload that they read: for `verify`, which tells it.
+"""Anomalies in payloads that Kafka's streams read without an error, which `verify` reports.
 
-Every payload that comes here was decompressed before, as Kafka reads it. Three things can still be wrong with it:
+For payloads that `decompress` accepted:
 
-    payload_bytes_behind       bytes behind the end of the stream, which no reader looks at
-    payload_several_streams    one stream behind the other (gzip members, zstd and skippable frames, xerial streams)
-    payload_checksum_ignored   a checksum or size in the frame that Kafka does not compare, and that is wrong
+    payload_bytes_behind       bytes after the end of the stream, which are not read
+    payload_several_streams    several streams in a row (gzip members, zstd and skippable frames, xerial streams)
+    payload_checksum_ignored   a wrong checksum or size in the frame that Kafka does not compare
 
-LZ4, zstd and snappy are walked by their block headers, without decompressing; gzip has no lengths, so its members
-are inflated once more.
+LZ4, zstd and snappy are checked by their block headers, without decompression; gzip has no lengths, so its members are
+decompressed again.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 from kafkarec.codecs import gzip, lz4, snappy, zstd
-from kafkarec.codecs.codec_errors import CodecError, first_room, load
+from kafkarec.codecs.codec_errors import CodecError, first_capacity, load
 
 Oddity = tuple[str, str]
 _PIECE = 1 << 20
 
 
 def oddities(codec_id: int, payload: Any, limit: int) -> list[Oddity]:
-    """(kind, detail) of each; `payload`: bytes that `decompress` accepted with `limit`."""
+    """(kind, detail) of each anomaly; payload: bytes that `decompress` accepted with `limit`."""
     found: list[Oddity] = []
-    look = _BY_CODEC.get(codec_id)
-    if look is None:
+    check = _BY_CODEC.get(codec_id)
+    if check is None:
         return found
     try:
-        found.extend(look(payload, limit))
+        found.extend(check(payload, limit))
     except CodecError as error:
         found.append(("payload_bytes_behind", f"the stream cannot be walked to its end: {error.detail}"))
     return found
@@ -58,14 +58,14 @@ def _gzip(payload: bytes, limit: int) -> Iterator[Oddity]:
 
 
 def _is_one_gzip_member(payload: bytes, limit: int) -> bool:
-    """The usual case, by the fast library, a piece at a time."""
+    """Whether the payload is exactly one member, the usual case; checked with the faster library."""
     library = gzip._library or gzip._Library()
-    room = first_room(0, len(payload), gzip.LEAST_ROOM)
+    capacity = first_capacity(0, len(payload), gzip.LEAST_CAPACITY)
     try:
         member = library.decompressor(library.gzip_flag)
-        left = limit - len(member.decompress(payload, room))
+        left = limit - len(member.decompress(payload, capacity))
         while not member.eof and not member.needs_input and left >= 0:
-            left -= len(member.decompress(b"", room))
+            left -= len(member.decompress(b"", capacity))
         return bool(member.eof and not member.unused_data)
     except library.error:
         return False
@@ -82,7 +82,7 @@ def _is_gzip_header(payload: bytes, at: int) -> bool:
 def _snappy(payload: bytes, limit: int) -> Iterator[Oddity]:
     size = len(payload)
     if size < snappy.STREAM_HEADER_SIZE or payload[:8] != snappy.MAGIC:
-        return  # one raw block: it fills the payload, or it would not have been read
+        return  # one raw block: `decompress` accepts it only if it fills the payload
     at, streams = snappy.STREAM_HEADER_SIZE, 1
     while size - at >= 4:
         chunk = int.from_bytes(payload[at : at + 4], "big")
@@ -108,7 +108,7 @@ def _lz4(payload: bytes, limit: int) -> Iterator[Oddity]:
 
 
 def _lz4_content(frame: bytes, limit: int) -> Iterator[Oddity]:
-    """The library compares what Kafka skips: the frame goes through it again, its output is dropped."""
+    """Decompresses the frame with the library, which compares the checksum and size that Kafka skips."""
     library = load(lz4.MODULE, lz4.NAME, lz4.PIP_NAME)
     context = library.create_decompression_context()
     total, part = 0, frame

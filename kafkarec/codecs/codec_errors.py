@@ -1,7 +1,6 @@
-"""What can be wrong with a compressed payload, and the one place that imports a compression library.
+"""Errors of compressed payloads, and `load`, which imports the compression libraries.
 
-These exceptions stay inside the package: the compiled modules turn each into its public class with position and base
-offset.
+These exceptions are internal: the compiled modules convert them to public ones with position and base offset.
 """
 
 import importlib
@@ -24,7 +23,7 @@ REASONS: dict[str, str] = {
 
 
 class CodecError(Exception):
-    """A payload that Kafka's stream of this codec would refuse. `detail` never holds payload bytes."""
+    """A payload that the Java stream of this codec would refuse. `detail` never contains payload bytes."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)
@@ -36,7 +35,7 @@ class CodecError(Exception):
 
 
 class LimitReached(CodecError):
-    """The payload holds, or says that it holds, more than `limit` bytes."""
+    """The payload decompresses, or declares that it decompresses, to more than `limit` bytes."""
 
     def __init__(self, limit: int, detail: str = "") -> None:
         super().__init__("limit_exceeded", detail or f"more than {limit} bytes when decompressed")
@@ -47,7 +46,7 @@ class LimitReached(CodecError):
 
 
 class MissingCodec(CodecError):
-    """The library is not there; `pip_name` is what brings it."""
+    """The codec's library is not installed; pip_name: the package to install."""
 
     def __init__(self, codec: str, pip_name: str) -> None:
         super().__init__("missing_codec", f"{codec} needs a library: pip install {pip_name}")
@@ -59,7 +58,7 @@ class MissingCodec(CodecError):
 
 
 def load(module: str, codec: str, pip_name: str) -> Any:
-    """Imports a compression library at its first use, and offers the core what C functions it has."""
+    """Imports a compression library at its first use, and gives its C functions to the core if it exports them."""
     try:
         library = importlib.import_module(module)
     except ImportError as error:
@@ -68,13 +67,13 @@ def load(module: str, codec: str, pip_name: str) -> Any:
     return library
 
 
-MAX_FIRST_ROOM = 1 << 20
+MAX_FIRST_CAPACITY = 1 << 20
 
 
-def first_room(guess: int, payload_length: int, least: int) -> int:
-    """Bytes to ask for at first: the last size and an eighth, or four times the payload; 1 MiB at most.
+def first_capacity(guess: int, payload_length: int, least: int) -> int:
+    """Size of the first output buffer: the last size plus an eighth, or four times the payload; 1 MiB at most.
 
-    The libraries allocate what they are told, so never the limit itself.
+    Never the limit itself, as the libraries allocate the size they are given.
     """
-    room = guess + (guess >> 3) if guess > 0 else payload_length << 2
-    return least if room < least else MAX_FIRST_ROOM if room > MAX_FIRST_ROOM else room
+    capacity = guess + (guess >> 3) if guess > 0 else payload_length << 2
+    return least if capacity < least else MAX_FIRST_CAPACITY if capacity > MAX_FIRST_CAPACITY else capacity

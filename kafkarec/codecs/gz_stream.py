@@ -1,4 +1,4 @@
-"""Files that are packed as a whole, `00000000000000000030.log.gz` and `.zst`, unpacked piece by piece.
+"""Decompresses whole files, `00000000000000000030.log.gz` and `.zst`, piece by piece.
 
     gzip    members in a row: 1f 8b | method 8 | flags ... | deflate data | crc32 4 LE | size 4 LE      (RFC 1952)
     zstd    frames in a row:  28 b5 2f fd | descriptor | [window] [dictionary id] [content size]        (RFC 8878)
@@ -6,8 +6,8 @@
                               [xxh64 4 LE]
             skippable frames: 5? 2a 4d 18 | size 4 LE | that many bytes
 
-Unlike the payload of a batch such a file has any size, so nothing is held whole: input comes 64 KiB and output 1 MiB
-at a time at most, and a frame whose window is above 128 MiB (zstd --ultra --long=28 and more) is refused.
+Unlike a batch's payload such a file may have any size, so memory is bounded: at most 64 KiB of input and 1 MiB of
+output at a time. Frames with a window above 128 MiB (zstd --ultra --long=28 and more) are refused.
 """
 
 import zlib
@@ -45,7 +45,7 @@ def recognise(head: bytes) -> str | None:
 
 
 def declared_size(head: bytes) -> int | None:
-    """How many bytes the first zstd frame says that it holds; None: it does not say, or it is no zstd frame."""
+    """The content size in the first zstd frame's header; None: it has none, or it is not a zstd frame."""
     if head[:4] != MAGIC or len(head) < HEAD_BYTES:
         return None
     flags = head[4]
@@ -58,10 +58,10 @@ def declared_size(head: bytes) -> int | None:
 
 
 def unpack(codec: str, read: Read) -> Iterator[bytes]:
-    """The content in pieces of 1 MiB at most. `read(n)` gives the next n packed bytes, fewer only at the end.
+    """Yields the content in pieces of 1 MiB at most. `read(n)` returns the next n compressed bytes, fewer at the end.
 
-    CodecError behind all that could be unpacked: payload_truncated, payload_corrupt, payload_checksum_mismatch,
-    payload_header_invalid, payload_unsupported.
+    Yields everything that can be decompressed, then raises CodecError: payload_truncated, payload_corrupt,
+    payload_checksum_mismatch, payload_header_invalid, payload_unsupported.
     """
     return _gzip(read) if codec == "gzip" else _zstd(_Input(read))
 
@@ -87,7 +87,7 @@ def _gzip(read: Read) -> Iterator[bytes]:
         data = member.unused_data
         if len(data) < len(GZIP_MAGIC):
             data += read(_FEED)
-    if data.strip(b"\0"):  # zeros behind a member are padding, as of tapes
+    if data.strip(b"\0"):  # zeros after a member are padding, as from tapes
         raise CodecError("payload_header_invalid", "gzip: what follows is no gzip data")
 
 
@@ -112,7 +112,7 @@ def _zstd(data: "_Input") -> Iterator[bytes]:
 
 
 def _frame(frame: Any, data: "_Input") -> Iterator[bytes]:
-    """A frame behind its magic. Fed a block at a time, it gives at most 128 KiB at a time."""
+    """Decompresses a frame, from after its magic. Blocks are fed one by one, so pieces have at most 128 KiB."""
     flags = data.exactly(1)
     single = flags[0] & FLAG_SINGLE_SEGMENT
     sizes = DICTIONARY_ID_SIZES[flags[0] & 3] + (CONTENT_SIZE_SIZES[flags[0] >> 6] or (1 if single else 0))
@@ -132,7 +132,7 @@ def _frame(frame: Any, data: "_Input") -> Iterator[bytes]:
 
 
 class _Input:
-    """Exact pieces of packed bytes, out of larger reads."""
+    """Buffers reads of 64 KiB and returns pieces of exact lengths."""
 
     def __init__(self, read: Read) -> None:
         self._read = read

@@ -3,14 +3,14 @@
     member: 1f 8b | method 8 | flags | mtime 4 | xfl | os | [extra] [name\\0] [comment\\0] [header crc 2]
             raw deflate | crc32 4 LE | size 4 LE
 
-Members in a row are one stream. What stands behind a member and does not parse as another header ends the
-stream in silence (garbage, zeros), and so does a rest of 18 bytes or less. Reserved flag bits are ignored.
+Consecutive members are one stream. Bytes after a member that do not parse as another header (garbage, zeros) end the
+stream without an error, and so does a rest of 18 bytes or less. Reserved flag bits are ignored.
 
-Deliberate difference: the JVM sometimes looks at a rest of 18 bytes or less, depending on where its 8 KiB
-read buffer ends. No member fits in there, so it is always ignored here.
+Deliberate difference: the JVM sometimes reads a rest of 18 bytes or less, depending on where its 8 KiB read buffer
+ends. No member is that short, so it is always ignored here.
 
-Written is one member by zlib, which is what the JVM has: the levels mean the same, and its header is Java's (no
-time, no extra flags, operating system 255: unknown).
+`compress` writes one member with zlib, which the JVM uses too, so levels mean the same. Its header is Java's (no time,
+no extra flags, operating system 255: unknown).
 """
 
 import threading
@@ -18,7 +18,7 @@ import zlib
 from struct import Struct
 from typing import Any
 
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, first_room, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, first_capacity, load
 
 NAME, PIP_NAME, MODULE = "gzip", "isal", "isal.igzip_lib"
 
@@ -26,7 +26,7 @@ PLAIN_HEADER = b"\x1f\x8b\x08\x00"
 FLAG_HEADER_CRC, FLAG_EXTRA, FLAG_NAME, FLAG_COMMENT = 2, 4, 8, 16
 HEADER_SIZE, TRAILER_SIZE = 10, 8
 LONGEST_IGNORED_REST = 18
-LEAST_ROOM = 16 << 10
+LEAST_CAPACITY = 16 << 10
 FEED = 64 << 10
 JAVA_HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 RAW_DEFLATE = -15
@@ -35,7 +35,7 @@ _trailer = Struct("<II").pack
 
 
 class _Library(threading.local):
-    """The library's names, looked up once a thread."""
+    """The library's functions, looked up once per thread."""
 
     def __init__(self) -> None:
         igzip = load(MODULE, NAME, PIP_NAME)
@@ -48,7 +48,7 @@ _library: Any = None
 
 
 def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> bytes | memoryview:
-    """The members' content. The fast path answers for one plain member that fills the payload."""
+    """The members' content. The fast path handles one member with a plain header that fills the payload."""
     global _library
     if _library is None:
         _library = _Library()
@@ -56,15 +56,15 @@ def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> byte
         library = _library
         try:
             member = library.decompressor(library.gzip_flag)
-            room = first_room(guess, len(payload), LEAST_ROOM)
-            content: bytes = member.decompress(payload, room if room <= limit else limit + 1)
+            capacity = first_capacity(guess, len(payload), LEAST_CAPACITY)
+            content: bytes = member.decompress(payload, capacity if capacity <= limit else limit + 1)
             if member.eof:
                 if len(content) <= limit and not member.unused_data:
                     return content
             elif not member.needs_input:
                 return _rest_of_member(member, content, limit, payload)
         except library.error:
-            pass  # whatever is unusual is judged again, with zlib, as the JVM does
+            pass  # everything unusual is decompressed again with zlib, which the JVM uses
         except MemoryError:
             raise LimitReached(limit, "out of memory before the limit") from None
     return _members(payload, limit)
@@ -84,7 +84,7 @@ def probe(payload: Any, limit: int, magic: int = 2) -> None:
 
 
 def _rest_of_member(member: Any, begin: bytes, limit: int, payload: Any) -> memoryview:
-    """Goes on with a member that is longer than the room it got."""
+    """The content of a member that is longer than its first output buffer."""
     content = bytearray(begin)
     del begin
     while True:
@@ -99,7 +99,7 @@ def _rest_of_member(member: Any, begin: bytes, limit: int, payload: Any) -> memo
 
 
 def _members(payload: Any, limit: int) -> memoryview:
-    """Member by member with zlib, which is what the JVM uses."""
+    """The members' content, with zlib, which the JVM uses."""
     content = bytearray()
     size = len(payload)
     at = _header_end(payload, 0)
@@ -115,7 +115,7 @@ def _members(payload: Any, limit: int) -> memoryview:
 
 
 def _inflate(payload: Any, at: int, content: bytearray, limit: int) -> int:
-    """Appends the content of the member with deflate data at `at`; returns the place behind its trailer."""
+    """Appends the content of the member with deflate data at `at`; returns the position after its trailer."""
     start, crc = len(content), 0
     inflater = zlib.decompressobj(-15)
     size = len(payload)
@@ -155,7 +155,7 @@ def _inflate(payload: Any, at: int, content: bytearray, limit: int) -> int:
 
 
 def _header_end(payload: Any, at: int) -> int:
-    """Checks the header at `at` as GZIPInputStream.readHeader does; returns the place behind it."""
+    """Checks the header at `at` as GZIPInputStream.readHeader does; returns the position after it."""
     size, start = len(payload), at
     if size - at == 0:
         raise CodecError("payload_empty", "gzip: no bytes")

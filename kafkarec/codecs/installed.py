@@ -1,4 +1,4 @@
-"""Which codec libraries are installed, and by which way payloads are read and written with each: for `doctor`."""
+"""Installed codec libraries, and how payloads are decompressed and compressed with each: for `doctor`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _way(codec: Codec) -> str | None:
         load(str(codec.module), codec.name, str(codec.pip_name))
     except MissingCodec:
         return None
-    native_compress.look(codec.name)
+    native_compress.install(codec.name)
     ways = [word for word, used in (("read", native_decompress.in_use), ("written", native_compress.in_use)) if codec.name in used]
     return f"{codec.module}, plain payloads {' and '.join(ways)} by pointer" if ways else codec.module
 

@@ -3,17 +3,15 @@
     04 22 4d 18 | FLG | BD | [content size 8] | HC | block* | end mark 4 | [content checksum 4]
     block: size 4 LE, top bit = stored as it is | data | [block checksum 4]
 
-Kafka takes only independent blocks and no dictionary; skips the content size; wants the content checksum
-present but does not verify it; verifies block checksums; reads nothing behind the end mark, which is any size
-of 0, top bit or not. The header checksum of magic 0 is ignored: Kafka's own writer computes it wrongly there
-(KAFKA-3160).
+Kafka accepts only independent blocks and no dictionary; skips the content size; requires the content checksum but does
+not verify it; verifies block checksums; reads nothing after the end mark, which is any size of 0, with or without the
+top bit. The header checksum of magic 0 is ignored: Kafka's writer computes it wrongly there (KAFKA-3160).
 
-So the blocks are walked here, and the library is given a header of its own making wherever the real one is
-not of the plain kind.
+So block sizes are checked here, and the library gets a replaced header unless the original is one of PLAIN_HEADERS.
 
-Written are independent blocks of 64 KiB, no sizes and no checksums in the frame, a block stored where packing does
-not make it smaller. Level 9, Kafka's default, is the *fast* compressor; every other level is the high compressor of
-that level (12 and above are one). The header checksum of magic 0 takes in the frame's magic, as Kafka still
+`compress` writes independent blocks of 64 KiB without sizes and checksums in the frame; a block that compression does
+not make smaller is stored. Level 9, Kafka's default, is the *fast* compressor; every other level is the high compressor
+of that level (12 and above are the same). The header checksum of magic 0 includes the frame's magic, as Kafka still
 writes it for old clients (KAFKA-3160).
 """
 
@@ -22,7 +20,7 @@ from functools import cache
 from struct import Struct
 from typing import Any
 
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, first_room, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, first_capacity, load
 
 NAME, PIP_NAME, MODULE = "lz4", "lz4", "lz4.frame"
 
@@ -31,7 +29,7 @@ HEADER_SIZE, SHORTEST_FRAME_START = 7, 6
 FLAG_CONTENT_CHECKSUM, FLAG_CONTENT_SIZE, FLAG_BLOCK_CHECKSUM, FLAG_INDEPENDENT = 4, 8, 16, 32
 STORED = 1 << 31
 END_MARK = b"\0\0\0\0"
-LEAST_ROOM = 64 << 10  # one block of the usual size: the library then writes it in place
+LEAST_CAPACITY = 64 << 10  # one block of the usual size: the library then writes it in place
 MASK32 = 0xFFFFFFFF
 
 BLOCK_SIZE, BLOCK_SIZE_CODE = 64 << 10, 4
@@ -68,7 +66,7 @@ def _plain_header(flags: int, block_descriptor: int) -> bytes:
     return MAGIC + descriptor + bytes((header_checksum(descriptor),))
 
 
-# (FLG, BD) -> header; the eight headers that need no mending
+# (FLG, BD) -> header; the eight headers that the library and Kafka read alike
 PLAIN_HEADERS = {
     (flags, code << 4): _plain_header(flags, code << 4)
     for flags in (0x60, 0x60 | FLAG_BLOCK_CHECKSUM)
@@ -101,26 +99,26 @@ def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> byte
     global _context
     if _context is None:
         _context = _Context()
-    room = first_room(guess, len(payload), LEAST_ROOM)
+    capacity = first_capacity(guess, len(payload), LEAST_CAPACITY)
     header = bytes(payload[:HEADER_SIZE])
     block_maximum = _KNOWN_HEADERS.get(header, 0)
     if block_maximum:
         end, plain = _end_mark(payload, HEADER_SIZE, header[4], block_maximum)
-        return _decode([payload] if plain else [payload[:end], END_MARK], limit, room)
+        return _decode([payload] if plain else [payload[:end], END_MARK], limit, capacity)
     flags, descriptor, at = _frame_header(payload)
     end, plain = _end_mark(payload, at, flags, 1 << 2 * (descriptor >> 4) + 8)
     if magic > 0:
         if plain:
             try:
-                # the library checks more than Kafka does: what it accepts needs no second look
-                return _decode([payload], limit, room)
+                # the library checks more than Kafka does: what it accepts needs no further checks
+                return _decode([payload], limit, capacity)
             except LimitReached:
                 raise
             except CodecError:
                 pass
         _check_header(payload, at)
-    mended = PLAIN_HEADERS[flags & (0x60 | FLAG_BLOCK_CHECKSUM), descriptor]
-    return _decode([mended, payload[at:end], END_MARK], limit, room)
+    replaced = PLAIN_HEADERS[flags & (0x60 | FLAG_BLOCK_CHECKSUM), descriptor]
+    return _decode([replaced, payload[at:end], END_MARK], limit, capacity)
 
 
 def compress(payload: Any, level: int, magic: int = 2) -> bytes:
@@ -141,7 +139,7 @@ def _library(module: str) -> Any:
 
 
 def _high_frame(header: bytes, content: memoryview, level: int) -> bytes:
-    """By the library's block function: its frames know no high levels below 3."""
+    """A frame made with the library's block function: its frame function has no high levels below 3."""
     pack = _library("lz4.block").compress
     level = min(level, MOST_HIGH_LEVEL)
     parts: list[bytes | memoryview] = [header]
@@ -160,8 +158,8 @@ def probe(payload: Any, limit: int, magic: int = 2) -> None:
         _check_header(payload, at)
 
 
-def _decode(parts: list[Any], limit: int, room: int) -> bytes | memoryview:
-    """Feeds the parts of one frame; asks for `room` bytes at a time."""
+def _decode(parts: list[Any], limit: int, capacity: int) -> bytes | memoryview:
+    """Feeds the parts of one frame; asks for `capacity` bytes at a time."""
     thread = _context
     context, chunk = thread.context, thread.chunk
     content: bytearray | None = None
@@ -170,7 +168,7 @@ def _decode(parts: list[Any], limit: int, room: int) -> bytes | memoryview:
     try:
         for part in parts:
             while True:
-                wanted = room if room <= limit - total else limit - total + 1
+                wanted = capacity if capacity <= limit - total else limit - total + 1
                 piece, used, ended = chunk(context, part, max_length=wanted)
                 total += len(piece)
                 if total > limit:
@@ -205,7 +203,7 @@ def _library_error(error: RuntimeError) -> CodecError:
 
 
 def _frame_header(payload: Any) -> tuple[int, int, int]:
-    """(FLG, BD, place behind the header), checked as Kafka does but for the header checksum."""
+    """(FLG, BD, position after the header), checked as Kafka does except for the header checksum."""
     size = len(payload)
     if size == 0:
         raise CodecError("payload_empty", "lz4: no bytes")
@@ -238,7 +236,7 @@ def _check_header(payload: Any, end: int) -> None:
 
 
 def _end_mark(payload: Any, at: int, flags: int, block_maximum: int) -> tuple[int, bool]:
-    """The place of the end mark and whether it is the usual one; all blocks before it are complete."""
+    """The position of the end mark and whether it is 0 without the top bit; all blocks before it are complete."""
     size = len(payload)
     checksum = 4 if flags & FLAG_BLOCK_CHECKSUM else 0
     while size - at >= 4:

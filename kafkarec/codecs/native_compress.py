@@ -1,8 +1,8 @@
-"""C functions of the installed codec libraries that compress, for the writer to call without the GIL.
+"""Finds C functions of the installed codec libraries that the writer can call without the GIL to compress.
 
-The counterpart of `native.py`, by the same rules: an extension module that happens to export the functions is put to
-the proof (what it compresses must come out right), then its addresses go to the writer; anything else leaves the Python
-calls to serve every payload. `KAFKAREC_NATIVE_CODECS=0` turns this off; `doctor` says what is in use.
+The counterpart of `native_decompress.py`: functions that an extension module exports are tested (their output must
+decompress to the input), then their addresses are given to the writer; otherwise all payloads go through the libraries'
+Python calls. `KAFKAREC_NATIVE_CODECS=0` turns this off; `doctor` says what is in use.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafkarec.codecs import compress as compress
 from kafkarec.codecs.native_decompress import SAMPLE, address_of, module_file, try_finder
 
 in_use: set[str] = set()
-"""Names of the codecs that the writer compresses with by itself."""
+"""Names of the codecs with which the writer compresses through C functions."""
 
 LZ4_HEADS = lz4.KAFKA_HEADER + lz4.MAGIC_0_HEADER
 
@@ -53,15 +53,15 @@ def _zstd() -> None:
     size_t, text = ctypes.c_size_t, ctypes.c_char_p
     compress.argtypes = (ctypes.c_void_p, text, size_t, text, size_t)
     set_parameter.restype, set_parameter.argtypes = size_t, (ctypes.c_void_p, ctypes.c_int, ctypes.c_int)
-    room = bound(len(SAMPLE))
-    out = ctypes.create_string_buffer(room)
+    capacity = bound(len(SAMPLE))
+    out = ctypes.create_string_buffer(capacity)
     context = create()
     try:
         values = enumerate(_zstd_parameters(3), _FIRST_PARAMETER)
-        refused = [set_parameter(context, parameter, value) > room for parameter, value in values]
-        size = compress(context, out, room, SAMPLE, len(SAMPLE))
+        refused = [set_parameter(context, parameter, value) > capacity for parameter, value in values]
+        size = compress(context, out, capacity, SAMPLE, len(SAMPLE))
         packed = out.raw[:size]
-        short = compress(context, out, size - 1, SAMPLE, len(SAMPLE)) > room
+        short = compress(context, out, size - 1, SAMPLE, len(SAMPLE)) > capacity
     finally:
         free(context)
     if any(refused) or not short or packed != zstd.compress(SAMPLE, 3):
@@ -74,15 +74,15 @@ _FINDERS = {"lz4": _lz4, "zstd": _zstd}
 
 
 @cache
-def look(codec: str) -> None:
-    """Looks for `codec`'s functions and hands them to the writer, once."""
+def install(codec: str) -> None:
+    """Finds the functions of `codec` and gives them to the writer, once."""
     try_finder(_FINDERS.get(codec))
 
 
 @cache
 def _zstd_parameters(level: int) -> tuple[int, ...]:
-    """The seven of a level for an input of unknown size, which is what the JVM's streams have: for a small input the
-    library would choose others, which pack 7 % worse at level 9."""
+    """The seven parameters of a level for an input of unknown size, as in the JVM's streams. For a small input the
+    library would choose others, which compress 7 % worse at level 9."""
     zstandard = importlib.import_module("zstandard")
     found = zstandard.ZstdCompressionParameters.from_level(level, source_size=0)
     return tuple(getattr(found, name) for name in _PARAMETERS)
@@ -93,15 +93,15 @@ _FIRST_PARAMETER = 101  # ZSTD_c_windowLog; the others follow
 
 
 def levels(codec_id: int | None, level: int | None) -> tuple[list[int], tuple[int, ...]]:
-    """What the writer compresses with: levels by codec id, zstd's parameters. Looks at the libraries first.
+    """(levels by codec id, zstd's parameters) for the writer. Installs the codecs' C functions first.
 
-    `codec_id` None: the rows bring their own codecs, and each has its default level. ValueError for a level that Kafka
+    codec_id None: the rows name their codecs, and each has its default level. ValueError for a level that Kafka
     refuses.
     """
     found = [codec.default_level or 0 for codec in CODECS]
     for codec in CODECS:
         if codec_id is None or codec.id == codec_id:
-            look(codec.name)
+            install(codec.name)
     if codec_id is not None:
         found[codec_id] = checked_level(codec_id, level) or 0
     return found, _zstd_parameters(found[BY_NAME["zstd"].id]) if "zstd" in in_use else (0,) * len(_PARAMETERS)

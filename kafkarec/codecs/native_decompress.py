@@ -1,8 +1,8 @@
-"""C functions of the installed codec libraries, for the engine to call without the GIL.
+"""Finds C functions of the installed codec libraries that the core can call without the GIL to decompress.
 
-The wheels document none. Where an extension module exports the functions all the same, they are put to the proof (the
-bytes must come out right through ctypes) and then handed to the core by address; anything else leaves things as they
-are: the Python calls serve every payload. `KAFKAREC_NATIVE_CODECS=0` turns this off; `doctor` says what is in use.
+The wheels do not document them. If an extension module exports the functions, they are tested with ctypes (the
+decompressed bytes must be right), and their addresses are given to the core; otherwise all payloads go through the
+libraries' Python calls. `KAFKAREC_NATIVE_CODECS=0` turns this off; `doctor` says what is in use.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any
 from kafkarec import _core
 
 in_use: set[str] = set()
-"""Names of the codecs whose plain payloads the engine decompresses itself."""
+"""Names of the codecs whose usual payloads the core decompresses through C functions."""
 
 SAMPLE = bytes(i * i & 0x3F for i in range(5000))
-"""What codecs are put to the proof with."""
+"""The content with which the functions are tested."""
 
 
 def address_of(function: Any) -> int:
-    """Of a ctypes function."""
+    """The address of a ctypes function."""
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
@@ -72,14 +72,13 @@ def _zstd() -> None:
 
 
 def module_file(folder: str, module: str) -> str:
-    """The file of an extension module that need not be importable: its cffi twin may lack cffi."""
+    """The file of an extension module, which is not imported: the cffi variant's import needs cffi."""
     found = (name for name in sorted(os.listdir(folder)) if name.startswith(module + ".") and name.endswith(".so"))
     return os.path.join(folder, next(found))
 
 
 def try_finder(find: Callable[[], None] | None) -> None:
-    """Runs what looks for a codec's functions, unless that is turned off; a library that is missing, or other than
-    expected, changes nothing."""
+    """Calls a codec's finder, unless turned off. Ignores errors of libraries that are missing or unexpected."""
     if find is None or os.environ.get("KAFKAREC_NATIVE_CODECS", "1") == "0":
         return
     try:
@@ -93,5 +92,5 @@ _FINDERS = {"lz4": _lz4, "zstd": _zstd}
 
 @cache
 def install(codec: str) -> None:
-    """Looks for `codec`'s functions and hands them to the core, once, when its library is first needed."""
+    """Finds the functions of `codec` and gives them to the core, once, when its library is first needed."""
     try_finder(_FINDERS.get(codec))

@@ -3,9 +3,9 @@
     82 53 4e 41 50 50 59 00 | version 4 | compatible version 4 | chunk*      chunk: size 4 BE | raw block
 
 The two versions are not checked: Kafka does not, and Redpanda writes them little-endian (kafka-python #2414).
-A chunk size that equals the magic's first four bytes begins a concatenated stream, and there snappy-java
-wants a version of 1 at least. Fewer than four bytes behind a chunk end the stream in silence. A payload
-without the magic, or shorter than 16 bytes, is one raw block.
+A chunk size that equals the magic's first four bytes begins a concatenated stream, for which snappy-java requires a
+version of at least 1. Fewer than four bytes after a chunk end the stream without an error. A payload without the magic,
+or shorter than 16 bytes, is one raw block.
 
 Written as SnappyOutputStream does it: version 1, compatible version 1, a chunk for every 32 KiB.
 """
@@ -32,7 +32,7 @@ _chunk_size = Struct(">I").pack
 
 
 class _Scratch(threading.local):
-    """The output buffer of this thread, kept up to 1 MiB; replaced, never resized: it may be exported."""
+    """The output buffer of this thread, kept up to 1 MiB; replaced, never resized, as memoryviews may refer to it."""
 
     def __init__(self) -> None:
         cramjam = load(MODULE, NAME, PIP_NAME)
@@ -40,9 +40,9 @@ class _Scratch(threading.local):
         self.pack_into = cramjam.snappy.compress_raw_into
         self.error = cramjam.DecompressionError
         self.view = memoryview(bytearray(64 << 10))
-        self.packed = memoryview(bytearray(MOST_PACKED))  # not the view: content may lie there
+        self.packed = memoryview(bytearray(MOST_PACKED))  # not `view`, which may hold the content
 
-    def room(self, size: int) -> memoryview:
+    def capacity(self, size: int) -> memoryview:
         if size <= len(self.view):
             return self.view
         view = memoryview(bytearray(size))
@@ -55,7 +55,7 @@ _scratch: Any = None
 
 
 def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> memoryview:
-    """The blocks' content in one piece. Valid until this thread's next call: the buffer is used again."""
+    """The blocks' content in one piece. Valid until this thread's next call, which reuses the buffer."""
     global _scratch
     if _scratch is None:
         _scratch = _Scratch()
@@ -74,7 +74,7 @@ def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> memo
         total = _block_length(payload, only_block, size, 0, limit)
     at = 0
     try:
-        content: memoryview = scratch.room(total)
+        content: memoryview = scratch.capacity(total)
         into = scratch.into
         if only_block >= 0:
             if into(payload[only_block:], content) != total:
@@ -137,7 +137,7 @@ def _xerial_blocks(payload: Any, limit: int) -> tuple["array[int]", int]:
             elif total == ended_at:
                 break
             else:
-                # a wrong magic ends one read call of snappy-java; the next call goes on behind that header
+                # a wrong magic ends one read call of snappy-java; the next call continues after that header
                 ended_at = total
             at += STREAM_HEADER_SIZE - 4
             continue
@@ -149,7 +149,7 @@ def _xerial_blocks(payload: Any, limit: int) -> tuple["array[int]", int]:
 
 
 def _block_length(payload: Any, at: int, end: int, before: int, limit: int) -> int:
-    """The decompressed length that a raw block declares, checked first; `before` bytes are in front of it."""
+    """The decompressed length that a raw block declares, checked; `before` bytes of content precede it."""
     length = shift = 0
     begin = at
     while True:
@@ -165,7 +165,7 @@ def _block_length(payload: Any, at: int, end: int, before: int, limit: int) -> i
             raise CodecError("payload_corrupt", "snappy: the length of a block is too long")
     if length > limit - before:
         raise LimitReached(limit)
-    # a copy of 64 bytes takes three bytes at least: a block cannot hold more than 22 times its own size
+    # a copy of 64 bytes takes at least three bytes, so content is at most 22 times as large as its block
     if length > 22 * (end - begin):
         raise CodecError("payload_corrupt", f"snappy: a block of {end - begin} bytes claims {length}")
     return length

@@ -4,25 +4,24 @@
     50..5f 2a 4d 18 | size 4 LE | anything                              (skippable frame)
     block header 3 LE: last 1 bit, type 2 bits (raw, one byte repeated, compressed, reserved), size 21 bits
 
-Frames in a row are one stream; no bytes at all are an empty stream; a cut frame or garbage behind is an
-error. (Deliberate difference: the JVM takes a later frame that is cut for the end, in silence, when its bytes
-came in one read with the end of the frame before.) The Java producer writes frames without a content size.
+Consecutive frames are one stream; no bytes at all are an empty stream; a cut frame or garbage after a frame is an
+error. (Deliberate difference: the JVM treats a later cut frame as the end, without an error, if one read returned its
+bytes together with the end of the previous frame.) The Java producer writes frames without a content size.
 Windows above 128 MiB are refused (ZSTD_MAXWINDOWSIZE_DEFAULT).
 
-The frames are walked here first, because the library drops a second frame in silence, allocates whatever
-content size a frame claims, and asks to be told a size where there is none: the blocks say how much can come
-out at most.
+The block headers are read here first, because the library ignores a second frame, allocates any content size that a
+frame declares, and needs a size for frames without one: the block headers give the maximum.
 
-Written is one frame with its content size, which spares readers a guess; Kafka's stream cannot know it. The
-parameters are those the JVM's stream has, of a level for content of unknown size: on the usual batch of JSON they
-pack better and, from level 6 on, faster than those that zstd takes for a small content.
+`compress` writes one frame with its content size, which Kafka's stream cannot know in advance. The parameters are those
+of the JVM's stream, of a level for content of unknown size: on a typical batch of JSON they compress better and, from
+level 6 on, faster than those that zstd chooses for small content.
 """
 
 import threading
 from collections.abc import Callable
 from typing import Any
 
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, first_room, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, first_capacity, load
 
 NAME, PIP_NAME, MODULE = "zstd", "zstandard", "zstandard"
 
@@ -30,7 +29,7 @@ MAGIC = b"\x28\xb5\x2f\xfd"
 BLOCK_MAXIMUM = 128 << 10
 WINDOW_MAXIMUM = (1 << 27) + 1
 KEPT_WINDOW = 8 << 20
-LEAST_ROOM = 16 << 10
+LEAST_CAPACITY = 16 << 10
 UNKNOWN = -1
 RAW, REPEATED, COMPRESSED = 0, 1, 2
 KEPT_CONTENT, KEPT_LEVELS = 1 << 20, 8
@@ -126,8 +125,8 @@ def _decode(frame: Any, content_size: int, most: int, window: int, limit: int, g
     try:
         if content_size > window:
             return _decode_beyond_window(frame, content_size)
-        # A context keeps the buffer it once needed: not a large one. And where that is larger than this frame's window,
-        # it reaches back further than the window and decodes what a new stream refuses: so not for what exceeds it.
+        # A context keeps its largest buffer, so large frames do not use it. Nor does content larger than its
+        # window: with a kept buffer it would accept references beyond the window, which a new stream refuses.
         run = thread.decompress if most <= window <= KEPT_WINDOW else thread.fresh().decompress
         if content_size > 0:
             known: bytes = run(frame)
@@ -145,8 +144,8 @@ def _decode(frame: Any, content_size: int, most: int, window: int, limit: int, g
 
 
 def _decode_beyond_window(frame: Any, content_size: int) -> memoryview:
-    """A frame that tells a content larger than its window: given room for all of it at once, the library lets
-    references reach back beyond the window, which a stream refuses."""
+    """Decompresses a frame whose content is larger than its window as a stream, which refuses references beyond the
+    window; with capacity for the whole content the library would accept them."""
     content = memoryview(bytearray(content_size))
     reader = _decompressor.fresh().stream_reader(frame)
     size = reader.readinto(content[:-1]) + reader.readinto(content[-1:])
@@ -155,21 +154,21 @@ def _decode_beyond_window(frame: Any, content_size: int) -> memoryview:
     return content
 
 
-def _decode_unsized(run: Any, frame: Any, most_room: int, most: int, limit: int, guess: int) -> bytes:
-    """A frame without content size: tries a room and, where it is too small, four times as much."""
-    room = first_room(guess, len(frame), LEAST_ROOM)
-    while room < most_room:
+def _decode_unsized(run: Any, frame: Any, max_capacity: int, most: int, limit: int, guess: int) -> bytes:
+    """Decompresses a frame without content size: quadruples the output's capacity until it is sufficient."""
+    capacity = first_capacity(guess, len(frame), LEAST_CAPACITY)
+    while capacity < max_capacity:
         try:
-            content: bytes = run(frame, room)
+            content: bytes = run(frame, capacity)
             return content
         except _decompressor.error as error:
-            if not _wants_more_room(error):
+            if not _output_too_small(error):
                 raise
-        room <<= 2
+        capacity <<= 2
     try:
-        content = run(frame, most_room or 1)
+        content = run(frame, max_capacity or 1)
     except _decompressor.error as error:
-        if most > limit and _wants_more_room(error):
+        if most > limit and _output_too_small(error):
             raise LimitReached(limit) from None
         raise
     if len(content) > limit:
@@ -177,8 +176,8 @@ def _decode_unsized(run: Any, frame: Any, most_room: int, most: int, limit: int,
     return content
 
 
-def _wants_more_room(error: Exception) -> bool:
-    """The library's words for an output that is full before the frame's end."""
+def _output_too_small(error: Exception) -> bool:
+    """Whether an error of the library means that the output was full before the frame's end."""
     return "full frame" in str(error)
 
 
@@ -245,7 +244,7 @@ def _frame(payload: Any, at: int, limit: int) -> tuple[int, int, int, int]:
 
 
 def _odd_header(payload: Any, at: int, flags: int) -> tuple[int, int]:
-    """(place behind the header, content size) where there is a dictionary id or content size."""
+    """(position after the header, content size) of a frame with a dictionary id or content size."""
     if flags & FLAG_RESERVED:
         raise CodecError("payload_header_invalid", "zstd: reserved bit in the frame header")
     id_size = DICTIONARY_ID_SIZES[flags & 3]
@@ -264,7 +263,7 @@ def _odd_header(payload: Any, at: int, flags: int) -> tuple[int, int]:
 
 
 def _skippable(payload: Any, at: int) -> int:
-    """The place behind the skippable frame at `at`."""
+    """The position after the skippable frame at `at`."""
     left = len(payload) - at
     if left < 4 or payload[at] & 0xF0 != 0x50 or payload[at + 1 : at + 4] != b"\x2a\x4d\x18":
         raise CodecError("payload_header_invalid", "zstd: neither a frame nor the end")

@@ -46,13 +46,13 @@ class Schema(tuple[Field, ...]):
     """The fields of a table in order."""
 
     @cached_property
-    def places(self) -> Mapping[str, int]:
+    def index_of(self) -> Mapping[str, int]:
         """Name -> index."""
-        return {field.name: place for place, field in enumerate(self)}
+        return {field.name: index for index, field in enumerate(self)}
 
     @property
     def names(self) -> list[str]:
-        return list(self.places)
+        return list(self.index_of)
 
     def __repr__(self) -> str:
         return "\n".join(f"{f.name}: {f.type}{'' if f.nullable else ' not null'}" for f in self)

@@ -1,10 +1,10 @@
-"""Index files of entries of one size: a sequence over their bytes, an entry made when it is asked for
+"""Index files with entries of fixed size: a sequence over the file's bytes that creates entries on access.
 
-    entry 0 | entry 1 | ... | entry n-1 | zeros: made in advance for entries to come, while the segment is written
+    entry 0 | entry 1 | ... | entry n-1 | zeros, preallocated while the segment is active
 
-A broker maps `segment.index.bytes` (10 MiB) of zeros and fills them; a clean close cuts what was not used, a crash or a
-copy from a running broker leaves it (Kafka: AbstractIndex). A full index has 1.3 million entries: as objects they
-would be a hundred times the file, so they are not made in advance.
+A broker maps `segment.index.bytes` (10 MiB) of zeros and fills them; a clean close truncates the unused part, which
+remains after a crash or in a copy from a running broker (Kafka: AbstractIndex). A full index has 1.3 million entries,
+which would take a hundred times the file's size as objects.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Entries(Sequence[E], Generic[E]):
     data           the file's bytes
     base_offset    the segment's, from the file's name: entries store offsets relative to it
     file           its name, for messages
-    .preallocated  bytes of zeros behind the last entry, which are no entries
+    .preallocated  bytes of zeros after the last entry
 
     CorruptRecordError (index_invalid) when the bytes are not whole entries.
     """
@@ -49,7 +49,7 @@ class Entries(Sequence[E], Generic[E]):
 
     @classmethod
     def _used(cls, data: bytes) -> int:
-        """How many entries there are in front of the zeros that end the file."""
+        """The number of entries before the zeros at the file's end."""
         return -(-len(data.rstrip(b"\0")) // cls.layout.size)
 
     def _entry(self, index: int) -> E:
@@ -82,7 +82,7 @@ class Entries(Sequence[E], Generic[E]):
 
     @property
     def used(self) -> bytes:
-        """The bytes of the entries, without the zeros behind them: what a cleanly closed file holds."""
+        """The bytes of the entries without the zeros after them, as in a cleanly closed file."""
         return self._data[: self._count * self.layout.size]
 
     def __repr__(self) -> str:

@@ -5,7 +5,7 @@
     0 0           leader_epoch start_offset
     5 1040        both rise; epochs that wrote nothing may stand here too
 
-It answers "where does epoch E end?", by which a follower finds where its log and the leader's part.
+From it a leader answers "where does epoch E end?", by which a follower finds where its log and the leader's differ.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class EpochEntry(NamedTuple):
 
 
 def read(data: bytes, file: str | None = NAME) -> tuple[EpochEntry, ...]:
-    """The entries of the file's bytes; CorruptRecordError (checkpoint_invalid) where Kafka's reader fails too."""
+    """Parses the file's bytes; CorruptRecordError (checkpoint_invalid) where Kafka's parser fails too."""
     lines, rows = read_table(data, 2, "epoch and start offset", file)
     return tuple(
         EpochEntry(lines.integer(n, epoch, "the epoch", INT32), lines.integer(n, start, "the start offset", INT64))
@@ -41,7 +41,7 @@ def write(entries: Iterable[tuple[int, int]]) -> bytes:
 
 
 def epoch_at(entries: Sequence[EpochEntry], offset: int) -> int | None:
-    """The epoch under which `offset` was written; None in front of the first entry."""
+    """The epoch under which `offset` was written; None before the first entry."""
     found = bisect_right(entries, offset, key=lambda entry: entry.start_offset)
     return entries[found - 1].epoch if found else None
 
@@ -56,7 +56,7 @@ def end_of(entries: Sequence[EpochEntry], epoch: int, log_end: int) -> tuple[int
 
 
 def assign(entries: list[EpochEntry], epoch: int, start_offset: int) -> None:
-    """A batch of a new epoch was seen (Kafka: LeaderEpochFileCache.assign): entries that contradict it go."""
+    """Adds the first batch of a new epoch and removes entries that contradict it (LeaderEpochFileCache.assign)."""
     if entries and entries[-1].epoch == epoch and start_offset >= entries[-1].start_offset:
         return
     while entries and (entries[-1].epoch >= epoch or entries[-1].start_offset >= start_offset):

@@ -1,4 +1,4 @@
-"""`meta.properties`: whose data folder this is (Kafka: MetaProperties, KIP-631, KIP-858)
+"""`meta.properties`: ids of the cluster, node and data folder (Kafka: MetaProperties, KIP-631, KIP-858).
 
     #
     #Sat Nov 21 04:00:00 UTC 2026
@@ -73,7 +73,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def read(data: bytes, file: str | None = NAME) -> MetaProperties:
-    """The file's bytes; CorruptRecordError (metadata_invalid) for what Kafka 4.3 would not start with."""
+    """Parses the file's bytes; CorruptRecordError (metadata_invalid) if Kafka 4.3 would not start with it."""
     known = properties(data)
     version = _integer(known, "version", file) or 0
     if version not in _VERSIONS:
@@ -102,7 +102,7 @@ def _integer(known: dict[str, str], name: str, file: str | None) -> int | None:
 
 
 def write(meta: MetaProperties) -> bytes:
-    """The file's bytes, one property a line; Kafka writes the same with a comment of the time in front."""
+    """The file's bytes, one property per line; Kafka's file also begins with a comment with the time."""
     known = {
         **meta.others,
         "cluster.id": meta.cluster_id,
@@ -115,5 +115,5 @@ def write(meta: MetaProperties) -> bytes:
 
 
 def _escaped(text: str) -> str:
-    """Every character that Properties.load could take for anything else, as itself behind a backslash or as a code."""
+    """Escapes special characters for Properties.load, with a backslash or as \\uXXXX."""
     return "".join(f"\\{c}" if c in "\\=:#! " else c if " " < c < "\x7f" else f"\\u{ord(c) & 0xFFFF:04x}" for c in text)

@@ -36,9 +36,9 @@ class TopicPartition(NamedTuple):
 
 
 def read(data: bytes, file: str | None = None) -> dict[TopicPartition, int]:
-    """{(topic, partition): offset} of the file's bytes; a partition that stands there twice has its last offset.
+    """{(topic, partition): offset} from the file's bytes; of a repeated partition the last offset counts.
 
-    CorruptRecordError (checkpoint_invalid) where Kafka's reader fails too.
+    CorruptRecordError (checkpoint_invalid) where Kafka's parser fails too.
     """
     lines, rows = read_table(data, 3, "topic, partition and offset", file)
     found = {}
@@ -49,5 +49,5 @@ def read(data: bytes, file: str | None = None) -> dict[TopicPartition, int]:
 
 
 def write(offsets: Mapping[tuple[str, int], int]) -> bytes:
-    """The file's bytes, in the mapping's order (a broker's own has no meaning)."""
+    """The file's bytes, in the mapping's order (the order has no meaning to Kafka)."""
     return write_table(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())

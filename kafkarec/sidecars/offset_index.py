@@ -1,4 +1,4 @@
-"""`.index`: from offsets to places in the segment (Kafka: OffsetIndex)
+"""`.index`: maps offsets to positions in the segment (Kafka: OffsetIndex).
 
     byte  size  field
     0     4     relative_offset  int32  last offset of a batch, less the segment's base offset
@@ -56,10 +56,10 @@ def write(entries: Iterable[tuple[int, int]], base_offset: int) -> bytes:
 
 
 def position_for(entries: Sequence[OffsetEntry], offset: int) -> int:
-    """Where to begin looking for `offset`: the place of the greatest entry that is not above it, 0 without one.
+    """The position from which to search for `offset`: that of the greatest entry not above it, 0 without one.
 
-    The batch there ends at or before `offset`, or is the first one to hold it. An index is not to be trusted: the
-    caller compares what it finds at that place, and reads from 0 where it is no batch at or below `offset`.
+    The batch there ends at or before `offset`, or is the first one to hold it. Indexes may be wrong: callers check the
+    batch at that position, and read from 0 if there is no batch at or below `offset`.
     """
     found = bisect_right(entries, offset, key=lambda entry: entry.offset)
     return entries[found - 1].position if found else 0

@@ -1,4 +1,4 @@
-"""How a reader of a small file says no: a reason of `errors.REASONS`, the place, both sides"""
+"""Raises CorruptRecordError for side files, with a reason of `errors.REASONS`, the position, expected and found."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def refuse(
     found: int | None = None,
     file: str | None = None,
 ) -> NoReturn:
-    """Raises CorruptRecordError for byte `position` of the file; `detail` says in words what does not hold."""
+    """Raises CorruptRecordError for byte `position` of the file; detail: what is wrong, for the message."""
     raise error(
         reason, {"position": position, "expected": expected, "found": found, "detail": detail, "file": file}
     ) from None

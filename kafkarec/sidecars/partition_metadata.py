@@ -1,9 +1,9 @@
-"""`partition.metadata`: which topic a partition's folder belongs to (Kafka: PartitionMetadataFile, KIP-516)
+"""`partition.metadata`: the topic id of a partition folder (Kafka: PartitionMetadataFile, KIP-516).
 
     version: 0
     topic_id: pmqbwj8JRCSCfzvNTqatEw      16 bytes in URL-safe base64 without padding
 
-Two topics of the same name, one after the other, differ by it: a broker does not mix their records.
+It distinguishes a topic from an earlier, deleted one of the same name.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def topic_id_of(uuid: UUID) -> str:
 
 
 def read(data: bytes, file: str | None = NAME) -> PartitionMetadata:
-    """The file's bytes; CorruptRecordError (metadata_invalid) where Kafka's reader fails too."""
+    """Parses the file's bytes; CorruptRecordError (metadata_invalid) where Kafka's parser fails too."""
     lines = Lines(data, "metadata_invalid", file)
     found = []
     for number, name in enumerate(("version", "topic_id"), 1):

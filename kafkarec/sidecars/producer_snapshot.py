@@ -1,4 +1,4 @@
-"""`.snapshot`: what is known of each producer at an offset (Kafka: ProducerStateManager, ProducerSnapshot.json)
+"""`.snapshot`: the producer state at an offset (Kafka: ProducerStateManager, ProducerSnapshot.json).
 
     byte  size  field
     0     2     version      int16   1
@@ -14,8 +14,8 @@
     +34   4     coordinator_epoch         int32   of the last marker; -1: none yet
     +38   8     current_txn_first_offset  int64   where its open transaction begins; -1: none is open
 
-The file's name is the offset: everything below it is in there. One is written when a segment is rolled, named as the
-new segment, and one at a clean end. The order of entries is that of a Java HashMap; `in_java_order` reproduces it.
+The file's name is the offset: it covers all batches below. One is written when a segment is rolled, named as the new
+segment, and one at a clean shutdown. The order of entries is that of a Java HashMap; `in_java_order` reproduces it.
 The file called NNN-EEE.checkpoint of a KRaft log is something else: a segment of records.
 """
 
@@ -38,8 +38,8 @@ _HEAD, _ENTRY, _CRC_FROM = Struct(">hIi"), Struct(">qhiqiqiq"), 6
 def read(data: bytes, file: str | None = None) -> tuple[SnapshotEntry, ...]:
     """The entries of a snapshot's bytes, in the file's order.
 
-    CorruptRecordError: snapshot_invalid for another version or a count that does not fit, crc_mismatch. Bytes behind
-    the last entry are under the checksum and passed over, as Kafka does.
+    CorruptRecordError: snapshot_invalid for another version or a count that does not fit, crc_mismatch. Bytes after
+    the last entry are covered by the checksum and otherwise ignored, as in Kafka.
     """
     if len(data) < _HEAD.size:
         refuse("snapshot_invalid", f"{len(data)} bytes, and the header alone has {_HEAD.size}", file=file)

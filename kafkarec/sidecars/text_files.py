@@ -1,4 +1,4 @@
-"""What the text files of a partition and of a data folder have in common
+"""The common format of the text files of a partition folder and of a data folder.
 
     line 1   version of the file: 0
     line 2   number of lines that follow
@@ -19,7 +19,7 @@ INT32, INT64 = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
 
 
 class Lines:
-    """The lines of a text file, and how to refuse one: by its number from 1, never by its content."""
+    """The lines of a text file. Errors name a line by its number from 1, never by its content."""
 
     def __init__(self, data: bytes, reason: str, file: str | None) -> None:
         self._reason = reason

@@ -1,4 +1,4 @@
-"""`.timeindex`: from timestamps to offsets (Kafka: TimeIndex)
+"""`.timeindex`: maps timestamps to offsets (Kafka: TimeIndex).
 
     byte  size  field
     0     8     timestamp        int64  ms: the largest max timestamp of all batches so far
@@ -37,7 +37,7 @@ class TimeIndex(Entries[TimeEntry]):
 
     @classmethod
     def _used(cls, data: bytes) -> int:
-        """Twelve zeros alone are an entry: timestamp 0 at the base offset. More of them are made in advance."""
+        """A single entry of zeros counts: timestamp 0 at the base offset. Further zeros are preallocated."""
         return 1 if len(data) == ENTRY_SIZE else super()._used(data)
 
     def _entry(self, index: int) -> TimeEntry:

@@ -1,4 +1,4 @@
-"""`.txnindex`: the aborted transactions whose markers lie in the segment (Kafka: TransactionIndex, AbortedTxn, KIP-98)
+"""`.txnindex`: the aborted transactions with markers in the segment (Kafka: TransactionIndex, AbortedTxn, KIP-98).
 
     byte  size  field
     0     2     version             int16  0
@@ -6,9 +6,9 @@
     10    8     first_offset        int64  base offset of the transaction's first batch, maybe in an earlier segment
     18    8     last_offset         int64  the ABORT marker's offset
     26    8     last_stable_offset  int64  first offset of the oldest transaction of any other producer still open
-                                           then; behind the marker without one
+                                           then, else the offset after the marker
 
-A segment without aborted transactions has no such file, or an empty one. It is never made in advance. Kafka compares
+A segment without aborted transactions has no such file, or an empty one. It is never preallocated. Kafka compares
 the version's first byte alone with 0, so versions 1 to 255 pass there; here they are refused.
 """
 
@@ -63,5 +63,5 @@ def write(entries: Iterable[AbortedTransaction]) -> bytes:
 def aborted_between(
     entries: Sequence[AbortedTransaction], start_offset: int, end_offset: int
 ) -> tuple[AbortedTransaction, ...]:
-    """Those that touch the offsets [start_offset, end_offset): what a broker tells a consumer with such a fetch."""
+    """Those that overlap the offsets [start_offset, end_offset), as a broker returns them in a fetch response."""
     return tuple(one for one in entries if one.last_offset >= start_offset and one.first_offset < end_offset)

@@ -1,4 +1,4 @@
-"""Into other libraries' tables. The only room besides cli/ that may import them, and only when asked."""
+"""Conversion to pyarrow, polars and pandas tables; these libraries are imported on use, only here and in cli/."""
 
 from __future__ import annotations
 

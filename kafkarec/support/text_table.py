@@ -89,14 +89,14 @@ def _compression(row: dict[str, Any]) -> str:
 
 
 def _notes(row: dict[str, Any]) -> str:
-    told = {
+    notes = {
         "transactional": row["is_transactional"],
         "control": row["is_control"],
         "log append time": row["timestamp_type"] == 1,
         "delete horizon " + moment(row["delete_horizon_ms"]): row["delete_horizon_ms"] is not None,
         "empty": row["record_count"] == 0,
     }
-    return ", ".join(note for note, holds in told.items() if holds)
+    return ", ".join(note for note, holds in notes.items() if holds)
 
 
 # What `scan` shows of a batch: title -> cell.

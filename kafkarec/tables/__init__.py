@@ -1,1 +1,1 @@
-"""What callers hold: columns of records and of batches, and single records and batches as views on them."""
+"""Columns of records and of batches, and single records and batches read from them."""

@@ -1,4 +1,4 @@
-"""What a user holds: RecordColumns, BatchTable, Record, RecordBatch. Thin views on columns."""
+"""RecordColumns, BatchTable, Record and RecordBatch: views on decoded columns."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ class Record:
 
     @property
     def control(self) -> Any:
-        """The typed control record, None for data. InvalidRecordError when it cannot be read."""
+        """The typed control record, None for data. InvalidRecordError if it cannot be read."""
         return control.parse(self.key, self.value) if self.is_control else None
 
 
 def _sequence(base_sequence: int | None, base_offset: int, offset: int | None) -> int | None:
-    """DefaultRecordBatch.incrementSequence over the offset delta, as Java's wrapping ints have it."""
+    """DefaultRecordBatch.incrementSequence by the offset delta, in 32-bit arithmetic that wraps around as in Java."""
     if base_sequence is None or base_sequence < 0 or offset is None:
         return None
     delta = (offset - base_offset + 2**31) % 2**32 - 2**31
-    room = (_INT32_MAX - delta + 2**31) % 2**32 - 2**31
-    sequence = delta - (_INT32_MAX - base_sequence) - 1 if base_sequence > room else base_sequence + delta
+    limit = (_INT32_MAX - delta + 2**31) % 2**32 - 2**31
+    sequence = delta - (_INT32_MAX - base_sequence) - 1 if base_sequence > limit else base_sequence + delta
     sequence = (sequence + 2**31) % 2**32 - 2**31
     return None if sequence == -1 else sequence
 
@@ -89,7 +89,7 @@ class BatchTable(Table):
 
     @classmethod
     def joined(cls, tables: Iterable[BatchTable]) -> BatchTable:
-        """Tables one behind the other, as one; their damage and the bytes left are summed up."""
+        """Concatenates tables; `damage` is concatenated and `remaining` summed."""
         tables = list(tables)
         pieces = [piece for table in tables for piece in table._pieces]
         damage = tuple(found for table in tables for found in table.damage)
@@ -123,13 +123,13 @@ class BatchTable(Table):
 
 
 class RecordColumns(Table):
-    """Decoded records as Arrow columns. Immutable; give it to pyarrow.table, polars.DataFrame, duckdb, or iterate it.
+    """Decoded records as Arrow columns. Immutable; pass it to pyarrow.table, polars.DataFrame, duckdb, or iterate it.
 
-    .batches              the BatchTable of every good batch, whatever `control` and `isolation` left out
+    .batches              the BatchTable of every good batch, independent of `control` and `isolation`
     .damage               tuple of Damage (errors="skip")
-    .remaining            bytes of the input behind the last batch: a cut tail, as Kafka takes it for the end
-    .last_stable_offset   under read_committed: where the first open transaction begins, else the log's end
-    .timestamps_out_of_range   how many timestamps did not fit the unit and are null
+    .remaining            bytes of the input after the last batch: a cut tail, which Kafka treats as the end
+    .last_stable_offset   read_committed only: the first offset of the first open transaction, else the log end offset
+    .timestamps_out_of_range   number of timestamps that did not fit the unit and are null
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class RecordColumns(Table):
         ]  # fmt: skip
 
     def _facts_of(self, chunk: Chunk) -> list[_Facts]:
-        """What a Record needs of each batch behind a chunk; made once."""
+        """The batch fields that a Record needs, for each batch of a chunk; cached."""
         if chunk not in self._facts:
             table = chunk.rows.chunk(_FACTS)
             columns = [cells(table, i, field.format, 0, len(table)) for i, field in enumerate(_FACTS.schema)]
@@ -225,7 +225,7 @@ class RecordColumns(Table):
 
 
 def _spread_facts(chunk: Chunk, facts: list[_Facts], start: int, stop: int) -> list[_Facts]:
-    """The batch facts of rows [start, stop), from the runs they came from."""
+    """The batch fields of each of the rows [start, stop)."""
     runs = chunk.runs().cast("q").tolist()
     found: list[_Facts] = []
     row = 0
@@ -240,7 +240,7 @@ def _spread_facts(chunk: Chunk, facts: list[_Facts], start: int, stop: int) -> l
 
 
 class BatchBody(Protocol):
-    """Where a RecordBatch has its bytes and records from."""
+    """The source of a RecordBatch's bytes and records."""
 
     def raw(self) -> memoryview: ...
     def write_to(self, file: Any) -> int: ...
@@ -250,8 +250,8 @@ class BatchBody(Protocol):
 class RecordBatch:
     """One batch: the batch columns as attributes, `.raw`, and its records when iterated.
 
-    Iterating checks the CRC and decodes the payload: that is where CorruptRecordError and InvalidRecordError come from.
-    Control records are included. The bytes of a batch in a file are read when they are asked for.
+    Iterating checks the CRC and decodes the payload, and raises CorruptRecordError and InvalidRecordError. Control
+    records are included. The bytes of a batch in a file are read when they are used.
     """
 
     position: int
@@ -283,11 +283,11 @@ class RecordBatch:
 
     @property
     def raw(self) -> memoryview:
-        """The batch's bytes, header and all."""
+        """The batch's bytes, with its header."""
         return self._body.raw()
 
     def write_to(self, file: Any) -> int:
-        """Passes the bytes on unchanged, from file to file within the kernel where it can; answers how many."""
+        """Writes the bytes to a file object, from file to file by sendfile if possible; returns how many."""
         return self._body.write_to(file)
 
     def __iter__(self) -> Iterator[Record]:

@@ -1,4 +1,4 @@
-"""A table of columns: pieces of chunks, handed to Arrow as they are and to Python a value at a time."""
+"""Table: columns in pieces of chunks, exported to Arrow without a copy and to Python value by value."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def header_cells(chunk: Chunk, column: int, start: int, stop: int, binary: bool)
 
 
 class Table:
-    """Columns of equal length. Immutable and safe to share between threads; Arrow consumers get the same buffers."""
+    """Columns of equal length. Immutable and thread-safe; Arrow consumers get the same buffers."""
 
     def __init__(self, layout: Layout, pieces: Iterable[Piece]) -> None:
         self._layout = layout
@@ -126,7 +126,7 @@ class Table:
 
     def column(self, name: str) -> list[Any]:
         """One column as a list of Python values; headers as tuples of pairs, timestamps as stored (see `.schema`)."""
-        index = self.schema.places.get(name)
+        index = self.schema.index_of.get(name)
         if index is None:
             raise KeyError(f"no column {name!r}; there are: {', '.join(self.schema.names)}")
         found: list[Any] = []
@@ -143,7 +143,7 @@ class Table:
     _binary_header_keys = False
 
     def buffer_addresses(self) -> list[dict[str, tuple[int, int, int]]]:
-        """Per chunk, each column's buffer addresses (validity, values or offsets, data; 0: none): nothing is copied."""
+        """Per chunk, the addresses of each column's buffers: validity, values or offsets, data; 0: none."""
         return [
             {
                 name: (chunk.address(i, 0), chunk.address(i, 1), chunk.address(i, 2))
@@ -158,14 +158,14 @@ class Table:
         return self._layout.schema_capsule()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """A new Arrow stream over the same buffers, one record batch per chunk; may be asked for many times.
+        """A new Arrow stream over the same buffers, one record batch per chunk; may be called many times.
 
-        A requested schema is a wish by Arrow's protocol; the columns come in the types of `.schema`.
+        Ignores `requested_schema`, as Arrow allows: the types are those of `.schema`.
         """
         return self._layout.stream_capsule(self._pieces)
 
     def list_capsules(self, offsets: memoryview, validity: bytes, nulls: int) -> tuple[object, object]:
-        """(arrow_schema, arrow_array) of lists over the rows of a table of one piece: RecordLists' export."""
+        """(arrow_schema, arrow_array) capsules of lists over the rows of a table of one piece, for RecordLists."""
         ((chunk, _, _),) = self._pieces
         return self._layout.schema_capsule(lists=True), chunk.lists_capsule(offsets, validity, nulls)
 

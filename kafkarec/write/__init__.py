@@ -1,9 +1,9 @@
-"""The way back: records and columns into batches.
+"""Writes batches from records and columns.
 
     encode               columns or rows to batches, in C                        encoding.py, record_input.py
-    RecordBatchBuilder   one batch, a record at a time, as Kafka's producer      builder.py, sizes.py, compression_ratio.py
-    stamp                header fields of batches that are there, in place       stamping.py
-    BatchHeader          what the writer (`kafkarec/_writer.pyx`) gets           header.py
+    RecordBatchBuilder   one batch, as MemoryRecordsBuilder                   builder.py, sizes.py, compression_ratio.py
+    stamp                changes header fields of existing batches in place      stamping.py
+    BatchHeader          header fields for the writer (`kafkarec/_writer.pyx`)   header.py
 """
 
 from kafkarec import _writer, codecs

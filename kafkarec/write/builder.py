@@ -1,12 +1,12 @@
 """One batch, record by record, under the rules of Kafka's MemoryRecordsBuilder 4.3.
 
     magic 2             one batch: 61 bytes, then the records, compressed as a whole
-    magic 0, 1          one message behind the other; with a codec one wrapper message whose value they are
+    magic 0, 1          consecutive messages; with a codec one wrapper message with them as its value
     base timestamp      the first record's, or the delete horizon (KIP-534)
     offsets             strictly increasing; a record is at most 2^31-1 above the base offset, in every magic
 
-What is refused leaves no trace in the batch. (Kafka's builder keeps some: the base timestamp of a first record that
-it refuses, the bytes of one whose offset is too far.)
+A refused record leaves the batch unchanged. (Kafka's builder keeps the base timestamp of a refused first record, and
+the bytes of one whose offset is too far.)
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class RecordBatchBuilder(ControlAppends, BatchState):
     timestamp_type    "create_time" or "log_append_time"; None in magic 0 only, which has none
     log_append_time   ms, -1 for none: what all records get under log append time
     base_offset       of the first record that is appended without an offset
-    batch_size        bytes; what `has_room_for` and `is_full` go by. `append` itself takes a record at any size
+    batch_size        bytes; the limit for `has_room_for` and `is_full`. `append` accepts records beyond it
     producer_id, producer_epoch, base_sequence   -1: none. Checked when the batch is built
-    delete_horizon_ms compacted batches: when tombstones and markers may go; None or below 0: none
-    topic             as a producer does: `ESTIMATOR` gives the ratio to expect and learns the one that came of it
+    delete_horizon_ms compacted batches: when tombstones and markers may be removed; None or below 0: none
+    topic             the expected compression ratio comes from `ESTIMATOR` and is updated there, as in a producer
 
     ValueError for what Kafka refuses, and for numbers that do not fit their fields. Belongs to one thread at a time.
     As a context manager it is built at the end of the block, aborted when the block raises.
@@ -67,14 +67,14 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         headers: Headers | None = (),
         offset: int | None = None,
     ) -> int:
-        """Adds a control record as stored, whatever its versions; the key's type must be one that Kafka 4.3 knows."""
+        """Adds a control record from its key and value, of any version; its type must be one that Kafka 4.3 knows."""
         kind = type_id(key)
         if kind not in ControlRecordType.__members__.values() or kind < 0:
             raise ValueError(f"control record of the unknown type {kind}")
         return self._append_control(timestamp, key, value, headers, offset)
 
     def append_control(self, timestamp: Timestamp, record: ControlRecord, offset: int | None = None) -> int:
-        """Adds a typed control record, as `Record.control` gives it.
+        """Adds a typed control record, as returned by `Record.control`.
 
         Markers need a producer id and a transactional batch, LEADER_CHANGE a partition leader epoch.
         """
@@ -98,7 +98,7 @@ class RecordBatchBuilder(ControlAppends, BatchState):
     def _append(
         self, timestamp: Timestamp, key: Any, value: Any, headers: Headers | None, offset: int | None
     ) -> int:
-        """A record that the batch cannot take as it is: as one that it can, or why not."""
+        """Appends a record that the compiled code did not accept: converts its fields, or raises the error."""
         if self._state != OPEN:
             raise ValueError(f"no more records: the builder is {self._state}")
         offset = fitting("offset", self.next_offset if offset is None else offset, 64)
@@ -123,14 +123,14 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         return _MAX_RECORDS, MAX_SIZE
 
     def close_for_appends(self) -> None:
-        """No more records; producer state and last offset may still be set."""
+        """Ends appends; producer state and last offset may still be set."""
         if self._state == OPEN:
             self._state, self._batch.is_open = FULL, False
 
     def build(self) -> bytes:
-        """The batch; b"" without records. Closes the builder; again, it gives the same bytes.
+        """The batch; b"" without records. Closes the builder; further calls return the same bytes.
 
-        ValueError where the producer's fields contradict each other, or after `abort`.
+        ValueError if the producer's fields contradict each other, or after `abort`.
         """
         if self._state == ABORTED:
             raise ValueError("the builder is aborted")
@@ -149,7 +149,7 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         return self.build()
 
     def abort(self) -> None:
-        """Drops the records. Nothing can be built then."""
+        """Drops the records. `build` then raises ValueError."""
         self._state = ABORTED
         self._batch.clear()
         self._built = b""
@@ -157,7 +157,7 @@ class RecordBatchBuilder(ControlAppends, BatchState):
     def set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
     ) -> None:
-        """The producer's fields; not once the batch is built: a batch that is sent again would be a duplicate."""
+        """Sets the producer's fields. ValueError once the batch is built: it may have been sent with the old ones."""
         if self._state == BUILT:
             raise ValueError("the batch is built: its producer state cannot be set any more")
         self._set_producer(producer_id, producer_epoch, base_sequence, is_transactional)
@@ -173,7 +173,7 @@ class RecordBatchBuilder(ControlAppends, BatchState):
             self._state = FULL
 
     def override_last_offset(self, last_offset: int) -> None:
-        """The last offset that the batch's header claims, as after compaction; not once the batch is built."""
+        """Sets the last offset in the batch's header, as after compaction. ValueError once the batch is built."""
         if self._state == BUILT:
             raise ValueError("the batch is built: its last offset cannot be set any more")
         last_offset = fitting("last offset", last_offset, 64)
@@ -205,9 +205,9 @@ def write_empty_header(
     is_transactional: bool = False,
     is_control: bool = False,
 ) -> bytes:
-    """The 61 bytes that compaction leaves of an emptied batch (DefaultRecordBatch.writeEmptyHeader), magic 2 only.
+    """The header, 61 bytes, of a batch that compaction emptied (DefaultRecordBatch.writeEmptyHeader), magic 2 only.
 
-    They keep the producer's last sequence, by `last_offset`, until there is a newer one.
+    It preserves the producer's last sequence, which follows from `last_offset`.
     """
     if checked_magic(magic) < 2:
         raise ValueError(f"there are no empty batches of magic {magic}")

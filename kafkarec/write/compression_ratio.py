@@ -1,9 +1,9 @@
-"""What compressed batches of a topic came down to, for the guess how full an open batch is.
+"""Estimates the compression ratio of a topic's batches, from which the size of an open batch is estimated.
 
     ratio   compressed bytes / uncompressed bytes of the records, a 32-bit float, for each topic and codec; 1.0 at first
 
-The guess is pessimistic: a batch that packed worse moves it up by 0.05 at least, one that packed better moves it down
-by 0.005 at most. Numbers are those of Kafka's CompressionRatioEstimator, to the last bit: it counts in 32-bit floats.
+The estimate is pessimistic: a batch with a higher ratio raises it by at least 0.05, one with a lower ratio lowers it by
+at most 0.005. Numbers equal those of Kafka's CompressionRatioEstimator, which calculates in 32-bit floats.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class CompressionRatioEstimator:
         self._ratios: dict[str, list[float]] = {}
 
     def estimation(self, topic: str, compression: Compression | str) -> float:
-        """The ratio to expect of the topic's next batch."""
+        """The expected ratio of the topic's next batch."""
         codec = Compression.of(compression)
         with self._lock:
             return self._of(topic)[codec]
 
     def update_estimation(self, topic: str, compression: Compression | str, observed: float) -> float:
-        """Moves the ratio one step to what a batch has shown; returns it."""
+        """Moves the ratio by one step towards the observed ratio of a batch; returns it."""
         codec = Compression.of(compression)
         observed = single(observed)
         with self._lock:
@@ -46,13 +46,13 @@ class CompressionRatioEstimator:
             return ratios[codec]
 
     def set_estimation(self, topic: str, compression: Compression | str, ratio: float) -> None:
-        """Sets the ratio by hand."""
+        """Sets the ratio."""
         codec = Compression.of(compression)
         with self._lock:
             self._of(topic)[codec] = single(ratio)
 
     def reset_estimation(self, topic: str | None = None) -> None:
-        """Back to 1.0 for all codecs of the topic; without a topic, for all topics."""
+        """Resets the ratios of all codecs of the topic to 1.0; without a topic, those of all topics."""
         with self._lock:
             if topic is None:
                 self._ratios.clear()
@@ -67,4 +67,4 @@ class CompressionRatioEstimator:
 
 
 ESTIMATOR = CompressionRatioEstimator()
-"""What `RecordBatchBuilder` uses where it is told a topic."""
+"""Used by every `RecordBatchBuilder` that has a topic."""

@@ -1,4 +1,4 @@
-"""Control records as bytes: the way back of `kafkarec.format.control`.
+"""Serializes control records; `kafkarec.format.control` parses them.
 
     key     version: int16 = 0 | type: int16
     value   version: int16 = 0 | the fields of the type's message
@@ -64,7 +64,7 @@ def value_of(record: ControlRecord) -> bytes:
 
 
 class ControlAppends:
-    """One method for each type of control record, on top of the builder's `append_control`."""
+    """One method for each type of control record; they call the builder's `append_control`."""
 
     def append_control(self, timestamp: Timestamp, record: ControlRecord, offset: int | None = None) -> int:
         raise TypeError("a builder brings this method")

@@ -1,4 +1,4 @@
-"""encode: records or columns to batches, as a producer would cut them or as they were cut before."""
+"""encode: writes records or columns as batches, split as a producer splits them or as in the original batches."""
 
 from __future__ import annotations
 
@@ -33,36 +33,35 @@ def encode(
     base_sequence: int | None = None,
     is_transactional: bool | None = None,
 ) -> bytes:
-    """Record batches (magic 2) or messages (magic 0, 1) of records or Arrow columns, one behind the other.
+    """Consecutive record batches (magic 2) or messages (magic 0, 1) of records or Arrow columns.
 
     records_or_arrow    RecordColumns; anything with __arrow_c_stream__ or __arrow_c_array__ (pyarrow, polars, duckdb,
                         pandas); or an iterable of Record, dicts or tuples (offset, timestamp, key, value, headers).
-                        Columns by name: offset, timestamp, key, value, headers, and those that say what a record's
-                        batch was: base_offset, partition_leader_epoch, timestamp_type, producer_id, producer_epoch,
+                        Columns by name: offset, timestamp, key, value, headers, and those with fields of a record's
+                        batch: base_offset, partition_leader_epoch, timestamp_type, producer_id, producer_epoch,
                         sequence, is_transactional, is_control. Missing ones are null.
     magic               2, 1 or 0; "keep": that of the batches read, or of the column `magic`
     compression         none, gzip, snappy, lz4, zstd; "keep": that of the batches read, or of the column `compression`
     level               None is Kafka's default: gzip -1, lz4 9, zstd 3
-    base_offset         of the first batch: the offsets of the input are moved there as they are, gaps too. None: they
-                        stay as they are; an input without offsets is counted from 0
+    base_offset         of the first batch: the input's offsets are shifted to it, with their gaps. None: they stay
+                        unchanged; an input without offsets gets 0, 1, 2, ...
     batch_size          bytes: a batch ends before a record that would not fit, by MemoryRecordsBuilder.hasRoomFor, and
                         holds one record at least. None: RecordColumns and a column base_offset keep the batches that
                         they were read from, anything else has 16384
     timestamp_type, log_append_time, partition_leader_epoch, producer_id, producer_epoch, base_sequence,
-    is_transactional    of every batch, each instead of what the input says of it; sequences count on from base_sequence
+    is_transactional    of every batch, overriding the input; sequences continue from base_sequence
 
-    What is kept of RecordColumns: all header fields of a batch whose records are all there, empty batches; so
-    encode(decode(b, control=True)) is b where b is uncompressed and canonical (the shortest varints, offsets and times
-    as the builder writes them; under log append time only where they are those of the append: the create times that
-    such bytes may still hold are told by no reader). Of a batch that is there in part: its producer, epochs, flags and
-    sequences.
+    RecordColumns keep all header fields of batches whose records are all there, and empty batches. So
+    encode(decode(b, control=True)) equals b if b is uncompressed and canonical (the shortest varints, offsets and times
+    as the builder writes them; under log append time without the original create times, which decode does not return).
+    A batch of which only some records are there keeps its producer, epochs, flags and sequences.
 
-    ValueError names the record that a batch cannot hold: offsets must rise, timestamps may not be below -1, header keys
-    not null; magic 0 and 1 have no headers and no producers (`convert` drops them and counts).
+    ValueError names the record that does not fit a batch: offsets must increase, timestamps may not be below -1, header
+    keys not null; magic 0 and 1 have no headers and no producers (`convert` drops and counts them).
     Follows MemoryRecordsBuilder and DefaultRecordBatch of Kafka 4.3.
     """
     keep_magic, keep_codec = magic == "keep", compression == "keep"
-    wishes = {
+    given = {
         "timestamp_type": None if timestamp_type is None else TimestampType.of(timestamp_type),
         "log_append_time": log_append_time,
         "partition_leader_epoch": partition_leader_epoch,
@@ -71,7 +70,7 @@ def encode(
         "base_sequence": base_sequence,
         "is_transactional": is_transactional,
     }
-    overrides: dict[str, Any] = {name: value for name, value in wishes.items() if value is not None}
+    overrides: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     header = BatchHeader(
         magic=2 if keep_magic else checked_magic(magic),
         codec=0 if keep_codec else Compression.of(compression),
@@ -89,7 +88,7 @@ def encode(
     if columns is not None:
         _demand_one_partition(columns)
         if not {"offset", "timestamp"} <= set(columns.schema.names):
-            columns = None  # a header can only be kept where the records are in their places
+            columns = None  # headers are only kept with the records' offsets and timestamps
     record_input = record_input_of(records_or_arrow, plain=columns is not None)
     return record_input.encode(
         header,
@@ -137,7 +136,7 @@ _RANGES = {
 
 
 def _check(header: BatchHeader) -> None:
-    """As MemoryRecordsBuilder and writeHeader: what belongs together, and what magic 2 alone has."""
+    """The checks of MemoryRecordsBuilder and writeHeader: consistent fields, fields that only magic 2 has."""
     for name, (least, most) in _RANGES.items():
         _demand(name, getattr(header, name), least, most)
     if type(header.is_transactional) is not bool:

@@ -1,4 +1,4 @@
-"""Single fields as callers give them: checked, and brought to the one shape that the writer takes.
+"""Checks and converts single fields for the writer.
 
     timestamp     ms, None for -1; aware datetimes are rounded down to ms
     integers      within the bits of their field: 64 of offset, timestamp, producer id; 32 of sequence and leader epoch;
@@ -6,7 +6,7 @@
     key, value    bytes or None; other buffers are copied
     header        (UTF-8 bytes, bytes or None)
 
-ValueError for what does not fit, TypeError for what is something else. Messages never hold the bytes of a record.
+ValueError for a value that does not fit, TypeError for a wrong type. Error messages never contain bytes of a record.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def single(number: float) -> float:
 
 
 def wrapped(number: int, bits: int) -> int:
-    """`number` as Java's int or long holds it: deltas wrap around, and back when they are read."""
+    """`number` wrapped around to Java's int (32 bits) or long (64 bits), as Kafka's deltas are."""
     half = _HALVES[bits]
     return number if -half <= number < half else (number + half) % (2 * half) - half
 
@@ -52,7 +52,7 @@ def unsigned_varint(number: int) -> bytes:
 
 
 def fitting(name: str, value: Any, bits: int) -> int:
-    """An integer that fits a signed field of `bits`: 16, 32 or 64."""
+    """`value` as an int; ValueError unless it fits a signed field of `bits`: 16, 32 or 64."""
     try:
         number = index(value)
     except TypeError:
@@ -75,7 +75,7 @@ def timestamp_of(value: Timestamp) -> int:
 
 
 def content(name: str, data: Any) -> bytes | None:
-    """A key or value, from any buffer."""
+    """A key or value as bytes, from any buffer; None stays None."""
     if data is None or type(data) is bytes:
         return data
     try:
@@ -85,7 +85,7 @@ def content(name: str, data: Any) -> bytes | None:
 
 
 def header_pair(header: Any) -> tuple[bytes, bytes | None]:
-    """A record header. A key with half of a surrogate pair is refused: Kafka writes a batch that nobody can read."""
+    """A record header as (bytes, bytes or None). ValueError for a key with a lone surrogate: not UTF-8."""
     try:
         key, value = header
     except (TypeError, ValueError):
@@ -103,7 +103,7 @@ def header_pair(header: Any) -> tuple[bytes, bytes | None]:
 
 
 def checked_magic(magic: Any) -> int:
-    """`magic`, if batches of it can be written."""
+    """`magic`; ValueError unless it is 0, 1 or 2."""
     if type(magic) is not int or magic not in (0, 1, 2):
         raise ValueError(f"magic {magic!r}: one of 0, 1, 2")
     return magic

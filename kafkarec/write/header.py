@@ -1,6 +1,6 @@
-"""What the writer puts in front of the records of one batch.
+"""BatchHeader: the header fields with which the writer writes a batch.
 
-Fields and their order are those of `kafkarec/_c/batch.pxd` (magic 2); magic 0 and 1 take what they have a place for.
+Fields and their order are those of `kafkarec/_c/batch.pxd` (magic 2); magic 0 and 1 ignore the fields they lack.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 
 class BatchHeader(NamedTuple):
-    """A batch's own fields; the defaults are "absent". Nothing is checked here: refusals are the callers'.
+    """Header fields of a batch; the defaults mean "absent". Callers check the values.
 
     codec                 id: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd
     level                 None: Kafka's default of the codec
     timestamp_type        0 create, 1 log append; without meaning in magic 0
-    last_offset           None: the last record's. Compaction keeps it beyond that one
+    last_offset           None: the last record's. After compaction it may be higher
     log_append_time       ms; under log append the max timestamp (magic 2) or every message's timestamp (magic 1)
-    delete_horizon_ms     sets the flag, and is what the base timestamp then holds (KIP-534)
+    delete_horizon_ms     sets the flag and is stored as the base timestamp (KIP-534)
     base_timestamp        None: the first record's, or the horizon; -1 without records
     max_timestamp         None: the greatest of the records', or log_append_time
     """

@@ -1,7 +1,7 @@
-"""A batch in the making: its fields, its records so far, how full it is.
+"""State of a batch that is being built: fields, records so far, size.
 
-    room    a record has room while batch_size >= bytes so far + its own bytes; the first one always has. With a codec
-            the bytes so far are a guess: header + bytes of the records * expected ratio * 1.05, in 32-bit floats
+A record fits while batch_size >= bytes so far + its own bytes; the first one always fits. With a codec the bytes so far
+are estimated: header + bytes of the records * expected ratio * 1.05, in 32-bit floats.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ Row = tuple[int, int, bytes | None, bytes | None, list[tuple[bytes, bytes | None
 
 
 class RecordsInfo(NamedTuple):
-    """The max timestamp in ms and the offset that Kafka tells with it; -1 and -1 where there is none.
+    """The max timestamp in ms and the offset that Kafka returns with it; -1 and -1: none.
 
-    That offset is the last one of the batch, also where an earlier record has the timestamp; in uncompressed magic 0
-    and 1 it is that record's, or the base offset under log append time.
+    That offset is the last one of the batch, even if an earlier record has the timestamp; in uncompressed magic 0 and 1
+    it is that record's, or the base offset under log append time.
     """
 
     max_timestamp: int
@@ -48,7 +48,7 @@ class RecordsInfo(NamedTuple):
 
 
 class BatchState:
-    """What `RecordBatchBuilder` has and tells; nothing here changes the batch but the producer's fields."""
+    """The fields and properties of `RecordBatchBuilder`."""
 
     def __init__(
         self,
@@ -108,13 +108,13 @@ class BatchState:
 
     @staticmethod
     def _most() -> tuple[int, int]:
-        """Records, and bytes with the header."""
+        """The maximum number of records, and of bytes with the header."""
         return MAX_SIZE, MAX_SIZE
 
     def has_room_for(
         self, timestamp: Timestamp, key: bytes | None, value: bytes | None, headers: Headers | None = ()
     ) -> bool:
-        """Whether the next record, of these fields, still fits `batch_size`, by a careful guess where compressed."""
+        """Whether a record with these fields still fits `batch_size`; with a codec a pessimistic estimate."""
         known = self._batch.has_room(timestamp, key, value, headers)
         if known is not None:
             return known
@@ -124,12 +124,12 @@ class BatchState:
 
     @property
     def is_full(self) -> bool:
-        """No room for any record, or closed for appends. Never while there is no record yet."""
+        """Whether no further record fits, or the builder is closed for appends. False while it has no record."""
         return self._state != OPEN or bool(len(self._batch) and self._limit <= self._batch.size_so_far)
 
     @property
     def estimated_bytes_written(self) -> int:
-        """Bytes so far with the header: exact without a codec, with one a guess by the expected ratio."""
+        """Bytes so far with the header: exact without a codec, with one estimated by the expected ratio."""
         return self._batch.size_so_far
 
     @property
@@ -139,7 +139,7 @@ class BatchState:
 
     @property
     def estimated_compression_ratio(self) -> float:
-        """What `has_room_for` goes by. May be set; it is a 32-bit float."""
+        """The expected ratio that `has_room_for` uses. May be set; rounded to a 32-bit float."""
         return self._estimated_ratio
 
     @estimated_compression_ratio.setter
@@ -160,7 +160,7 @@ class BatchState:
 
     @property
     def info(self) -> RecordsInfo:
-        """The max timestamp with the offset that Kafka gives it (MemoryRecordsBuilder.info)."""
+        """The max timestamp and its offset as in MemoryRecordsBuilder.info."""
         last = -1 if self.last_offset is None else self.last_offset
         whole = self._codec != 0 or self._magic == 2
         if self._appends_time:
@@ -189,17 +189,17 @@ class BatchState:
 
     @property
     def uncompressed_bytes_written(self) -> int:
-        """Bytes of the header and of the records as they are before compression."""
+        """Bytes of the header and of the uncompressed records."""
         return self._header_size + self._batch.size
 
     @property
     def max_allowed_bytes(self) -> int:
-        """What `batch_size` leaves for records."""
+        """`batch_size` without the header."""
         return self._limit - self._header_size
 
     @property
     def next_offset(self) -> int:
-        """What a record gets that is appended without an offset."""
+        """The offset of the next record that is appended without one."""
         last = self._batch.last_offset
         return self._base_offset if last is None else last + 1
 
@@ -217,7 +217,7 @@ class BatchState:
 
     @property
     def last_offset(self) -> int | None:
-        """The last record's, or what `override_last_offset` said; None at first."""
+        """The last record's offset, or the one set by `override_last_offset`; None without records."""
         return self._batch.last_offset
 
     @property
@@ -250,7 +250,7 @@ class BatchState:
         return self._state == BUILT
 
     def __len__(self) -> int:
-        """How many records it has."""
+        """The number of records."""
         return len(self._batch)
 
     def __bool__(self) -> bool:
@@ -305,7 +305,7 @@ class BatchState:
 def _refuse_in_legacy(
     magic: int, codec: int, is_transactional: bool, is_control: bool, delete_horizon_ms: int | None
 ) -> None:
-    """What magic 0 and 1 have no place for."""
+    """ValueError for features that magic 0 and 1 lack."""
     if is_transactional or is_control:
         raise ValueError(f"magic {magic} has neither transactions nor control batches")
     if codec == _ZSTD:
@@ -316,7 +316,7 @@ def _refuse_in_legacy(
 
 @cache
 def _load(codec: int) -> None:
-    """Asks for the codec's library at the start, not when a full batch is to be built."""
+    """Raises MissingCodecError for a missing library when the builder is created and not only when it builds."""
     try:
         compress(codec, b"")
     except MissingCodec as missing:

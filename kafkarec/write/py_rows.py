@@ -1,4 +1,4 @@
-"""Rows of Python as the writer takes them: tuples (offset, timestamp in ms, key, value, headers) of exact types.
+"""Converts Python records to rows for the writer: tuples (offset, timestamp in ms, key, value, headers) of exact types.
 
     offset        int or None                     timestamp    int ms, an aware datetime, None
     key, value    bytes or another buffer, None   headers      pairs (str or UTF-8 bytes, bytes or None), or a mapping
@@ -19,7 +19,7 @@ Row = tuple[int | None, int | None, bytes | None, bytes | None, tuple[tuple[byte
 
 
 def row_of(record: Any, number: int) -> Row:
-    """Any record as a row; TypeError and ValueError name the record and the field, never their content."""
+    """A record of any supported type as a row. TypeError and ValueError name the record and the field."""
     offset, timestamp, key, value, headers = _fields(record, number)
     pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
     if not isinstance(pairs, Iterable):
@@ -56,5 +56,4 @@ def _fields(record: Any, number: int) -> tuple[Any, ...]:
 _SLOTS = tuple(vars(Record)[name] for name in (*NAMES, "is_control"))
 
 WAYS = (row_of, Record, _SLOTS, (*NAMES, *sorted(_BESIDE)))
-"""What the writer gets with rows: how anything becomes one; what it takes apart itself, a Record by its slots, a dict by
-its names."""
+"""For the compiled writer: the general conversion, and the slots of Record and names of dicts that it reads itself."""

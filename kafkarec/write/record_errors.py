@@ -1,4 +1,4 @@
-"""Why a record cannot be written, in words: by the C enum RowFault of `_c/write_v2.pxd`."""
+"""Error messages for records that cannot be written, indexed by the C enum RowFault of `_c/write_v2.pxd`."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ _WORDS = (
 
 
 def refused(fault: int, record: int, **facts: int) -> ValueError:
-    """`record`: its index in the input."""
+    """The error for a RowFault. record: its index in the input; facts: values for the message."""
     return ValueError(f"record {record}: {_WORDS[fault].format(**facts)}")

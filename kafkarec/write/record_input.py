@@ -1,4 +1,4 @@
-"""What can be written, as a RecordInput: the writer's view of rows where they lie."""
+"""Makes a RecordInput, the compiled writer's view of records, from columns or Python rows."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ FACTS = frozenset(
     ("base_offset", "partition_leader_epoch", "timestamp_type", "timestampType", "producer_id", "producer_epoch",
      "sequence", "is_transactional", "is_control", "magic", "compression")
 )  # fmt: skip
-"""Columns that say something of a record's batch."""
+"""Columns with header fields of a record's batch."""
 
 Cuts = tuple[list[tuple[memoryview, list[tuple[memoryview, int, int]]]], bool]
-"""See `_entry/batch_cuts.pxd`: the batches that rows come from; whether those without rows count."""
+"""See `_entry/batch_cuts.pxd`: the original batches of rows; whether batches without rows are kept."""
 
 KNOWN = frozenset(RECORD_FIELDS) | FACTS
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names the index in Arrow's eyes
 
 
 def record_input_of(records: Any, *, plain: bool = False) -> RecordInput:
-    """A RecordInput over `records`: anything with __arrow_c_stream__ or __arrow_c_array__ (RecordColumns too), not copied; or
-    an iterable of Record, of dicts by those names, or of tuples (offset, timestamp, key, value, headers).
+    """A RecordInput over `records`: anything with __arrow_c_stream__ or __arrow_c_array__ (RecordColumns too), not
+    copied; or an iterable of Record, of dicts by those names, or of tuples (offset, timestamp, key, value, headers).
 
-    A column that is not there is null; offsets that are not there are counted. Timestamps are ms (int), aware datetimes
-    or Arrow timestamps of any unit, rounded down to ms; None is -1. Header keys are str or bytes; see rows.py.
-    `plain`: columns that say something of the batches are not looked at.
+    Missing columns are null; missing offsets are 0, 1, 2, ... Timestamps are ms (int), aware datetimes or Arrow
+    timestamps of any unit, rounded down to ms; None is -1. Header keys are str or bytes; see py_rows.py.
+    plain: ignores the columns with header fields of batches.
 
-    Arrays are checked before they are read: InvalidArrowError where one does not fit its schema. RecordColumns are our
-    own and are not looked through again. TypeError and ValueError name the column or the record.
+    Arrow arrays are checked before they are read: InvalidArrowError if one does not fit its schema. RecordColumns are
+    trusted and not checked. TypeError and ValueError name the column or the record.
     """
     left_out = set(FACTS) if plain else set()
     if hasattr(records, "__arrow_c_stream__"):
@@ -48,7 +48,7 @@ def record_input_of(records: Any, *, plain: bool = False) -> RecordInput:
 
 
 def cuts_of(columns: RecordColumns) -> Cuts:
-    """The batches that decoded columns come from, empty ones included where the columns are whole."""
+    """The original batches of decoded columns, including empty ones unless the columns are a slice."""
     pieces: dict[int, list[tuple[memoryview, int, int]]] = {id(table): [] for table in columns._tables}
     tables = {id(table): table for table in columns._tables}
     for chunk, start, stop in columns._pieces:

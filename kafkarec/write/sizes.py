@@ -1,9 +1,9 @@
-"""How many bytes records will take, before they are written (Kafka: AbstractRecords, DefaultRecord, LegacyRecord).
+"""Sizes of records and batches before they are written (Kafka: AbstractRecords, DefaultRecord, LegacyRecord).
 
     magic 2     61 of the batch + for each record: length varint, attributes 1, timestamp and offset deltas, key and
                 value with length varints, count of headers, headers. The first four are 21 bytes at most
-    magic 0, 1  for each message: offset 8, size 4, then 14 (magic 0) or 22 (magic 1) + key + value; with a codec once
-                more 12 + 14 or 22 of the wrapper
+    magic 0, 1  for each message: offset 8, size 4, then 14 (magic 0) or 22 (magic 1) + key + value; with a codec also
+                12 + 14 or 22 of the wrapper
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_RECORD_OVERHEAD = 21
 
 
 def batch_header_size(magic: int, codec: int) -> int:
-    """Bytes in front of the records: of the batch, of the wrapper, or none (recordBatchHeaderSizeInBytes)."""
+    """Bytes before the records: of the batch header, of the wrapper, or 0 (recordBatchHeaderSizeInBytes)."""
     if magic == 2:
         return BATCH_OVERHEAD
     return LOG_OVERHEAD + MESSAGE_OVERHEAD[magic] if codec else 0
@@ -36,13 +36,12 @@ def estimate_size(
     compression: Compression | str = "none",
     base_offset: int | None = None,
 ) -> int:
-    """Bytes that `records` will take as one batch or message set: exact without a codec, a rough guess with one.
+    """Bytes of `records` as one batch or message set: exact without a codec, a rough estimate with one.
 
-    records: (offset, timestamp_ms, key, value, headers) tuples, or Records; RecordColumns give them when iterated
-    base_offset: what magic 2 counts the offsets from; None counts the records instead: 0, 1, 2, ...
+    records: (offset, timestamp_ms, key, value, headers) tuples, or Records; RecordColumns yield these
+    base_offset: magic 2's offset deltas are relative to it; None: the deltas are 0, 1, 2, ...
 
-    With a codec: half the size, 1 KiB at least, 64 KiB at most. No records: 0. The numbers are those of
-    AbstractRecords.estimateSizeInBytes.
+    With a codec: half the size, 1 KiB at least, 64 KiB at most. No records: 0. As AbstractRecords.estimateSizeInBytes.
     """
     checked_magic(magic)
     codec = Compression.of(compression)
@@ -67,16 +66,15 @@ def estimate_size_upper_bound(
     magic: int = 2,
     compression: Compression | str = "none",
 ) -> int:
-    """The most bytes that a batch of this one record can take uncompressed, whatever its offset and timestamp.
+    """The maximum size of an uncompressed batch of this one record, for any offset and timestamp.
 
-    This is how large a producer makes the buffer for a record above batch_size
-    (AbstractRecords.estimateSizeInBytesUpperBound).
+    A producer allocates this for a record larger than batch.size (AbstractRecords.estimateSizeInBytesUpperBound).
     """
     checked_magic(magic)
     codec = Compression.of(compression)
     header = batch_header_size(magic, codec)
     if magic < 2:
-        # of the two messages that a wrapper and its record are, Kafka counts the 12 bytes in front once
+        # Kafka counts the 12 bytes of offset and size once, not for both the wrapper and its record
         return max(header, LOG_OVERHEAD) + record_size(magic, 0, 0, key, value, ()) - LOG_OVERHEAD
     pairs = [(name.encode() if isinstance(name, str) else name, content) for name, content in headers]
     fields = [key, value, *(field for pair in pairs for field in pair)]

@@ -1,13 +1,13 @@
-"""A batch's own fields, changed in place: what a broker does to a batch that it need not rewrite.
+"""Changes header fields of a batch in place, as a broker does with batches that it need not rewrite.
 
     magic 2       base offset 0..8 | length 4 | leader epoch 12..16 | magic 1 | crc 17..21 | attributes 21..23 |
                   last offset delta 23..27 | base timestamp 8 | max timestamp 35..43 | ...     CRC-32C of all from 21 on
     magic 0, 1    offset 0..8 | size 4 | crc 12..16 | magic 1 | attributes 17 | timestamp 18..26 (magic 1) | ...
                                                                                                CRC-32 of all from 16 on
 
-Offsets and the leader epoch are outside of the checksum. A timestamp is inside: the checksum is made new, so a batch
-that was damaged before would seem whole; verify first. Semantics are those of DefaultRecordBatch and
-ByteBufferLegacyRecordBatch (setLastOffset, setPartitionLeaderEpoch, setMaxTimestamp).
+The checksum does not cover offsets and the leader epoch. It covers timestamps: it is computed anew when one changes, so
+existing damage is no longer detected; verify first. Follows DefaultRecordBatch and ByteBufferLegacyRecordBatch
+(setLastOffset, setPartitionLeaderEpoch, setMaxTimestamp).
 """
 
 from __future__ import annotations
@@ -58,18 +58,18 @@ def stamp(
     timestamp_type: TimestampType | str | None = None,
     max_timestamp: int | None = None,
 ) -> int:
-    """Changes the batch at byte `position` of a writable buffer; returns the position behind it.
+    """Changes the batch at byte `position` of a writable buffer; returns the position after it.
 
-    base_offset, last_offset: one of them; all records of the batch move along. A message of magic 0 or 1 has its last
-        offset only: a plain one takes either name, a wrapper `last_offset`. The inner messages of magic 0 stay where
-        they are: their offsets are absolute
+    base_offset, last_offset: one of them; shifts the offsets of all records. A message of magic 0 or 1 stores only its
+        last offset: a plain one takes either argument, a wrapper `last_offset`. Inner messages of magic 0 keep their
+        offsets, which are absolute
     partition_leader_epoch: magic 2 only
-    timestamp_type: "create_time" or "log_append_time"; max_timestamp: ms. What is not given stays. Under log append
-        time every record has the max timestamp. Not in magic 0, which has no timestamps
+    timestamp_type: "create_time" or "log_append_time"; max_timestamp: ms. An omitted one stays unchanged. Under log
+        append time every record has the max timestamp. Not for magic 0, which has no timestamps
 
-    Nothing is changed where anything is refused: ValueError for what the magic has no place for, as Kafka's
-    UnsupportedOperationException, TypeError for a buffer that is not writable, CorruptRecordError where no whole batch
-    is at `position`, UnsupportedCompressionError for a timestamp on a codec id that does not exist.
+    Changes nothing if it raises: ValueError for fields that the magic lacks (Kafka: UnsupportedOperationException),
+    TypeError for a buffer that is not writable, CorruptRecordError if there is no whole batch at `position`,
+    UnsupportedCompressionError for a timestamp of a batch with an unknown codec id.
     """
     view = memoryview(buffer)
     if view.readonly:
@@ -100,12 +100,12 @@ def stamp_all(
     timestamp_type: TimestampType | str | None = None,
     max_timestamp: int | None = None,
 ) -> int:
-    """`stamp` for each batch of a buffer that holds whole batches and nothing else; returns the offset behind the last.
+    """Calls `stamp` for each batch of a buffer of whole batches; returns the offset after the last one.
 
-    base_offset: of the first batch; each other one begins behind the one in front of it. Not for wrappers of magic 0
-        and 1, which do not say how many offsets they hold
+    base_offset: of the first batch; each further one begins at the next offset. Not for wrappers of magic 0 and 1,
+        which do not store how many offsets they have
 
-    A refusal in a later batch leaves the ones in front of it changed.
+    If a later batch raises, the batches before it stay changed.
     """
     view = memoryview(buffer).cast("B")
     position, next_offset = 0, 0 if base_offset is None else base_offset
@@ -124,7 +124,7 @@ def stamp_all(
 
 
 def _stored_offset(batch: _Batch, base_offset: int | None, last_offset: int | None) -> int:
-    """The first field of the batch: the base offset, in magic 0 and 1 the last."""
+    """The new value of the first field: the base offset, in magic 0 and 1 the last offset."""
     if base_offset is not None and last_offset is not None:
         raise ValueError("base_offset and last_offset: one of them says it all")
     if base_offset is None:
@@ -142,7 +142,7 @@ def _last_offset(batch: _Batch) -> int:
 def _time_changes(
     batch: _Batch, timestamp_type: TimestampType | str | None, max_timestamp: int | None
 ) -> list[tuple[Struct, int, int]]:
-    """Attributes and timestamp; nothing where both are as they should be, and then the checksum stays too."""
+    """The new attributes and timestamp; empty if both are unchanged, and then the checksum stays too."""
     if batch.magic == 0:
         raise ValueError("a message of magic 0 has no timestamp")
     timestamp_at = 35 if batch.magic == 2 else 18
@@ -164,7 +164,7 @@ def _time_changes(
 
 
 def _seal(batch: _Batch) -> None:
-    """The checksum of the bytes as they are now."""
+    """Writes the checksum of the current bytes."""
     content = batch.view[batch.position : batch.position + batch.size]
     if batch.magic == 2:
         batch.put(_UINT32, 17, crc32c(content[21:]))
@@ -173,7 +173,7 @@ def _seal(batch: _Batch) -> None:
 
 
 def _batch_at(view: memoryview, position: int) -> _Batch:
-    """The whole batch at `position`; CorruptRecordError where there is none."""
+    """The whole batch at `position`; CorruptRecordError if there is none."""
     if position < 0:
         raise ValueError(f"position {position} is below 0")
     left = view.nbytes - position
