@@ -1,4 +1,4 @@
-"""Records of internal topics as a user meets them: one at a time, as rows, as named columns."""
+"""Decodes records of internal topics: one at a time, as rows, or as named columns."""
 
 from __future__ import annotations
 
@@ -148,8 +148,8 @@ class MessageColumn(NamedTuple):
 def schema(topic: str, type: str) -> tuple[MessageColumn, ...]:
     """The columns that one record type gives beside offset, timestamp, version, is_tombstone and problem.
 
-    >>> from kafkarec import messages
-    >>> [column.name for column in messages.schema("__transaction_state", "TransactionLog")][:3]
+    >>> from kafkarec import internal_topics
+    >>> [column.name for column in internal_topics.schema("__transaction_state", "TransactionLog")][:3]
     ['key_transactionalId', 'value_producerId', 'value_previousProducerId']
     """
     kind = _topic(topic).type_named(type)
