@@ -74,7 +74,7 @@ cdef struct Expected:                   # sizes of a chunk to come: rows, bytes,
 
 
 cdef inline int buffer_grow(Buffer* buffer, size_t used, size_t needed) noexcept nogil:
-    """Room for `needed` bytes; the first `used` move along. Growth by half keeps appending linear."""
+    """Reserves space for `needed` bytes; the first `used` move along. Growth by half keeps appending linear."""
     cdef size_t capacity = 0
     cdef size_t wish = buffer.capacity + buffer.capacity // 2
     cdef uint8_t* data = pages_take(needed if needed > wish else wish, &capacity)
@@ -95,7 +95,7 @@ cdef inline int buffer_reserve(Buffer* buffer, size_t used, size_t needed) noexc
 
 
 cdef inline int bits_reserve(Buffer* bits, int64_t rows) noexcept nogil:
-    """Room for `rows` validity bits, new ones set."""
+    """Reserves space for `rows` validity bits, new ones set."""
     cdef size_t before = bits.capacity
     cdef size_t needed = <size_t>(rows // 8 + SLACK)
     cdef int status
@@ -124,7 +124,7 @@ cdef inline int64_t set_bits(Buffer* bits, int64_t start, int64_t stop) noexcept
 
 
 cdef inline int offsets_reserve(Buffer* offsets, int64_t entries, int64_t more) noexcept nogil:
-    """Room for entries + more + 1 int32; the leading 0 is written once."""
+    """Reserves space for entries + more + 1 int32; the leading 0 is written once."""
     cdef bint fresh = offsets.data == NULL
     cdef size_t used = 0 if fresh else <size_t>(entries + 1) * 4
     cdef int status = buffer_reserve(offsets, used, <size_t>(entries + more + 1) * 4 + SLACK)
@@ -134,7 +134,7 @@ cdef inline int offsets_reserve(Buffer* offsets, int64_t entries, int64_t more) 
 
 
 cdef inline int bytes_grow(Bytes* column, int64_t more) noexcept nogil:
-    """Room for `more` bytes of data and the slack of a wide copy behind them."""
+    """Reserves space for `more` bytes of data and the slack of a wide copy behind them."""
     if column.used > MOST_BYTES - more:
         return LIMIT_EXCEEDED
     return buffer_reserve(&column.data, <size_t>column.used, <size_t>(column.used + more + SLACK))
@@ -150,7 +150,7 @@ cdef inline int bytes_reserve(Bytes* column, int64_t rows, int64_t more_rows, in
 
 
 cdef inline int headers_reserve(Columns* c, int64_t count, int64_t size) noexcept nogil:
-    """Room for `count` headers whose bytes fit into `size`; keys may triple as U+FFFD."""
+    """Reserves space for `count` headers whose bytes fit into `size`; keys may triple as U+FFFD."""
     cdef int status = bytes_reserve(&c.header_key, c.headers, count, size)
     if status == OK:
         status = bytes_reserve(&c.header_value, c.headers, count, size)
@@ -158,7 +158,7 @@ cdef inline int headers_reserve(Columns* c, int64_t count, int64_t size) noexcep
 
 
 cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_bytes) noexcept nogil:
-    """Room for `more_rows` rows in every wanted column; key and value bytes get `more_bytes` each to begin with."""
+    """Reserves space for `more_rows` rows in every wanted column; key and value bytes get `more_bytes` each to begin with."""
     cdef int64_t rows = c.rows
     cdef size_t need = <size_t>(rows + more_rows)
     cdef int status = OK
@@ -184,7 +184,7 @@ cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_byte
 
 
 cdef inline int columns_expect(Columns* c, const Expected* e) noexcept nogil:
-    """Room for a chunk like the last one, at once: growing from batch to batch copies it two times over."""
+    """Reserves space for a chunk like the last one, at once: growing from batch to batch copies it two times over."""
     cdef int status = columns_reserve(c, e.rows, 0)
     if status == OK and c.want & WANT_KEY:
         status = bytes_grow(&c.key, e.key)

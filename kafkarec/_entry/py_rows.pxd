@@ -146,7 +146,7 @@ cdef struct PyRows:
 # ---- capacity
 
 cdef inline void* part(Buffer* pages, int64_t used, int64_t needed, size_t size) except NULL:
-    """Room for so many of a size; what is used stays."""
+    """Reserves space for so many of a size; what is used stays."""
     if needed > INT64_MAX // 64 or buffer_reserve(pages, <size_t>used * size, <size_t>needed * size) != OK:
         raise MemoryError
     return pages.data

@@ -24,7 +24,8 @@ def _way(codec: Codec) -> str | None:
     except MissingCodec:
         return None
     native_compress.install(codec.name)
-    ways = [word for word, used in (("read", native_decompress.in_use), ("written", native_compress.in_use)) if codec.name in used]
+    used = (("read", native_decompress.in_use), ("written", native_compress.in_use))
+    ways = [word for word, names in used if codec.name in names]
     return f"{codec.module}, plain payloads {' and '.join(ways)} by pointer" if ways else codec.module
 
 

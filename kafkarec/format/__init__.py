@@ -1,1 +1,1 @@
-"""What the format says, for Python: columns and their types, enums, control records, plain tuples of side files."""
+"""Columns and their types, enums, control records, and tuples for entries of side files."""

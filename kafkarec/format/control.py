@@ -42,7 +42,7 @@ class ControlRecordType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """What all control records have: the type, its raw id, and the version its value names."""
+    """The fields of all control records: the type, its raw id, and the version in its value."""
 
     type: ControlRecordType
     type_id: int
@@ -51,7 +51,7 @@ class ControlRecord:
 
 @dataclass(frozen=True, slots=True)
 class UnknownControlRecord(ControlRecord):
-    """A type from Kafka's future. `version` is the key's; `value` is as stored."""
+    """A control record of a type that Kafka 4.3 does not know. `version` is the key's; `value` is unparsed."""
 
     value: bytes | None
 
@@ -89,7 +89,7 @@ class SnapshotHeaderRecord(ControlRecord):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFooterRecord(ControlRecord):
-    """SNAPSHOT_FOOTER: the snapshot is whole (KIP-630)."""
+    """SNAPSHOT_FOOTER: the end of a complete snapshot (KIP-630)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class KRaftVersionRecord(ControlRecord):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a voter listens."""
+    """An endpoint of a voter."""
 
     name: str
     host: str

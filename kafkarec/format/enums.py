@@ -1,4 +1,4 @@
-"""The format's small vocabularies. Wherever one of these is taken, its lower-case name is taken too."""
+"""Enums of the format. Wherever a member is accepted, its lower-case name is accepted too."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TimestampType(_Vocabulary):
 
 
 class Isolation(_Vocabulary):
-    """What a reader sees of transactions (Kafka: IsolationLevel)."""
+    """Which records of transactions a reader gets (Kafka: IsolationLevel)."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1

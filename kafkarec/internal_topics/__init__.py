@@ -1,11 +1,11 @@
-"""Internal topics, decoded: the records of `__consumer_offsets`, `__cluster_metadata` and their kin (Kafka 4.3).
+"""Decodes the records of internal topics: `__consumer_offsets`, `__cluster_metadata` and others (Kafka 4.3).
 
-    messages.read("__consumer_offsets", record.key, record.value)      one record: .type .version .key .value
+    internal_topics.read("__consumer_offsets", record.key, record.value)      one record: .type .version .key .value
     log = kafkarec.open("__consumer_offsets-3")
-    messages.rows(log)                                  a dict a record
-    messages.columns(log, type="OffsetCommit")          lists by name: a dict that polars and pandas take
-    messages.to_arrow(log, type="OffsetCommit")         a pyarrow.Table with the types of Kafka's fields
-    messages.TOPICS["__cluster_metadata"].types         what there is: record types, versions, fields
+    internal_topics.rows(log)                                  a dict a record
+    internal_topics.columns(log, type="OffsetCommit")          lists by name: a dict that polars and pandas take
+    internal_topics.to_arrow(log, type="OffsetCommit")         a pyarrow.Table with the types of Kafka's fields
+    internal_topics.TOPICS["__cluster_metadata"].types         what there is: record types, versions, fields
 
 One table of schemas (`schemas_*.py`) feeds all of it, the texts of `kafkarec dump` included. What Kafka 4.3 does not
 know (a record type, a version of Kafka's future) stays bytes, and so do bytes that are no message, unless

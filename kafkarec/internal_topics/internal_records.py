@@ -1,4 +1,4 @@
-"""Records of internal topics as a user meets them: one at a time, as rows, as named columns."""
+"""Decodes records of internal topics: one at a time, as rows, or as named columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .topics import TOPICS, MessagePart, Topic, read_framed, read_key, read_valu
 class InternalRecord:
     """One record of an internal topic.
 
-    type: str | None       OffsetCommit, GroupMetadata, PartitionRecord, ...; None where it cannot be told
+    type: str | None       OffsetCommit, GroupMetadata, PartitionRecord, ...; None if unknown
     type_id: int | None    its number in the bytes
     version: int | None    the value's version; None for a tombstone
     key, value             the fields as a dict by Kafka's names, in Kafka's order; None where there are none.

@@ -1,4 +1,4 @@
-"""Kafka's message protocol: bytes to named fields. The way back is `writing.py`.
+"""Kafka's message protocol: bytes to named fields. `serialize.py` writes them.
 
     bool, int8        1 byte                          int16, uint16     2 bytes, big-endian
     int32, uint32     4 bytes                         int64, float64    8 bytes

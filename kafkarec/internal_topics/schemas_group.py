@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets`, and what consumers put inside them (Kafka 4.3). The notation: `notation.py`.
+"""The records of `__consumer_offsets`, and what consumers put inside them (Kafka 4.3). Notation: `schema_notation.py`.
 
 Ids 9 and 18 were never in a release. Version 4 of GroupMetadata and OffsetCommit values is the flexible one.
 """

@@ -70,7 +70,9 @@ def read_pieces(asked: DecodeRequest, source: Source, start: int = 0, stop: int 
     return _pieces(decoder)
 
 
-def read_part(asked: DecodeRequest, source: Source, start: int = 0, stop: int | None = None, threads: int = 1) -> PassResult:
+def read_part(
+    asked: DecodeRequest, source: Source, start: int = 0, stop: int | None = None, threads: int = 1
+) -> PassResult:
     """read_pieces joined to one part; with `threads` above 1, pieces of about a chunk are decoded in parallel."""
     if threads > 1 and (source.size if stop is None else stop) - start > CHUNK_BYTES:
         part = _read_parallel(asked, source, start, stop, threads)
@@ -79,7 +81,9 @@ def read_part(asked: DecodeRequest, source: Source, start: int = 0, stop: int | 
     return joined(list(read_pieces(asked, source, start, stop)))
 
 
-def _read_parallel(asked: DecodeRequest, source: Source, start: int, stop: int | None, threads: int) -> PassResult | None:
+def _read_parallel(
+    asked: DecodeRequest, source: Source, start: int, stop: int | None, threads: int
+) -> PassResult | None:
     """read_part in several threads; None if there is damage, as resynchronisation needs the bytes before it."""
     borders = [start]
     try:

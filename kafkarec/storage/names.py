@@ -252,7 +252,8 @@ def segment_owner(path: str) -> SegmentOwner:
     if found is None:
         return SegmentOwner(None, None, None, None, path)
     if found.topic is not None:
-        return SegmentOwner(found.topic, found.partition, found.base_offset, None, f"{above}/{found.topic}-{found.partition}")
+        log = f"{above}/{found.topic}-{found.partition}"
+        return SegmentOwner(found.topic, found.partition, found.base_offset, None, log)
     topic, partition, topic_id = folder_owner(parts[:-1])
     return SegmentOwner(topic, partition, found.base_offset, topic_id, above)
 

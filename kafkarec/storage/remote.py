@@ -166,7 +166,9 @@ def open_source(
     return RemoteSource(url, _library(url, storage_options, library), size)
 
 
-def listing(url: str, storage_options: Mapping[str, Any] | None = None, *, library: str | None = None) -> list[RemoteEntry]:
+def listing(
+    url: str, storage_options: Mapping[str, Any] | None = None, *, library: str | None = None
+) -> list[RemoteEntry]:
     """The entries directly in the folder (the prefix) `url`, by name. RemoteNotFoundError if empty or missing."""
     chosen = _library(url, storage_options, library)
     try:

@@ -172,7 +172,9 @@ class Readable:
         asked = asked._replace(options=replace(asked.options, chunk_bytes=batch_bytes))
         return self._pieces(asked, wanted, Isolation.of(isolation), aborted, stable)
 
-    def _pieces(self, asked: DecodeRequest, wanted: RecordRange, *isolation: Any) -> Generator[tuple[Segment, RecordColumns]]:
+    def _pieces(
+        self, asked: DecodeRequest, wanted: RecordRange, *isolation: Any
+    ) -> Generator[tuple[Segment, RecordColumns]]:
         for reading in self._readings(asked, wanted, *isolation):
             for segment in reading.segments:
                 with closing(segment.parts(reading.asked, wanted)) as parts:

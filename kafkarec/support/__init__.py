@@ -1,1 +1,1 @@
-"""Small helpers that know nothing of Kafka: the logger, text tables, durable files, other libraries' tables."""
+"""Helpers without Kafka: the logger, text tables, durable files, conversion to other libraries' tables."""

@@ -1,4 +1,4 @@
-"""Files that are complete and on the disk, or not there: a part beside them, fsync, a rename, the folder's fsync
+"""Writes files atomically and durably: a temporary .part file, fsync, rename, fsync of the folder.
 
     00000000000000000030.index.part   being written
     00000000000000000030.index        complete, and known to its folder once that is synced
@@ -60,7 +60,7 @@ class NewFile:
 
 
 def write_file(folder: str, name: str, data: bytes) -> None:
-    """A small file, complete and synced, or not there. The folder is the caller's to sync, once for many files."""
+    """Writes a small file atomically, with fsync. The caller syncs the folder, once for many files."""
     out = NewFile(folder, name)
     try:
         out.append(data)

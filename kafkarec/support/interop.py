@@ -27,7 +27,7 @@ def to_pandas(table: Any) -> Any:
 
 
 def messages_to_arrow(columns: dict[str, list[Any]], schema: Any) -> Any:
-    """A pyarrow.Table of `messages.columns(...)`; `schema` is that of `messages.schema`, which types the key and value.
+    """A pyarrow.Table of `internal_topics.columns(...)`; `schema`: of `internal_topics.schema`, types of key and value.
 
     Kafka's numbers keep their widths, a uuid is text; the timestamp is timestamp[ms, UTC].
     """

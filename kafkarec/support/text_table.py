@@ -1,4 +1,4 @@
-"""Plain text tables: columns as wide as their widest cell, numbers to the right, two spaces between."""
+"""Plain text tables: columns as wide as their widest cell, numbers right-aligned, two spaces between columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DURATIONS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 
 
 def render(columns: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """A header line and a line a row."""
+    """The table as text: a header line, then one line per row."""
     laid = []
     for title, cells in columns:
         width = max([len(title), *map(len, cells)])
