@@ -238,7 +238,7 @@ def test_workers_give_the_same_report(tmp_path: Path, monkeypatch: pytest.Monkey
     raw = bytearray(log.read_bytes())
     raw[9000] ^= 1
     log.write_bytes(raw)
-    monkeypatch.setattr("kafkarec.ops.verify.run.WORTH_A_FORK", 0)
+    monkeypatch.setattr("kafkarec.ops.verify.run.FORK_FROM", 0)
     alone = verified(data)
     assert alone.state == "damaged"
     told: list[tuple[str, int, int]] = []
@@ -259,7 +259,7 @@ def test_a_failure_in_a_worker_ends_all(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(parallel, "examine", fails)
     for workers in ({"threads": 1}, {"threads": 2}, {"processes": 2}):
-        monkeypatch.setattr("kafkarec.ops.verify.run.WORTH_A_FORK", 0)
+        monkeypatch.setattr("kafkarec.ops.verify.run.FORK_FROM", 0)
         with pytest.raises(kafkarec.MissingCodecError):
             verify.verify(folders, **workers)  # type: ignore[arg-type]
 

@@ -12,14 +12,14 @@ import pytest
 from paths import VECTORS
 
 import kafkarec
-from kafkarec.ops.verify.side_file_checks import CHECKS, SEVERITIES, Finding, check_folder, check_log
+from kafkarec.ops.verify.side_file_checks import CHECKS, SEVERITIES, SideFileFinding, check_folder, check_log
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 
 FOLDERS = sorted(path for path in VECTORS.glob("*/*-0") if path.is_dir())
 FIRST, SECOND, END = f"{0:020d}", f"{30:020d}", f"{293:020d}"
 
 
-def findings(folder: Path) -> list[Finding]:
+def findings(folder: Path) -> list[SideFileFinding]:
     found = list(check_log(kafkarec.open(folder)))
     for one in found:
         assert one.severity in SEVERITIES and one.check in CHECKS and one.sentence.startswith(one.file)
@@ -27,7 +27,7 @@ def findings(folder: Path) -> list[Finding]:
     return found
 
 
-def words(found: list[Finding]) -> set[tuple[str, str]]:
+def words(found: list[SideFileFinding]) -> set[tuple[str, str]]:
     return {(one.check, one.severity) for one in found}
 
 
@@ -189,7 +189,7 @@ def test_many_of_a_kind_are_counted(txn: Path) -> None:
 # ---- what only looks wrong
 
 
-def log_of(tmp_path: Path, *batches: bytes, index: list[tuple[int, int]], name: int = 0) -> list[Finding]:
+def log_of(tmp_path: Path, *batches: bytes, index: list[tuple[int, int]], name: int = 0) -> list[SideFileFinding]:
     (tmp_path / f"{name:020d}.log").write_bytes(b"".join(batches))
     (tmp_path / f"{name:020d}.index").write_bytes(offset_index.write(index, name))
     return [one for one in findings(tmp_path) if one.check != "index_missing"]
