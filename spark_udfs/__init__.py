@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from .damage import DamageReport
     from .diagnosis import Diagnosis
-    from .lag import Lag
     from .registration import Registered
+    from .stream_lag import Lag
 
 __all__ = [
     "Activation", "BootstrapError", "activate", "damage_report", "doctor", "lag", "register", "sweep", "write_log",

@@ -51,8 +51,8 @@ def _salvage(report: ReportData, damaged: list[PartitionReport]) -> list[str]:
     """The salvage commands: one for all partitions if they are in one data folder."""
     folder = report.path.rstrip("/")
     if len(damaged) > 1 and all(os.path.dirname(one.path.rstrip("/")) == folder for one in damaged):
-        told = f"{len(damaged)} partitions are damaged; the others are copied as they are"
-        return [f"kafkarec salvage {_quoted(folder)} -o rescued   ({told})"]
+        remark = f"{len(damaged)} partitions are damaged; the others are copied as they are"
+        return [f"kafkarec salvage {_quoted(folder)} -o rescued   ({remark})"]
     return _several(damaged, lambda one: f"kafkarec salvage {_quoted(one.path)} -o {_quoted(_target(one))}")
 
 
@@ -61,7 +61,7 @@ def _found_elsewhere(report: ReportData) -> list[str]:
     if report.state not in ("damaged", ERROR) and report.files:
         return []
     strays = [(str(one.file), one.offset) for one in report.findings if one.kind == "batches_left_out"]
-    steps, told = [], set()
+    steps, included = [], set()
     for path, base in strays[:_MOST]:
         for one in report.partitions:
             if one.topic and one.partition is not None and any(first == base for first, _ in one.missing):
@@ -70,8 +70,8 @@ def _found_elsewhere(report: ReportData) -> list[str]:
                     f"kafkarec salvage {_quoted(one.path)} {_quoted(path)} --topic {_quoted(one.topic)} "
                     f"--partition {one.partition} -o {target}   ({one.name} lacks offset {base}, where this begins)"
                 )
-                told.add(path)
-    rest = [path for path, _ in strays if path not in told]
+                included.add(path)
+    rest = [path for path, _ in strays if path not in included]
     if rest:
         more = f"   (and {len(rest) - _MOST} more)" if len(rest) > _MOST else ""
         steps.append(f"kafkarec verify {' '.join(map(_quoted, rest[:_MOST]))}{more}")

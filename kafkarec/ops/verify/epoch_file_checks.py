@@ -55,13 +55,13 @@ class EpochCheck:
         batch = f"the batch at offset {base} was written in leader epoch {epoch}"
         harm = "a replica that compares epochs may cut its log at the wrong offset"
         if known is not None:
-            severity, told = ERROR, f"{batch}, the file says {known}: {harm}"
+            severity, sentence = ERROR, f"{batch}, the file says {known}: {harm}"
         elif self._entries and epoch <= self._entries[0].epoch:
-            severity, told = (
+            severity, sentence = (
                 NOTE,
                 f"{batch}, in front of the first entry: records below that were deleted (DeleteRecords)",
             )
         else:
-            severity, told = WARNING, f"{batch}, and no entry tells of it: {harm}"
+            severity, sentence = WARNING, f"{batch}, and no entry tells of it: {harm}"
         line = self._at + _FIRST_LINE if self._at >= 0 else None
-        self._findings.add(severity, "epoch_differs", self._file, told, entry=line, expected=epoch, found=known)
+        self._findings.add(severity, "epoch_differs", self._file, sentence, entry=line, expected=epoch, found=known)

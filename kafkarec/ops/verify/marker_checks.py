@@ -46,9 +46,9 @@ def check(batches: Sequence[tuple[Any, FindingPlace]], notes: FindingNotes) -> N
                 if len(known) >= _MOST_KEPT:
                     known.clear()
                 known[both] = _problem(*both)
-            told = known[both]
-            if told is not None:
-                notes.add(*told, batches[row][1]._replace(offset=offsets[at]))
+            problem = known[both]
+            if problem is not None:
+                notes.add(*problem, batches[row][1]._replace(offset=offsets[at]))
 
 
 def _problem(key: bytes | None, value: bytes | None) -> Problem:

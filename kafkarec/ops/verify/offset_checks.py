@@ -86,8 +86,8 @@ class OffsetTrack:
                 severity = None if self.rising else "anomaly"
                 notes.add("offset_overlap", detail, rows.place(row), severity=severity)
             elif expected is not None and base is not None and base > expected and positions[row] not in damaged:
-                behind = row > 0 and rows["is_transactional"][row - 1] and not rows["is_control"][row - 1]
-                self._gap(Gap(self.file, positions[row], expected, base - 1, behind_transaction=behind))
+                after_transaction = row > 0 and rows["is_transactional"][row - 1] and not rows["is_control"][row - 1]
+                self._gap(Gap(self.file, positions[row], expected, base - 1, behind_transaction=after_transaction))
             # After a batch that goes back the highest offset stays what it was in a log, and starts anew elsewhere.
             expected = after if expected is None or not self.rising else max(expected, after)
         if not self.rising:

@@ -40,10 +40,10 @@ _HEAD = """<!doctype html>
 
 def render(report: Report) -> Iterator[str]:
     """The page, in pieces."""
-    head, *told = summary(report).split("\n")
+    head, *details = summary(report).split("\n")
     yield f"{_HEAD}<title>{_text(head)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
     yield f'<header class="{report.state}">\n<p class="kicker">kafkarec verify</p>\n<h1>{_text(head)}</h1>\n'
-    yield f"<p>{_text(' '.join(told))}</p>\n</header>\n"
+    yield f"<p>{_text(' '.join(details))}</p>\n</header>\n"
     yield from _next(report)
     yield _legend()
     if len(report.partitions) > 1:
@@ -113,8 +113,8 @@ def _joined(files: Iterable[FileReport]) -> Iterator[ByteRange]:
 def _section(one: PartitionReport, number: int) -> Iterator[str]:
     yield f'<section id="p{number}"><h2>{_text(one.name)} <b class="{one.state}">{one.state}</b></h2>\n'
     yield f"<p class=path>{_text(one.path)}</p>\n"
-    told = one.files if len(one.files) <= _FEW_FILES else [file for file in one.files if file.places or file.findings]
-    shown = sorted(told, key=lambda file: not file.places)[:_MOST_ROWS] if len(told) > _MOST_ROWS else told
+    files = one.files if len(one.files) <= _FEW_FILES else [file for file in one.files if file.places or file.findings]
+    shown = sorted(files, key=lambda file: not file.places)[:_MOST_ROWS] if len(files) > _MOST_ROWS else files
     for file in shown:
         yield f"<h3>{_text(file.name)} <small>{_text(_sums(file))}</small></h3>\n"
         yield f"<div class=file>{_strip(file.ranges, file.size)}</div>\n"
@@ -123,7 +123,7 @@ def _section(one: PartitionReport, number: int) -> Iterator[str]:
         if file.damage:
             yield from _damage(file)
     if len(one.files) > len(shown):
-        none = "" if len(told) > _MOST_ROWS else ", with nothing to tell of"
+        none = "" if len(files) > _MOST_ROWS else ", with nothing to tell of"
         yield f"<p>{_more(len(one.files) - len(shown), 'file')}{none}.</p>\n"
     yield from _findings(one.findings)
     yield "</section>\n"
@@ -179,8 +179,8 @@ def _damage(file: FileReport) -> Iterator[str]:
 
 def _said(one: Damage, file: FileReport) -> str:
     """The reason's sentence with expected and found value, without the position; mentions zeros."""
-    told = zeros_of(one, file) or sides(one)
-    return f"{REASONS[one.reason].sentence}: {told}" if told else REASONS[one.reason].sentence
+    text = zeros_of(one, file) or sides(one)
+    return f"{REASONS[one.reason].sentence}: {text}" if text else REASONS[one.reason].sentence
 
 
 def _more(count: int, what: str) -> str:

@@ -37,20 +37,21 @@ _ALL = LineLimits(1 << 30, 1 << 30, 1 << 30)
 
 def render(report: ReportData, everything: bool = False) -> str:
     """The text, with a final newline."""
-    room = _ALL if everything else _SCREEN
+    limits = _ALL if everything else _SCREEN
     parts = [summary(report) + "\n"]
     if len(report.partitions) > 1:
-        parts.append(_table(report.partitions, room.partitions))
+        parts.append(_table(report.partitions, limits.partitions))
     shown = [one for one in report.partitions if everything or one.state != "ok" or len(report.partitions) == 1]
-    lines = room.lines if len(shown) == 1 else max(room.lines * 2 // max(min(len(shown), room.in_detail), 1) - 4, 4)
-    for one in shown[: room.in_detail]:
+    detailed = max(min(len(shown), limits.in_detail), 1)
+    lines = limits.lines if len(shown) == 1 else max(limits.lines * 2 // detailed - 4, 4)
+    for one in shown[: limits.in_detail]:
         parts.append("\n".join(_detail(one, lines, everything or len(report.partitions) == 1)) + "\n")
-    if len(shown) > room.in_detail:
-        parts.append(f"and {_more(len(shown) - room.in_detail, 'partition', ' with findings')}\n")
+    if len(shown) > limits.in_detail:
+        parts.append(f"and {_more(len(shown) - limits.in_detail, 'partition', ' with findings')}\n")
     own = [line for one in sorted(report.own_findings, key=_by_severity) for line in _finding(one)]
     if own:
-        rest = [f"  and {_more(len(own) - room.lines, 'finding')}"] if len(own) > room.lines else []
-        parts.append("\n".join(own[: room.lines] + rest) + "\n")
+        rest = [f"  and {_more(len(own) - limits.lines, 'finding')}"] if len(own) > limits.lines else []
+        parts.append("\n".join(own[: limits.lines] + rest) + "\n")
     parts.append(_next(report))
     return "\n".join(part for part in parts if part.strip())
 
@@ -153,11 +154,11 @@ def _detail(one: PartitionReport, most: int, notes: bool) -> list[str]:
     if len(files) > max(most // 6, 1):
         lines.append(f"  and {_more(len(files) - max(most // 6, 1), 'damaged file')}")
     found = sorted((f for f in one.findings if notes or f.severity != NOTE), key=_by_severity)
-    told = [line for finding in _merged(found) for line in _finding(finding)]
-    if told:
-        lines += ["", *told[:most]]
-    if len(told) > most:
-        lines.append(f"  and {_more(len(told) - most, 'finding')}")
+    finding_lines = [line for finding in _merged(found) for line in _finding(finding)]
+    if finding_lines:
+        lines += ["", *finding_lines[:most]]
+    if len(finding_lines) > most:
+        lines.append(f"  and {_more(len(finding_lines) - most, 'finding')}")
     lines += _gaps(one, most)
     return [*head, *lines] if lines else []
 
@@ -189,7 +190,7 @@ def _merged(findings: Sequence[Finding]) -> Iterator[Finding]:
 
 def _damage(file: FileReport, most: int) -> list[str]:
     lines = [f"  {safe(file.name)}  {amount(file.size)}", f"  |{drawn(file)}|  {legend(file)}"]
-    told = 0
+    listed = 0
     for group in _in_a_row(file.damage):
         if len(lines) > most:
             break
@@ -198,9 +199,9 @@ def _damage(file: FileReport, most: int) -> list[str]:
         span = f"byte {end}" if end == first.position else f"bytes {first.position} to {end}"
         why = _why(first, file) + (f", and {len(group) - 1} more up to there" if len(group) > 1 else "")
         lines.append(safe(f"    {span}: {offsets(first)}; {why}"))
-        told += len(group)
-    if file.places > told:
-        lines.append(f"    and {_more(file.places - told, 'place')}")
+        listed += len(group)
+    if file.places > listed:
+        lines.append(f"    and {_more(file.places - listed, 'place')}")
     return lines
 
 
@@ -221,8 +222,8 @@ def _why(one: Damage, file: FileReport) -> str:
     zeros = zeros_of(one, file)
     if zeros:
         return f"{zeros} [{one.reason}]"
-    told = sides(one)
-    return f"{one.reason}: {told}" if told else one.reason
+    text = sides(one)
+    return f"{one.reason}: {text}" if text else one.reason
 
 
 def zeros_of(one: Damage, file: FileReport) -> str:

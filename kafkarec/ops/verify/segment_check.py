@@ -201,11 +201,11 @@ def _sum_up(facts: FileFacts, rows: BatchColumns) -> None:
 def _check_file(facts: FileFacts, segment: Any) -> None:
     """Adds findings about the file as a whole."""
     notes, size = facts.notes, facts.size
-    told = facts.good_bytes + facts.damaged_bytes + facts.unreadable_bytes + facts.remaining
-    if told != size and "unreadable_file" not in notes:
-        notes.add("tiling_broken", f"{told} bytes told of {size}")
+    counted = facts.good_bytes + facts.damaged_bytes + facts.unreadable_bytes + facts.remaining
+    if counted != size and "unreadable_file" not in notes:
+        notes.add("tiling_broken", f"{counted} bytes counted of {size}")
     if "unreadable_file" in notes:
-        facts.unread = max(size - told, 0)
+        facts.unread = max(size - counted, 0)
         facts.unreadable_bytes += facts.unread
     if not size and "unreadable_file" not in notes:
         notes.add("snapshot_incomplete" if marker_checks.is_snapshot(facts.name) else "empty_file", "no bytes")

@@ -15,7 +15,7 @@ from .batch_columns import BatchColumns
 from .findings import FindingNotes, FindingPlace
 
 _MOST_PRODUCERS = 200_000
-# verdict -> kind of finding
+# problem -> kind of finding
 _KINDS = {
     "old_epoch": "producer_epoch_goes_back",
     "duplicate": "sequence_duplicate",
@@ -68,12 +68,12 @@ class Sequences:
             marker = _SOME_MARKER if batch["record_count"] else None
             self._states.append_control(producer, epoch, batch["base_offset"], NONE, marker)
         else:
-            verdict = self._states.judge(batch)
-            if verdict in _EXCUSED_BY_A_GAP and self._gap_ends > self._seen.get(producer, NONE):
-                verdict = None
-            if verdict is not None:
-                self._report(verdict, batch, file, place)
-            if verdict not in _PASSED_OVER:
+            problem = self._states.judge(batch)
+            if problem in _EXCUSED_BY_A_GAP and self._gap_ends > self._seen.get(producer, NONE):
+                problem = None
+            if problem is not None:
+                self._report(problem, batch, file, place)
+            if problem not in _PASSED_OVER:
                 last = batch["last_sequence"]
                 self._states.append_data(
                     producer, epoch, NONE if last is None else last, batch["base_offset"], batch["last_offset"], NONE,
@@ -86,7 +86,7 @@ class Sequences:
             del self._seen[oldest]
             self._states.producers.pop(oldest, None)
 
-    def _report(self, verdict: str, batch: dict[str, Any], file: str, place: FindingPlace) -> None:
+    def _report(self, problem: str, batch: dict[str, Any], file: str, place: FindingPlace) -> None:
         known = self._states.producers[batch["producer_id"]]
         who = f"producer {batch['producer_id']} epoch {batch['producer_epoch']}"
         span = f"sequences {batch['base_sequence']} to {batch['last_sequence']}"
@@ -95,5 +95,5 @@ class Sequences:
             "old_epoch": f"{who} behind epoch {known.producer_epoch}",
             "duplicate": f"{who}: {span} are there already",
             "not_transactional": f"{who}: a plain batch within its transaction",
-        }.get(verdict, f"{who}: {span} {behind}")
-        self.notes.add(_KINDS[verdict], detail, place, file=file)
+        }.get(problem, f"{who}: {span} {behind}")
+        self.notes.add(_KINDS[problem], detail, place, file=file)
