@@ -1,4 +1,4 @@
-"""verify: golden logs are fine, every case that Kafka refuses is damage, and what it accepts in silence is told."""
+"""verify: golden logs are fine, cases that Kafka refuses are damage, anomalies that it accepts are reported."""
 
 from __future__ import annotations
 
