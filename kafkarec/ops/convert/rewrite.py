@@ -229,7 +229,8 @@ def count_losses(group: Group, plan: GroupPlan, shape: Shape, stats: ConversionS
         unit = decoded.units[number]
         count_header_losses(unit, shape, stats)
         offsets = decoded.offsets[decoded.bounds[number]], decoded.offsets[decoded.bounds[number + 1] - 1]
-        stats.add_loss("offset_ranges", unit.magic == 2 and offsets != (unit.base_offset, unit.last_offset), unit.location)
+        differs = unit.magic == 2 and offsets != (unit.base_offset, unit.last_offset)
+        stats.add_loss("offset_ranges", differs, unit.location)
 
 
 def count_header_losses(unit: SourceBatch, shape: Shape, stats: ConversionStats) -> None:

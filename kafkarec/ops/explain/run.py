@@ -74,7 +74,7 @@ def _zeros(writer: SpanWriter, position: int, zeros: int) -> Explanation:
     whole = zeros == size
     note = "sectors that were never written, or lost"
     if whole:
-        note = "room that was made in advance and never written (preallocated), or sectors that were lost"
+        note = "space that was preallocated and never written, or sectors that were lost"
     writer.unread(zeros, "zeros", note, Broken("size_too_small", _LEAST_SIZE, 0))
     headline = f"{value_words.plural(size, 'zero byte', 'zero bytes')} and no batch"
     if not whole:

@@ -1,4 +1,4 @@
-"""What to type next, from what was found."""
+"""The commands to run next, for the findings of a report."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .side_file_finding import CHECKS
 
 _MOST = 3
 _INDEXES = {kind_of(check) for check in CHECKS if check.startswith(("index_", "time_", "transaction_"))}
-_MENDED = ("index", ".snapshot")
+_REBUILT_BY_REINDEX = ("index", ".snapshot")
 _COMPARE = {"epoch_goes_back", "base_offset_wrong", "segment_gap", "offset_gap", "offset_overlap"}
 _TRANSACTIONS = {"transaction_hanging", "control_record_unreadable"}
 
 
 def next_steps(report: ReportData) -> list[str]:
-    """Commands, the most urgent first, at most a few of a kind; a sentence in brackets behind some of them."""
+    """Commands, the most urgent first, at most a few of a kind; some with a remark in brackets."""
     steps: list[str] = []
     if any(one.reason == "unreadable" for one in report.damage) or any(
         one.kind == "unreadable_file" for one in report.findings
@@ -48,20 +48,20 @@ def next_steps(report: ReportData) -> list[str]:
 
 
 def _salvage(report: ReportData, damaged: list[PartitionReport]) -> list[str]:
-    """One command for all of them, where they lie in one data folder."""
+    """The salvage commands: one for all partitions if they are in one data folder."""
     folder = report.path.rstrip("/")
     if len(damaged) > 1 and all(os.path.dirname(one.path.rstrip("/")) == folder for one in damaged):
-        told = f"{len(damaged)} partitions are damaged; the others are copied as they are"
-        return [f"kafkarec salvage {_quoted(folder)} -o rescued   ({told})"]
+        remark = f"{len(damaged)} partitions are damaged; the others are copied as they are"
+        return [f"kafkarec salvage {_quoted(folder)} -o rescued   ({remark})"]
     return _several(damaged, lambda one: f"kafkarec salvage {_quoted(one.path)} -o {_quoted(_target(one))}")
 
 
 def _found_elsewhere(report: ReportData) -> list[str]:
-    """Batches that lie outside of the logs: what is missing in one of them, or what says more of itself."""
+    """Commands for files outside of the logs that have batches: to salvage what a log misses, or to inspect them."""
     if report.state not in ("damaged", ERROR) and report.files:
         return []
     strays = [(str(one.file), one.offset) for one in report.findings if one.kind == "batches_left_out"]
-    steps, told = [], set()
+    steps, included = [], set()
     for path, base in strays[:_MOST]:
         for one in report.partitions:
             if one.topic and one.partition is not None and any(first == base for first, _ in one.missing):
@@ -70,8 +70,8 @@ def _found_elsewhere(report: ReportData) -> list[str]:
                     f"kafkarec salvage {_quoted(one.path)} {_quoted(path)} --topic {_quoted(one.topic)} "
                     f"--partition {one.partition} -o {target}   ({one.name} lacks offset {base}, where this begins)"
                 )
-                told.add(path)
-    rest = [path for path, _ in strays if path not in told]
+                included.add(path)
+    rest = [path for path, _ in strays if path not in included]
     if rest:
         more = f"   (and {len(rest) - _MOST} more)" if len(rest) > _MOST else ""
         steps.append(f"kafkarec verify {' '.join(map(_quoted, rest[:_MOST]))}{more}")
@@ -79,7 +79,7 @@ def _found_elsewhere(report: ReportData) -> list[str]:
 
 
 def _explained(report: ReportData) -> list[str]:
-    """Where nothing must be repaired: an index that costs time, else the first oddity, byte by byte."""
+    """Commands if nothing must be repaired: reindex for an index, else explain for the first anomaly."""
     slow = [one for one in report.partitions if _is_of_indexes(one, ANOMALY)]
     if slow:
         return _several(slow, _reindex)
@@ -88,9 +88,10 @@ def _explained(report: ReportData) -> list[str]:
 
 
 def _is_of_indexes(one: PartitionReport, severity: str) -> bool:
-    """Whether something is found that new indexes mend: a wrong one, a missing one, one that is no index."""
+    """Whether there is a finding of this severity that new indexes correct."""
     return any(
-        found.kind in _INDEXES or (found.kind == kind_of("unreadable") and str(found.file).endswith(_MENDED))
+        found.kind in _INDEXES
+        or (found.kind == kind_of("unreadable") and str(found.file).endswith(_REBUILT_BY_REINDEX))
         for found in one.findings
         if found.severity == severity
     )
@@ -112,7 +113,7 @@ def _kinds(one: PartitionReport) -> set[str]:
 
 
 def _target(one: PartitionReport) -> str:
-    """A folder that lies in no source: salvage refuses those."""
+    """An output folder that is not within a source, which salvage refuses."""
     return os.path.join("rescued", os.path.basename(one.name.rstrip("/")) or "log")
 
 

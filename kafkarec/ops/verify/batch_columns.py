@@ -1,4 +1,4 @@
-"""The good batches of one piece of a file, a column at a time: each check asks for the columns it needs."""
+"""The good batches of one piece of a file, by column; a column is converted to a list when it is first used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Column = Sequence[Any]
 
 
 class BatchColumns:
-    """`rows[name]` is a batch column as a list of Python values, made once."""
+    """`rows[name]` is a batch column as a list of Python values, cached."""
 
     def __init__(self, table: BatchTable) -> None:
         self._table = table
@@ -28,7 +28,7 @@ class BatchColumns:
         return self._columns[name]
 
     def place(self, row: int) -> FindingPlace:
-        """Where a row lies. A wrapper's first offset is not known: its last one."""
+        """Position and base offset of a row; of a wrapper the last offset, as the first one is not known."""
         base = self["base_offset"][row]
         return FindingPlace(self["position"][row], self["last_offset"][row] if base is None else base)
 

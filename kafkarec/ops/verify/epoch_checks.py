@@ -1,7 +1,7 @@
-"""Partition leader epochs: each batch of magic 2 carries the epoch of the leader that appended it (KIP-101).
+"""Partition leader epochs: each batch of magic 2 has the epoch of the leader that appended it (KIP-101).
 
-Along a log they never go down: a leader of a higher epoch makes its followers cut what it does not have. Whether
-leader-epoch-checkpoint says the same as the batches is a check of `kafkarec.sidecars`.
+They never decrease along a log, as followers truncate what a leader with a higher epoch does not have. For
+leader-epoch-checkpoint see `epoch_file_checks`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .findings import NOWHERE, FindingNotes, FindingPlace
 
 @dataclass(slots=True)
 class EpochTrack:
-    """The epochs of one file: the first one and its place, the highest and the last."""
+    """The epochs of one file: the first one with its position, the highest and the last."""
 
     file: str
     first: int | None = None
@@ -40,7 +40,7 @@ class EpochTrack:
 
 
 def across(tracks: Iterable[EpochTrack], notes: FindingNotes) -> None:
-    """Epochs that go down from one file of a log to the next."""
+    """Adds findings for epochs that decrease from one file of a log to the next."""
     highest: int | None = None
     for track in tracks:
         if track.first is not None and highest is not None and track.first < highest:

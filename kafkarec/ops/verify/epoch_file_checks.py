@@ -1,7 +1,7 @@
-"""Checks of leader-epoch-checkpoint against the leader epochs that batches of magic 2 carry
+"""Checks of leader-epoch-checkpoint against the leader epochs of the batches of magic 2
 
-The file may know more: epochs of leaders that wrote nothing, and where an epoch began before cleaning removed its first
-batches. It must not say anything else of a batch that is there: a follower would cut its log at the wrong place.
+The file may have more: epochs of leaders that wrote nothing, and start offsets of batches that were cleaned. It must
+not differ from the batches that are there: a follower would truncate its log at the wrong offset.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _FIRST_LINE = 3
 
 
 class EpochCheck:
-    """Feed it every batch of a log in order, then `finish`."""
+    """Compares the entries with the batches. Call `see` with all batches of a log in order, then `finish`."""
 
     def __init__(self, entries: Sequence[EpochEntry], file: str, findings: Findings) -> None:
         self._file, self._findings = file, findings
         self._entries = entries
-        self._at = -1  # the entry that holds for the batch last seen
-        self._told: tuple[int, int | None] | None = None  # a difference is told once, not once a batch
+        self._at = -1  # the entry of the last batch
+        self._reported: tuple[int, int | None] | None = None  # a difference is reported once, not for every batch
         for number, (before, entry) in enumerate(pairwise(entries), 1):
             if entry.epoch <= before.epoch or entry.start_offset < before.start_offset:
                 findings.add(
@@ -46,22 +46,22 @@ class EpochCheck:
                 self._at += 1
             known = entries[self._at].epoch if self._at >= 0 else None
             if known == epoch:
-                self._told = None
-            elif self._told != (epoch, known):
-                self._told = epoch, known
-                self._tell(base, epoch, known)
+                self._reported = None
+            elif self._reported != (epoch, known):
+                self._reported = epoch, known
+                self._report(base, epoch, known)
 
-    def _tell(self, base: int, epoch: int, known: int | None) -> None:
+    def _report(self, base: int, epoch: int, known: int | None) -> None:
         batch = f"the batch at offset {base} was written in leader epoch {epoch}"
         harm = "a replica that compares epochs may cut its log at the wrong offset"
         if known is not None:
-            severity, told = ERROR, f"{batch}, the file says {known}: {harm}"
+            severity, sentence = ERROR, f"{batch}, the file says {known}: {harm}"
         elif self._entries and epoch <= self._entries[0].epoch:
-            severity, told = (
+            severity, sentence = (
                 NOTE,
                 f"{batch}, in front of the first entry: records below that were deleted (DeleteRecords)",
             )
         else:
-            severity, told = WARNING, f"{batch}, and no entry tells of it: {harm}"
+            severity, sentence = WARNING, f"{batch}, and no entry tells of it: {harm}"
         line = self._at + _FIRST_LINE if self._at >= 0 else None
-        self._findings.add(severity, "epoch_differs", self._file, told, entry=line, expected=epoch, found=known)
+        self._findings.add(severity, "epoch_differs", self._file, sentence, entry=line, expected=epoch, found=known)

@@ -1,11 +1,11 @@
-"""The closed table of findings: what `verify` can say besides damage.
+"""The table of all kinds of findings of `verify` besides damage.
 
-Damage (bytes that gave no batch) has its own table, `kafkarec.errors.REASONS`. A finding is about batches that can be
-read, about the files around them, or about what is missing between them.
+Damage (bytes that are no readable batch) has its own table, `kafkarec.errors.REASONS`. A finding is about readable
+batches, about the files around them, or about what is missing between them.
 
 Severity    meaning                                                                     exit status
 error       the log contradicts itself: something was lost, doubled or is misread       1
-anomaly     Kafka reads it in silence, and no writer of Kafka's makes it                0, with --strict 1
+anomaly     Kafka reads it without an error, and none of its writers writes it          0, with --strict 1
 note        explained, nothing to do                                                    0
 """
 
@@ -20,7 +20,7 @@ SEVERITIES = (ERROR, ANOMALY, NOTE)
 
 
 class FindingKind(NamedTuple):
-    """What a kind of finding means: its severity unless the place says otherwise, a sentence, what to do."""
+    """A kind of finding: its default severity, a sentence, what to do."""
 
     severity: str
     sentence: str
@@ -35,13 +35,13 @@ _REINDEX = "a broker that finds no index rebuilds it; `kafkarec reindex` does th
 _COPY = "copy the file again, or salvage the partition"
 _READ = "nothing is lost; find out which program wrote the batch"
 
-# Words of indexes.CHECKS that say too little among the others.
-_BESIDE = {"unreadable": "small_file_unreadable", "preallocated": "small_file_preallocated"}
+# Names in side_file_finding.CHECKS that would be ambiguous here.
+_RENAMED = {"unreadable": "small_file_unreadable", "preallocated": "small_file_preallocated"}
 
 KINDS: dict[str, FindingKind] = {
     **_kinds(
         ERROR,
-        # offsets: UnifiedLog.append keeps them rising; whoever reads by offset relies on it
+        # offsets: UnifiedLog.append keeps them ascending, and reads by offset rely on it
         offset_overlap=("a batch begins at or below the last offset of the batch before it", "salvage the partition"),
         base_offset_wrong=("a batch's base offset, which no checksum covers, does not fit its neighbours", _COPY),
         offset_below_file_name=("a batch lies below the base offset in its file's name", _COPY),
@@ -115,14 +115,17 @@ KINDS: dict[str, FindingKind] = {
         records_not_walked=("records were not searched for what Kafka reads in silence", "kafkarec verify --deep"),
     ),
     # indexes, snapshots and checkpoints: each may be an error, an anomaly or a note
-    **{_BESIDE.get(check, check): FindingKind(ERROR, f"does not hold: {holds}", _REINDEX) for check, holds in CHECKS.items()},
+    **{
+        _RENAMED.get(check, check): FindingKind(ERROR, f"does not hold: {holds}", _REINDEX)
+        for check, holds in CHECKS.items()
+    },
 }  # fmt: skip
 
 
-COMPARED = frozenset(check for check in CHECKS if check not in _BESIDE)
-"""Kinds that compare a small file with the batches beside it."""
+COMPARED = frozenset(check for check in CHECKS if check not in _RENAMED)
+"""Kinds of findings from comparing a side file with the batches."""
 
 
 def kind_of(check: str) -> str:
-    """The kind for a word of `indexes.CHECKS`."""
-    return _BESIDE.get(check, check)
+    """The kind for a name of `side_file_finding.CHECKS`."""
+    return _RENAMED.get(check, check)

@@ -1,4 +1,4 @@
-"""Findings: one kind of trouble at one or many places, and the notebook that counts the places."""
+"""Finding: one kind of problem at one or more positions; FindingNotes collects and counts them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .finding_kinds import KINDS, NOTE
 
 
 class FindingPlace(NamedTuple):
-    """Where: byte in the file, offset in the log; None where there is none to tell."""
+    """Position in the file and offset in the log; None if not applicable."""
 
     position: int | None = None
     offset: int | None = None
@@ -21,15 +21,15 @@ NOWHERE = FindingPlace()
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One kind of trouble, told once for all its places.
+    """One kind of problem, with all its positions.
 
-    kind: str                   a word of `kafkarec.ops.verify.KINDS`
+    kind: str                   a key of `kafkarec.ops.verify.KINDS`
     severity: str               error, anomaly or note
-    detail: str                 one sentence about the first place; never bytes of a key, value or header
+    detail: str                 one sentence about the first position; never contains bytes of a key, value or header
     file: str | None            the file, None: the partition or folder as a whole
-    position, offset: int | None   the first place: byte in the file, offset in the log
-    count: int                  at how many places
-    more: tuple[int, ...]       positions of the next few places
+    position, offset: int | None   the first one: position in the file, offset in the log
+    count: int                  number of positions
+    more: tuple[int, ...]       a few more positions
     """
 
     kind: str
@@ -52,7 +52,7 @@ class Finding:
 
 
 class FindingNotes:
-    """Collects findings of one file or log: places of one kind are counted, the first is told, a few are kept."""
+    """Collects the findings of one file or log by kind: the detail of the first, the number of all, a few positions."""
 
     _KEPT = 5
 
@@ -70,7 +70,7 @@ class FindingNotes:
         count: int = 1,
         file: str | None = None,
     ) -> None:
-        """Notes `kind` at one place more; `detail` counts the first time."""
+        """Adds a finding of `kind`; `detail` is used only for the first one."""
         severity = severity or KINDS[kind].severity
         where = file or self._file
         key = kind, severity, where
@@ -92,7 +92,7 @@ class FindingNotes:
         return any(known == kind for known, _, _ in self._found)
 
     def take(self, other: FindingNotes, as_notes: Collection[str] = ()) -> None:
-        """All that another one holds; the kinds `as_notes` with no more weight than that of a note."""
+        """Adds all findings of `other`; those of the kinds `as_notes` with severity note."""
         for (kind, severity, file), one in other._found.items():
             if kind in as_notes:
                 self._found[kind, NOTE, file] = replace(one, severity=NOTE)

@@ -1,9 +1,10 @@
-"""What batch headers say that no writer of Kafka's says. Readers go by it or ignore it; nobody objects.
+"""Checks of batch headers for values that no Kafka writer writes and that readers accept or ignore.
+
 
     attributes of magic 2   bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control, 6 delete horizon, 7-15 unused
     attributes of magic 1   bits 0-2 codec, 3 timestamp type; magic 0: bits 0-2 codec
 
-Each test is made for a whole column at once; rows are looked at one by one only where a column has something.
+Each check is done on a whole column first; rows are checked one by one only if the column has a match.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ HEADER_BYTES = 61
 
 
 def check(rows: BatchColumns, notes: FindingNotes) -> None:
-    """All tests of this module on the batches of one piece."""
+    """All checks of this module on the batches of one piece."""
     if not len(rows):
         return
     for kind, name, what in _NEVER_NEGATIVE:
@@ -28,7 +29,7 @@ def check(rows: BatchColumns, notes: FindingNotes) -> None:
         test(rows, notes)
 
 
-# -1 stands for "none" in most of these; the columns have null there.
+# In most of these -1 means none; the columns have null for it.
 _NEVER_NEGATIVE = (
     ("base_offset_negative", "base_offset", "base offset"),
     ("timestamp_negative", "base_timestamp", "base timestamp"),
@@ -56,11 +57,11 @@ def _attributes(rows: BatchColumns, notes: FindingNotes) -> None:
 
     pairs = list(zip(rows["magic"], rows["attributes"], strict=True))
     strange = {pair for pair in set(pairs) if odd(*pair)}
-    _tell(rows, notes, "attributes_unknown", pairs, strange.__contains__, lambda p: f"attribute bits {odd(*p):#06x}")
+    _report(rows, notes, "attributes_unknown", pairs, strange.__contains__, lambda p: f"attribute bits {odd(*p):#06x}")
 
 
 def _counts(rows: BatchColumns, notes: FindingNotes) -> None:
-    """More records than offsets. Fewer are what compaction leaves; none at all with a payload: see payloads.py."""
+    """More records than offsets. Fewer are normal after compaction; for none with a payload see payload_checks.py."""
     triples = zip(rows["record_count"], rows["base_offset"], rows["last_offset"], strict=True)
     above = [count is not None and count > last - base + 1 for count, base, last in triples]
     if any(above):
@@ -79,10 +80,12 @@ def _producers(rows: BatchColumns, notes: FindingNotes) -> None:
     def lacks(triple: tuple[int | None, int | None, bool]) -> bool:
         return triple[0] is not None and triple[0] >= 0 and triple[1] is None and not triple[2]
 
-    _tell(rows, notes, "producer_without_sequence", triples, lacks, lambda t: f"producer id {t[0]} without a sequence")
+    _report(
+        rows, notes, "producer_without_sequence", triples, lacks, lambda t: f"producer id {t[0]} without a sequence"
+    )
 
 
-def _tell(
+def _report(
     rows: BatchColumns,
     notes: FindingNotes,
     kind: str,

@@ -1,10 +1,9 @@
 """Checks of .index and .timeindex against a segment's batches, one batch after the other
 
-An entry of .index is right when a reader that begins at its position finds every record at or above its offset: the
-position is the start of a batch, all batches in front of it end below the offset, and the batch holds the offset. The
-offset is mostly that batch's last one. Two cases look wrong and are not (KAFKA-7487): brokers before 4.1 (KAFKA-806)
-name the last offset of a whole append of several batches; and after cleaning a batch may be empty or begin above its
-old records.
+An entry of .index is right if reading from its position finds every record at or above its offset: the position is the
+start of a batch, all earlier batches end below the offset, and the batch has the offset. The offset is usually that
+batch's last one. Two cases look wrong and are not (KAFKA-7487): brokers before 4.1 (KAFKA-806) store the last offset of
+a whole append of several batches; and after cleaning a batch may be empty or begin above its old records.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from kafkarec.sidecars.time_index import TimeEntry, TimeIndex
 
 from .side_file_finding import ERROR, NOTE, WARNING, Findings
 
-_FAR = 1 << 20  # bytes without an entry at the end of a log that are worth a word, for logs with usual intervals
+_FAR = 1 << 20  # bytes without an entry at the end of a log that are reported, for the usual index intervals
 _AHEAD = " (the log was cut, or copied before its index; a broker mends it when it recovers the segment)"
 InDamage = Callable[[int], bool]
 
@@ -24,14 +23,14 @@ InDamage = Callable[[int], bool]
 def _add(
     findings: Findings, file: str, severity: str, check: str, number: int, expected: str | None, found: str, what: str
 ) -> None:
-    """A finding about one entry of an index."""
+    """Adds a finding about one entry of an index."""
     findings.add(
         severity, check, file, f"entry {number} ({found}) {what}", entry=number, expected=expected, found=found
     )
 
 
 class OffsetCheck:
-    """Feed it every batch, then `finish`."""
+    """Checks an .index. Call `see` with every batch in order, then `finish`."""
 
     def __init__(self, index: OffsetIndex, file: str, findings: Findings) -> None:
         self._file, self._findings = file, findings
@@ -43,7 +42,7 @@ class OffsetCheck:
         self._largest_batch = 0
 
     def _in_order(self, index: OffsetIndex) -> Iterator[tuple[int, OffsetEntry]]:
-        """(number, entry) by position; what does not rise is told."""
+        """(number, entry) by position; adds findings for entries that do not ascend."""
         ordered = True
         before: OffsetEntry | None = None
         for number, entry in enumerate(index):
@@ -65,23 +64,23 @@ class OffsetCheck:
         _add(self._findings, self._file, severity, check, number, expected, found, what)
 
     def see(self, position: int, size: int, base: int | None, last: int, in_damage: InDamage) -> None:
-        """The next batch; base None: a wrapper of magic 0 or 1, which does not say. in_damage: whether a byte of the
-        file is known to be damaged, which then is not the index's fault."""
+        """The next batch. base None: a wrapper of magic 0 or 1, whose base offset is not known. in_damage: whether a
+        position is within damage; entries that point there are not reported."""
         while self._next is not None and self._next[1].position <= position:
             number, entry = self._next
             if entry.position == position:
-                self._judge(number, entry, base, last)
+                self._check(number, entry, base, last)
             elif not in_damage(entry.position):
                 self._add(
                     ERROR, "index_position", number, f"the start of a batch, such as byte {position}", entry,
                     f"points into a batch: the next one begins at byte {position}",
                 )  # fmt: skip
             self._next = next(self._entries, None)
-        self._settle(last)
+        self._match_appends(last)
         self._previous_last = last
         self._largest_batch = max(self._largest_batch, size)
 
-    def _judge(self, number: int, entry: OffsetEntry, base: int | None, last: int) -> None:
+    def _check(self, number: int, entry: OffsetEntry, base: int | None, last: int) -> None:
         before = self._previous_last
         if before is not None and entry.offset <= before:
             self._add(
@@ -97,8 +96,9 @@ class OffsetCheck:
                 f"points at a batch that does not hold its offset: that one has {base} to {last}",
             )  # fmt: skip
 
-    def _settle(self, last: int) -> None:
-        """Offsets above their batch: the end of a later one means an append of several batches."""
+    def _match_appends(self, last: int) -> None:
+        """Entries with an offset above their batch: if it is the last offset of a later one, it is that of an append of
+        several batches."""
         waiting, self._waiting = self._waiting, []
         for number, entry in waiting:
             if entry.offset > last:
@@ -115,7 +115,7 @@ class OffsetCheck:
                 )  # fmt: skip
 
     def finish(self, end: int, in_damage: InDamage, live: bool = False) -> None:
-        """end: the byte behind the last batch; live: the file was written to when it was copied, or its broker crashed,
+        """end: end position of the last batch; live: the file was copied while it was written, or its broker crashed,
         so it may be ahead of the log."""
         severity, why = (WARNING, _AHEAD) if live else (ERROR, "")
         while self._next is not None:
@@ -134,7 +134,7 @@ class OffsetCheck:
             self._coverage(end)
 
     def _coverage(self, end: int) -> None:
-        """Only what no usual interval explains: a cut index."""
+        """Reports a truncated index: more bytes without an entry than the usual intervals explain."""
         reached = self._index[-1].position if len(self._index) else 0
         spacing = reached // len(self._index) if len(self._index) else 4096
         if end - reached > _FAR + self._largest_batch + 8 * spacing:
@@ -146,7 +146,7 @@ class OffsetCheck:
 
 
 class TimeCheck:
-    """Feed it every batch, then `finish`."""
+    """Checks a .timeindex. Call `see` with every batch in order, then `finish`."""
 
     def __init__(self, index: TimeIndex, file: str, findings: Findings) -> None:
         self._file, self._findings = file, findings
@@ -184,11 +184,11 @@ class TimeCheck:
         while self._next is not None and self._next[1].offset <= last:
             number, entry = self._next
             inside = base is None or entry.offset >= base
-            self._judge(number, entry, self._largest if inside else before)
+            self._check(number, entry, self._largest if inside else before)
             self._next = next(self._entries, None)
         self._last = last
 
-    def _judge(self, number: int, entry: TimeEntry, largest: int | None) -> None:
+    def _check(self, number: int, entry: TimeEntry, largest: int | None) -> None:
         if largest is not None and entry.timestamp < largest:
             self._add(
                 ERROR, "time_largest", number, f"timestamp {largest}", entry,
@@ -202,7 +202,7 @@ class TimeCheck:
             )  # fmt: skip
 
     def finish(self, closed: bool, live: bool = False) -> None:
-        """closed: the segment is not written to any more; live: as above."""
+        """closed: it is not the active segment; live: as for OffsetCheck."""
         severity, why = (WARNING, _AHEAD) if live else (ERROR, "")
         while self._next is not None:
             number, entry = self._next

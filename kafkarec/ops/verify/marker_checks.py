@@ -1,10 +1,10 @@
-"""Control records: what a read_committed consumer and a KRaft controller must be able to read.
+"""Checks of control records, which a read_committed consumer and a KRaft controller must be able to read.
 
-A partition of small transactions has one marker behind each, a batch of its own: the control batches of a piece are
-decoded together, and records of the same bytes are parsed once.
+With small transactions there are many markers, each a batch of its own: the control batches of a piece are decoded
+together, and records of equal bytes are parsed once.
 
 A KRaft snapshot (.checkpoint, KIP-630) is written once and never appended to. It begins with a SNAPSHOT_HEADER and ends
-with a SNAPSHOT_FOOTER; whatever lacks the footer was not written, or not copied, to its end.
+with a SNAPSHOT_FOOTER; without the footer it is incomplete.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .findings import FindingNotes, FindingPlace
 CHECKPOINT = ".checkpoint"
 _MOST_KEPT = 4096
 
-Told = tuple[str, str] | None
+Problem = tuple[str, str] | None
 
 
 def check(batches: Sequence[tuple[Any, FindingPlace]], notes: FindingNotes) -> None:
-    """The control batches of one piece, each with its place."""
+    """Checks the control batches of one piece, each given with its position."""
     if not batches:
         return
     try:
@@ -36,23 +36,23 @@ def check(batches: Sequence[tuple[Any, FindingPlace]], notes: FindingNotes) -> N
             check_crcs=False,
         )  # fmt: skip
     except KafkaRecordError:
-        return  # not what the engine accepted: the file changes while it is read
+        return  # not the bytes that were read before: the file changes while it is read
     offsets, keys, values = (found.column(name) for name in ("offset", "key", "value"))
-    known: dict[tuple[bytes | None, bytes | None], Told] = {}
+    known: dict[tuple[bytes | None, bytes | None], Problem] = {}
     for row, start, stop in record_checks.runs(found):
         for at in range(start, stop):
             both = keys[at], values[at]
             if both not in known:
                 if len(known) >= _MOST_KEPT:
                     known.clear()
-                known[both] = _trouble(*both)
-            told = known[both]
-            if told is not None:
-                notes.add(*told, batches[row][1]._replace(offset=offsets[at]))
+                known[both] = _problem(*both)
+            problem = known[both]
+            if problem is not None:
+                notes.add(*problem, batches[row][1]._replace(offset=offsets[at]))
 
 
-def _trouble(key: bytes | None, value: bytes | None) -> Told:
-    """(kind, detail) of what is wrong with a control record."""
+def _problem(key: bytes | None, value: bytes | None) -> Problem:
+    """(kind, detail) of the problem of a control record; None: no problem."""
     try:
         parsed = control.parse(key, value)
     except KafkaRecordError as error:
@@ -65,7 +65,7 @@ def _trouble(key: bytes | None, value: bytes | None) -> Told:
 
 
 def is_snapshot(name: str) -> bool:
-    """Whether a file of this name is a snapshot of KRaft, packed or not."""
+    """Whether a file of this name is a KRaft snapshot, compressed (.gz, .zst) or not."""
     return name.removesuffix(".gz").removesuffix(".zst").endswith(CHECKPOINT)
 
 

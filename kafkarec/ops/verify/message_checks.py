@@ -1,10 +1,11 @@
-"""Messages of magic 0 and 1, the plain ones and those inside of wrappers, byte by byte.
+"""Checks of messages of magic 0 and 1, plain ones and inner ones of wrappers, byte by byte.
+
 
     offset int64 | size int32 | crc uint32 | magic int8 | attributes int8 | [timestamp int64: magic 1]
     | key length int32, key | value length int32, value
 
-A wrapper's value is a compressed set of such messages. Kafka's readers end such a set in silence where fewer bytes
-are left than the next message claims (AbstractLegacyRecordBatch.DeepRecordsIterator), and never look behind a value.
+A wrapper's value is a compressed set of such messages. If the last inner message is incomplete, Kafka's readers ignore
+it (AbstractLegacyRecordBatch.DeepRecordsIterator); they also ignore bytes after a value.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _USED_BITS = {0: 0x07, 1: 0x0F}
 
 
 def value_of(message: Any, magic: int) -> Any:
-    """The bytes of an outer message's value that the engine accepted; empty for null."""
+    """The value of an outer message that was read without an error; empty for null."""
     at = _KEY_AT[magic]
     at += 4 + max(_INT32.unpack_from(message, at)[0], 0)
     length = max(_INT32.unpack_from(message, at)[0], 0)
@@ -30,7 +31,7 @@ def value_of(message: Any, magic: int) -> Any:
 
 
 def check_message(message: Any, magic: int, notes: FindingNotes, place: FindingPlace, inner: bool = False) -> None:
-    """One whole message: its lengths, what is behind its value, an inner one's attribute bits."""
+    """Checks one whole message: its lengths, bytes after its value, and an inner one's attribute bits."""
     at = _KEY_AT.get(magic)
     if at is None or len(message) < at + 4:
         return
@@ -48,7 +49,7 @@ def check_message(message: Any, magic: int, notes: FindingNotes, place: FindingP
 
 
 def check_inner(content: Any, magic: int, notes: FindingNotes, place: FindingPlace) -> None:
-    """The messages in a wrapper of `magic`, decompressed."""
+    """Checks the decompressed messages of a wrapper of `magic`."""
     at, size, number = 0, len(content), 0
     while size - at >= _PREFIX:
         _, claimed = _OFFSET_AND_SIZE.unpack_from(content, at)
@@ -57,7 +58,7 @@ def check_inner(content: Any, magic: int, notes: FindingNotes, place: FindingPla
             notes.add("inner_truncated", detail, place)
             return
         if claimed < 6:
-            return  # the engine refuses it; the file changes while it is read
+            return  # refused by the reader: the file changes while it is read
         inner_magic = content[at + 16]
         if inner_magic != magic:
             detail = f"inner message {number} has magic {inner_magic}, its wrapper {magic}"

@@ -1,8 +1,8 @@
-"""Do the offsets of the good batches go on one by one, within a file?
+"""Checks that the offsets of the good batches of a file are consecutive.
 
-A broker gives every record the next offset, so a batch begins where the one before it ended: base offset = last
-offset + 1. Later the cleaner may take records and batches out, which leaves holes; nothing makes a batch begin
-lower. A hole beside damage is the damage's own, see Damage.lost_from and lost_to.
+A broker assigns consecutive offsets, so the base offset of a batch is the last offset of the previous one + 1. The
+cleaner may remove records and batches later, which leaves gaps; a base offset is never lower. Offsets missing next to
+damage belong to the damage, see Damage.lost_from and lost_to.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ _MOST_GAPS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Offsets first..last are not there, in front of the batch at `position` of `file` (None: between two files).
+    """Offsets first..last are missing before the batch at `position` of `file` (None: between two files).
 
-    beside_damage: damage stands there; behind_transaction: the batch in front of it is a transaction's data
-    why: what explains it, see gaps.py
+    beside_damage: there is damage at that position
+    behind_transaction: the previous batch is transactional data
+    why: the explanation, see offset_gaps.py
     """
 
     file: str | None
@@ -39,7 +40,7 @@ class Gap:
 
 @dataclass(slots=True)
 class OffsetTrack:
-    """Follows the offsets of one file. `gaps` holds the first `_MOST_GAPS`, the rest is counted."""
+    """The state of the offset check of one file. `gaps` has the first `_MOST_GAPS`; further ones are counted."""
 
     file: str
     rising: bool = True
@@ -53,7 +54,8 @@ class OffsetTrack:
     signs_of_cleaning: int = 0
 
     def follow(self, rows: BatchColumns, damaged_ends: set[int], notes: FindingNotes) -> None:
-        """`damaged_ends`: positions where damage ends; a hole in front of such a batch is the damage's."""
+        """Checks the batches of one piece. `damaged_ends`: end positions of damage; a gap before a batch at one of them
+        belongs to the damage."""
         if not len(rows):
             return
         bases, nexts = rows["base_offset"], rows["next_offset"]
@@ -66,12 +68,13 @@ class OffsetTrack:
         self.next = nexts[-1] if self.next is None else max(self.next, nexts[-1])
 
     def _look(
-        self, bases: Sequence[int | None], nexts: Sequence[int], rows: BatchColumns, damaged: set[int], notes: FindingNotes
+        self, bases: Sequence[int | None], nexts: Sequence[int], rows: BatchColumns, damaged: set[int],
+        notes: FindingNotes,
     ) -> None:
         positions = rows["position"]
         expected = self.next
         for row, (base, after) in enumerate(zip(bases, nexts, strict=True)):
-            # A wrapper of magic 0 or 1 tells its last offset alone: only going back can be seen.
+            # Of a wrapper of magic 0 or 1 only the last offset is known: only a decrease can be detected.
             begin = after - 1 if base is None else base
             if self.rising and self._is_misplaced(row, expected, bases, nexts):
                 fits = f"{expected} fits, as the batch behind begins at {bases[row + 1]}"
@@ -83,8 +86,8 @@ class OffsetTrack:
                 severity = None if self.rising else "anomaly"
                 notes.add("offset_overlap", detail, rows.place(row), severity=severity)
             elif expected is not None and base is not None and base > expected and positions[row] not in damaged:
-                behind = row > 0 and rows["is_transactional"][row - 1] and not rows["is_control"][row - 1]
-                self._gap(Gap(self.file, positions[row], expected, base - 1, behind_transaction=behind))
+                after_transaction = row > 0 and rows["is_transactional"][row - 1] and not rows["is_control"][row - 1]
+                self._gap(Gap(self.file, positions[row], expected, base - 1, behind_transaction=after_transaction))
             # After a batch that goes back the highest offset stays what it was in a log, and starts anew elsewhere.
             expected = after if expected is None or not self.rising else max(expected, after)
         if not self.rising:
@@ -92,8 +95,8 @@ class OffsetTrack:
 
     @staticmethod
     def _is_misplaced(row: int, expected: int | None, bases: Sequence[int | None], nexts: Sequence[int]) -> bool:
-        """Whether the batch would fill the place between its neighbours exactly, were its base offset another one. No
-        checksum covers a base offset."""
+        """Whether with another base offset, which no checksum covers, the batch would fit exactly between the previous
+        and the next one."""
         base = bases[row]
         if expected is None or base is None or base == expected or row + 1 == len(bases):
             return False
@@ -106,7 +109,7 @@ class OffsetTrack:
             self.gaps.append(gap)
 
     def _signs(self, rows: BatchColumns) -> None:
-        """What only the cleaner leaves: batches with fewer records than offsets, empty ones, delete horizons."""
+        """Notes signs of the cleaner: batches with fewer records than offsets, empty ones, delete horizons."""
         spans = zip(rows["record_count"], rows["base_offset"], rows["last_offset"], strict=True)
         missing = [last - base + 1 - count for count, base, last in spans if count is not None]
         holes = [hole for hole in missing if hole > 0]

@@ -1,10 +1,10 @@
-"""What explains a gap in a log's offsets. Each answer is a rule of thumb, in this order:
+"""Explanations of gaps in a log's offsets. The first rule that applies is used:
 
-    lost         it borders on damage, or lies in a log that was never cleaned
-    aborted      it lies within a transaction that a .txnindex lists as aborted: the cleaner takes such data at once
-    control      one offset behind a transaction's data: its marker, which the cleaner takes once its horizon has passed
-    compacted    the log was cleaned, and nothing else explains it
-    unexplained  nothing tells whether the log was ever cleaned
+    lost         it is next to damage, or in a log that was never cleaned
+    aborted      it is within a transaction that a .txnindex lists as aborted: the cleaner removes such data at once
+    control      one offset after a transaction's data: its marker, which the cleaner removes after its delete horizon
+    compacted    the log was cleaned
+    unexplained  it is not known whether the log was ever cleaned
 """
 
 from __future__ import annotations

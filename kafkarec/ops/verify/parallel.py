@@ -1,9 +1,9 @@
-"""Segments side by side: in threads, or in processes forked from this one.
+"""Checks segments in parallel: in threads, or in processes forked from this one.
 
-One segment is one piece of work; where producers are followed, which needs order, one log is. The small files beside
-a log are one more. The engine lets the GIL go, but half of the work is Python: two processes are twice as fast as one,
-two threads hardly faster, and with gzip slower. Threads are for remote files, where waiting is most of it, and where
-forking is not safe behind their libraries.
+A unit of work is one segment, or one log if producer sequences are checked, which needs order; and the side files of a
+log. Decoding releases the GIL, but half of the work is Python: two processes are twice as fast as one, two threads
+hardly faster, and with gzip slower. Threads are for remote files, where most of the time is waiting and forking is not
+safe with their libraries.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _LOOK = 0.25
 
 
 class Stopped(Exception):
-    """Raised inside of the workers when the caller gave up."""
+    """Raised in the workers when the caller stops."""
 
 
 class Workers(NamedTuple):
-    """How many of which kind: threads, or forked processes (more than one)."""
+    """The number of threads, or of forked processes if above one."""
 
     threads: int
     processes: int
@@ -43,8 +43,11 @@ class Workers(NamedTuple):
 
 
 class WorkUnit(NamedTuple):
-    """One piece of work of the log `owner`: files in order, the first of which is number `first` of all. None of them:
-    its small files. follow: producers are followed through them."""
+    """A unit of work of the log with index `owner`.
+
+    first, segments   segments in order, and the index of the first one among all; no segments: the side files
+    follow            whether producer sequences are checked
+    """
 
     owner: int
     first: int
@@ -54,7 +57,7 @@ class WorkUnit(NamedTuple):
 
 @dataclass
 class LogFacts:
-    """What the workers found of one log."""
+    """The results of the workers for one log."""
 
     files: list[FileFacts] = field(default_factory=list)
     follower: Sequences | None = None
@@ -62,14 +65,14 @@ class LogFacts:
 
 
 class WorkPlan(NamedTuple):
-    """What the workers need; forked ones inherit it.
+    """The input of the workers; forked ones inherit it.
 
-    done: bytes read of each segment, and behind the last one whether to stop. Shared memory: only numbers cross.
+    done: in shared memory, the bytes read of each segment; the last item tells the workers to stop
     """
 
     logs: Sequence[Any]
     units: Sequence[WorkUnit]
-    wishes: PayloadCheckOptions
+    options: PayloadCheckOptions
     done: Any
 
     @property
@@ -82,9 +85,9 @@ _inherited: WorkPlan | None = None
 
 
 def examine_all(
-    logs: Sequence[Any], wishes: PayloadCheckOptions, sequences: bool, workers: Workers, progress: Tick | None
+    logs: Sequence[Any], options: PayloadCheckOptions, sequences: bool, workers: Workers, progress: Tick | None
 ) -> list[LogFacts]:
-    """The facts of each log. ChildProcessError where a worker process was killed."""
+    """The results for each log. ChildProcessError if a worker process was killed."""
     units, first = [], 0
     for owner, log in enumerate(logs):
         alone = [[segment] for segment in (*(() if sequences else log.segments), *log.checkpoints)]
@@ -92,7 +95,7 @@ def examine_all(
             units.append(WorkUnit(owner, first, some, sequences and some is log.segments))
             first += len(some)
     units += [WorkUnit(owner, 0, ()) for owner in range(len(logs))]
-    plan = WorkPlan(logs, units, wishes, multiprocessing.RawArray("q", first + 1))
+    plan = WorkPlan(logs, units, options, multiprocessing.RawArray("q", first + 1))
     found = [LogFacts() for _ in logs]
     for unit, result in zip(units, _run(plan, workers, progress), strict=True):
         if isinstance(result, FindingNotes):
@@ -133,14 +136,14 @@ def _run(plan: WorkPlan, workers: Workers, progress: Tick | None) -> list[Result
             plan.done[len(plan.done) - 1] = 1
             pool.shutdown(wait=False, cancel_futures=True)
             for child in set(multiprocessing.active_children()) - others:
-                child.terminate()  # it only reads: there is nothing to leave in order
+                child.terminate()  # it only reads, so there is nothing to clean up
             raise
         finally:
             _inherited = None
 
 
 def _largest_first(units: Sequence[WorkUnit]) -> list[int]:
-    """So that no large one is left over for a worker alone at the end."""
+    """The indexes of the units, largest first, so that the last ones to finish are small."""
 
     def size(number: int) -> int:
         try:
@@ -152,7 +155,7 @@ def _largest_first(units: Sequence[WorkUnit]) -> list[int]:
 
 
 def _follow(waiting: set[Future[Result]], plan: WorkPlan, progress: Tick | None) -> None:
-    """Waits for all, or for the first that fails, and tells the progress meanwhile."""
+    """Waits for all, or for the first that fails, and reports progress."""
     segments = plan.segments
     while waiting:
         ended, waiting = wait(waiting, timeout=_LOOK, return_when=FIRST_COMPLETED)
@@ -165,7 +168,7 @@ def _follow(waiting: set[Future[Result]], plan: WorkPlan, progress: Tick | None)
 
 
 def _work(plan: WorkPlan, number: int, progress: Tick | None = None) -> Result:
-    """One unit. `progress`: only where it may be called from here."""
+    """The result of one unit. `progress`: None in a worker."""
     unit = plan.units[number]
     if plan.done[len(plan.done) - 1]:
         raise Stopped
@@ -182,7 +185,7 @@ def _work(plan: WorkPlan, number: int, progress: Tick | None = None) -> Result:
             if progress is not None and done:
                 progress(segment.path, done, segment.size)
 
-        facts.append(examine(segment, plan.wishes, [] if follower is None else [follower], tick))
+        facts.append(examine(segment, plan.options, [] if follower is None else [follower], tick))
     return facts, follower
 
 
@@ -192,6 +195,6 @@ def _inherited_work(number: int) -> Result:
 
 
 def _ignore_interrupts() -> None:
-    """Ctrl-C goes to the whole group: the parent alone decides, and stops the workers by their shared number."""
+    """Ctrl-C goes to the whole process group: only the parent handles it, and stops the workers by `done`."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,7 +1,7 @@
-"""A log as a whole: what holds between its files, and the small files beside them.
+"""Checks of a log as a whole: between its files, and of its side files.
 
-A broker rolls a segment at its log's end offset and names the new one by it, so without cleaning each segment ends
-where the next one's name says. Retention takes whole segments from the front. Only the cleaner leaves holes.
+A broker rolls a segment at the log end offset and names the new one by it, so without cleaning each segment ends at the
+next one's base offset. Retention deletes whole segments from the start. Only the cleaner leaves gaps.
 """
 
 from __future__ import annotations
@@ -24,27 +24,31 @@ from .segment_check import FileFacts
 _ALWAYS_COMPACTED = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
-def put_together(log: Any, facts: LogFacts, cleaned: bool | None, known_end: int = 0) -> PartitionReport:
-    """`facts`: of all segments, in order. `cleaned`: what the data folder knows of the cleaner, None: nothing.
-    `known_end`: the log went up to here once, by the data folder's checkpoints."""
+def partition_report(log: Any, facts: LogFacts, cleaned: bool | None, known_end: int = 0) -> PartitionReport:
+    """The report of one log.
+
+    facts       results for all segments, in order
+    cleaned     whether cleaner-offset-checkpoint has the partition; None: not known
+    known_end   highest end offset of the log in the data folder's checkpoints
+    """
     notes, files = FindingNotes(), facts.files
     in_order = [one for one in files if one.is_log]
-    _name_the_ends(in_order)
+    _set_lost_at_ends(in_order)
     between = _between(in_order, notes)
     compacted = _is_compacted(log, files, cleaned)
     if compacted:
-        _tell_compacted(files, between, notes)
+        _report_compacted(files, between, notes)
     else:
         for one in files:
-            _tell_gaps(one.offsets.gaps, one.offsets.gap_count, one.offsets.gap_offsets, compacted, one.notes)
-        _tell_gaps(between, len(between), sum(gap.length for gap in between), compacted, notes, "segment_gap")
+            _report_gaps(one.offsets.gaps, one.offsets.gap_count, one.offsets.gap_offsets, compacted, one.notes)
+        _report_gaps(between, len(between), sum(gap.length for gap in between), compacted, notes, "segment_gap")
     epoch_checks.across([one.epochs for one in in_order], notes)
     explained: list[Gap] = []
     if facts.follower is not None:
         explained = _explained(files, between, partition_files.aborted(log), compacted)
         notes.add("gaps_explained", offset_gaps.in_words(explained))
         notes.take(facts.follower.notes)
-    # Where batches are lost, what stands beside them cannot fit; salvage makes it anew.
+    # If batches are lost, side files cannot match; salvage writes new ones.
     notes.take(facts.beside, COMPARED if any(one.damage for one in files) else ())
     if any(one.transactional for one in files) and all(map(partition_files.is_local, log.segments)):
         partition_files.check_transactions(log, notes)
@@ -66,7 +70,7 @@ def put_together(log: Any, facts: LogFacts, cleaned: bool | None, known_end: int
 
 
 def _beyond(files: Sequence[FileFacts], known_end: int) -> int:
-    """How many offsets are above the highest that is there, or is told by damage."""
+    """The number of offsets below `known_end` and above all batches and damage."""
     ends = [one.offsets.next or one.begin for one in files]
     ends += [damage.lost_to + 1 for one in files for damage in one.damage if damage.lost_to is not None]
     return max(known_end - max(ends), 0) if ends else 0
@@ -75,7 +79,7 @@ def _beyond(files: Sequence[FileFacts], known_end: int) -> int:
 def _explained(
     files: Sequence[FileFacts], between: Sequence[Gap], aborted: Sequence[tuple[int, int]], compacted: bool | None
 ) -> list[Gap]:
-    """All gaps of the log, those that damage makes included, by offset."""
+    """All gaps of the log, including those of damage, by offset."""
     found = [*between, *(gap for one in files for gap in one.offsets.gaps)]
     for one in files:
         for lost in one.damage:
@@ -84,8 +88,8 @@ def _explained(
     return sorted(offset_gaps.explain(found, aborted, compacted), key=lambda gap: gap.first)
 
 
-def _name_the_ends(files: Sequence[FileFacts]) -> None:
-    """Damage at a file's end or begin: the names of the segments say which offsets it holds."""
+def _set_lost_at_ends(files: Sequence[FileFacts]) -> None:
+    """Sets the offsets lost to damage at a file's start or end, from the names of the segments."""
     for before, after in pairwise(files):
         before.damage = [
             one._replace(lost_to=after.begin - 1) if one.lost_to is None else one for one in before.damage
@@ -95,12 +99,12 @@ def _name_the_ends(files: Sequence[FileFacts]) -> None:
 
 
 def _between(files: Sequence[FileFacts], notes: FindingNotes) -> list[Gap]:
-    """Overlaps are told; gaps are returned."""
+    """Adds findings for overlaps of segments; returns the gaps between them."""
     found: list[Gap] = []
     for before, after in pairwise(files):
         begin, end = after.begin, before.offsets.next
         if end is None and not before.damage:
-            end = before.begin  # empty, or nothing but zeros
+            end = before.begin  # empty, or all zeros
         if begin == before.begin:
             detail = f"{before.name} and {after.name} hold the same base offset"
             notes.add("duplicate_segment", detail, FindingPlace(offset=begin), file=after.path)
@@ -125,14 +129,14 @@ def _ends_in_damage(one: FileFacts) -> bool:
 
 
 def _is_compacted(log: Any, files: Sequence[FileFacts], cleaned: bool | None) -> bool | None:
-    """True: the cleaner was here. False: it never was. None: nothing tells."""
+    """Whether the log was compacted; None: not known."""
     if any(one.offsets.signs_of_cleaning for one in files) or log.topic in _ALWAYS_COMPACTED:
         return True
     return cleaned
 
 
-def _tell_compacted(files: Sequence[FileFacts], between: Sequence[Gap], notes: FindingNotes) -> None:
-    """In a compacted log holes are no news: one line for all."""
+def _report_compacted(files: Sequence[FileFacts], between: Sequence[Gap], notes: FindingNotes) -> None:
+    """Adds one finding for all gaps, as they are normal in a compacted log."""
     count = len(between) + sum(one.offsets.gap_count for one in files)
     offsets = sum(gap.length for gap in between) + sum(one.offsets.gap_offsets for one in files)
     if count:
@@ -140,10 +144,11 @@ def _tell_compacted(files: Sequence[FileFacts], between: Sequence[Gap], notes: F
         notes.add("offsets_compacted", detail)
 
 
-def _tell_gaps(
-    found: Sequence[Gap], count: int, offsets: int, compacted: bool | None, notes: FindingNotes, kind: str = "offset_gap"
+def _report_gaps(
+    found: Sequence[Gap], count: int, offsets: int, compacted: bool | None, notes: FindingNotes,
+    kind: str = "offset_gap",
 ) -> None:
-    """In a log that was never cleaned each is a loss; where that is not known it may be."""
+    """Adds a finding for each gap: an error in a log that was never cleaned."""
     if not found:
         return
     first = found[0]
@@ -159,7 +164,7 @@ def _tell_gaps(
 
 
 def cleaner_offsets(folder: Any) -> dict[tuple[str, int], int] | None:
-    """{(topic, partition): offset} of cleaner-offset-checkpoint in a data folder; None: not there, or unreadable."""
+    """{(topic, partition): offset} of cleaner-offset-checkpoint in a data folder; None if missing or unreadable."""
     from kafkarec.sidecars import offset_checkpoints
 
     try:

@@ -1,4 +1,4 @@
-"""What stands beside a log: indexes, snapshots, checkpoints; and its transactions. By the checks of their own rooms."""
+"""Checks of a log's side files (indexes, snapshots, checkpoints) and transactions, as findings of `verify`."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from .report_data import PartitionReport
 
 _SEVERITIES = {index_check.ERROR: ERROR, index_check.WARNING: ANOMALY, index_check.NOTE: NOTE}
 _LISTED = 20
-# How names.explain begins where a name is none of Kafka's.
+# How the text of names.explain begins for a name that is not one of Kafka's.
 _FOREIGN = ("no partition folder", "not a name that Kafka gives")
-# These say how far a log went once; log-start-offset-checkpoint may rightly be ahead of it.
-_TELL_THE_END = (
+# Files with an offset up to which the log once went; log-start-offset-checkpoint may be above it.
+_END_CHECKPOINTS = (
     "replication-offset-checkpoint", "recovery-point-offset-checkpoint", "cleaner-offset-checkpoint",
 )  # fmt: skip
 
 
 def check_log(log: Any) -> FindingNotes:
-    """The small files of a partition against its batches. Reads headers and markers once more."""
+    """Compares the side files of a partition with its batches. Reads headers and markers again."""
     notes = FindingNotes()
     _left_out(log, notes)
     try:
         beside = any(segment.sidecar(suffix) for segment in log.segments for suffix in (".index", ".txnindex"))
-        if beside or all(is_local(segment) for segment in log.segments):  # else: all headers over the wire once more
+        if beside or all(is_local(segment) for segment in log.segments):  # else it would read all headers remotely
             _take(index_check.check_log(log), str(log.path), notes)
     except (OSError, KafkaRecordError) as error:
         notes.add("sidefiles_unchecked", f"what stands beside the log could not be compared: {error}")
@@ -41,22 +41,22 @@ def check_log(log: Any) -> FindingNotes:
 
 
 def _left_out(folder: Any, notes: FindingNotes) -> None:
-    """What was no part of it; a folder that rights or the disk keep from us is worse than that. Batches in what Kafka
-    gave no name, such as fsck's lost+found, may be the segment that is missing elsewhere."""
+    """Adds findings for files and folders that were left out: an error if a folder cannot be listed. Batches in a file
+    without Kafka's name, as in fsck's lost+found, may be a segment that is missing elsewhere."""
     for one in folder.left_out:
         found = unnamed_files.look(os.path.join(str(folder.path), one.name)) if one.why.startswith(_FOREIGN) else ()
-        told = False
+        reported = False
         for path, base in found:
             detail = f"holds record batches, from offset {base} on, and was left out"
             notes.add("batches_left_out", detail, FindingPlace(offset=base), file=path)
-            told = True
-        if not told:
+            reported = True
+        if not reported:
             kind = "unreadable_folder" if one.why.startswith("cannot be listed") else "file_left_out"
             notes.add(kind, f"{one.name}: {one.why}")
 
 
-class _Reach(NamedTuple):
-    """How far a log goes, as its verified segments say: nothing is read again."""
+class _OffsetRange(NamedTuple):
+    """Start and end offset of a log, from its verified segments."""
 
     topic: str | None
     partition: int | None
@@ -65,9 +65,9 @@ class _Reach(NamedTuple):
 
 
 class _Folder:
-    """A data folder's own files, and the reach of its logs."""
+    """A data folder's own files, and the offset ranges of its logs."""
 
-    def __init__(self, folder: Any, logs: Sequence[_Reach]) -> None:
+    def __init__(self, folder: Any, logs: Sequence[_OffsetRange]) -> None:
         self.folder_file = folder.folder_file
         self._logs = logs
 
@@ -76,14 +76,14 @@ class _Folder:
 
 
 def check_folder(folder: Any, partitions: Iterable[PartitionReport], notes: FindingNotes) -> None:
-    """meta.properties and the *-checkpoint files of a data folder."""
+    """Checks meta.properties and the *-checkpoint files of a data folder."""
     _left_out(folder, notes)
     reach = []
     for log in partitions:
         files = [file for file in log.files if file.is_log]
         ends = [file.next_offset for file in files if file.next_offset is not None]
         begin = files[0].base_offset if files else None
-        reach.append(_Reach(log.topic, log.partition, begin, max(ends, default=begin)))
+        reach.append(_OffsetRange(log.topic, log.partition, begin, max(ends, default=begin)))
     try:
         _take(index_check.check_folder(_Folder(folder, reach)), str(folder.path), notes)
     except (OSError, KafkaRecordError) as error:
@@ -91,21 +91,21 @@ def check_folder(folder: Any, partitions: Iterable[PartitionReport], notes: Find
 
 
 def known_ends(folder: Any) -> dict[tuple[str, int], int]:
-    """How far each log went once, by the checkpoints of a data folder: the highest offset that one of them names."""
+    """(topic, partition) -> the highest offset of that log in the checkpoints of a data folder."""
     ends: dict[tuple[str, int], int] = {}
-    for name in _TELL_THE_END:
+    for name in _END_CHECKPOINTS:
         try:
             data = folder.folder_file(name)
             offsets = {} if data is None else offset_checkpoints.read(data)
         except (OSError, KafkaRecordError):
-            continue  # check_folder tells it
+            continue  # check_folder reports it
         for place, offset in offsets.items():
             ends[place.topic, place.partition] = max(offset, ends.get((place.topic, place.partition), 0))
     return ends
 
 
 def is_local(segment: Any) -> bool:
-    """Whether reading it again costs next to nothing."""
+    """Whether it is a local file, which is cheap to read again."""
     return isinstance(segment._folder, LocalFolder)
 
 
@@ -121,7 +121,7 @@ def _take(findings: Iterable[index_check.SideFileFinding], folder: str, notes: F
 
 
 def check_transactions(log: Any, notes: FindingNotes) -> None:
-    """Those that hang. The log may be a copy of a moment: an open one alone is nothing to tell."""
+    """Adds findings for hanging transactions. Open ones are normal in a copy of a live log."""
     try:
         hanging = log.transactions().hanging
     except (OSError, KafkaRecordError) as error:

@@ -1,7 +1,7 @@
-"""Payloads of good batches, looked at once more for what Kafka passes over in silence.
+"""Checks of the payloads of good batches for anomalies that Kafka accepts without an error.
 
-The engine says which batches are good; here the bytes of those are read again that can hold something: compressed
-ones, messages of magic 0 and 1, control batches, batches that declare no records.
+Batches are decoded before; here the bytes of some are read again: of compressed ones, messages of magic 0 and 1,
+control batches, and batches with a record count of 0.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _AHEAD = 1 << 20
 
 
 class PayloadCheckOptions(NamedTuple):
-    """deep: walk every record of magic 2; limit: bytes one payload may decompress to."""
+    """deep: check every record of magic 2 byte by byte; limit: max decompressed bytes of a payload."""
 
     deep: bool
     limit: int
 
 
 class ReadAhead:
-    """Bytes of a file, read about 1 MiB at a time: batches lie one behind the other. `until`: no further than that."""
+    """Reads ranges of a file about 1 MiB ahead, as batches are adjacent. `until`: end of reading ahead."""
 
     def __init__(self, read: Raw) -> None:
         self._read = read
@@ -38,31 +38,31 @@ class ReadAhead:
         self._block = memoryview(b"")
 
     def __call__(self, position: int, length: int) -> memoryview:
-        """Fewer bytes only where the file ends or cannot be read."""
+        """The bytes of a range; fewer only if the file ends or cannot be read."""
         at = position - self._start
         if at < 0 or at + length > len(self._block):
             self._start, at = position, 0
             try:
                 self._block = memoryview(self._read(position, max(length, min(_AHEAD, self.until - position))))
             except OSError:
-                # The read-ahead may touch a bad sector that the batch itself does not.
+                # Reading ahead may reach a bad sector after the batch.
                 self._block = memoryview(self._read(position, length))
         return self._block[at : at + length]
 
 
-def check(rows: BatchColumns, raw: Raw, wishes: PayloadCheckOptions, notes: FindingNotes) -> None:
-    """All good batches of one piece. Where bytes cannot be read a second time, the batch is left as it is."""
+def check(rows: BatchColumns, raw: Raw, options: PayloadCheckOptions, notes: FindingNotes) -> None:
+    """Checks all good batches of one piece. Skips a batch that cannot be read a second time."""
     if not len(rows):
         return
     codecs, magics = rows.codec_ids(), rows["magic"]
     counts, controls = rows["record_count"], rows["is_control"]
-    if not (wishes.deep or any(codecs) or any(controls) or 0 in counts or min(magics) < 2):
+    if not (options.deep or any(codecs) or any(controls) or 0 in counts or min(magics) < 2):
         return
     controls_here: list[tuple[memoryview, FindingPlace]] = []
     columns = zip(rows["position"], rows["size_in_bytes"], codecs, magics, counts, controls, strict=True)
     for row, (position, size, codec, magic, count, is_control) in enumerate(columns):
         empty = magic == 2 and size == HEADER_BYTES
-        if empty or not (wishes.deep or codec or is_control or count == 0 or magic < 2):
+        if empty or not (options.deep or codec or is_control or count == 0 or magic < 2):
             continue
         try:
             batch = raw(position, size)
@@ -72,27 +72,27 @@ def check(rows: BatchColumns, raw: Raw, wishes: PayloadCheckOptions, notes: Find
             continue
         place = rows.place(row)
         if magic < 2:
-            _legacy(batch, magic, codec, wishes, notes, place)
+            _legacy(batch, magic, codec, options, notes, place)
         else:
-            _modern(batch, codec, count, wishes, notes, place)
+            _modern(batch, codec, count, options, notes, place)
         if is_control and count:
             controls_here.append((batch, place))
     marker_checks.check(controls_here, notes)
 
 
 def _modern(
-    batch: memoryview, codec: int, count: int, wishes: PayloadCheckOptions, notes: FindingNotes, place: FindingPlace
+    batch: memoryview, codec: int, count: int, options: PayloadCheckOptions, notes: FindingNotes, place: FindingPlace
 ) -> None:
     payload: Any = bytes(batch[HEADER_BYTES:]) if codec else batch[HEADER_BYTES:]
     if count == 0:
-        _hidden(payload, codec, wishes, notes, place)
+        _check_ignored_payload(payload, codec, options, notes, place)
         return
-    for kind, detail in oddities(codec, payload, wishes.limit):
+    for kind, detail in oddities(codec, payload, options.limit):
         notes.add(kind, detail, place)
-    if not wishes.deep:
+    if not options.deep:
         return
     try:
-        content = decompress(codec, payload, wishes.limit) if codec else payload
+        content = decompress(codec, payload, options.limit) if codec else payload
         kinds = record_checks.walk(content, count)
     except (CodecError, IndexError):
         return  # not what the engine accepted: the file changes while it is read
@@ -100,10 +100,12 @@ def _modern(
         notes.add(kind, f"in a record of the batch at offset {place.offset}", place)
 
 
-def _hidden(payload: Any, codec: int, wishes: PayloadCheckOptions, notes: FindingNotes, place: FindingPlace) -> None:
-    """A batch of no records with a payload: the readers take it for empty, whatever is in there."""
+def _check_ignored_payload(
+    payload: Any, codec: int, options: PayloadCheckOptions, notes: FindingNotes, place: FindingPlace
+) -> None:
+    """Checks the payload of a batch with record count 0, which readers ignore."""
     try:
-        size = len(decompress(codec, payload, wishes.limit))
+        size = len(decompress(codec, payload, options.limit))
     except CodecError as error:
         notes.add("count_zero_with_payload", f"no records declared, and a payload that is no stream: {error}", place)
         return
@@ -112,16 +114,16 @@ def _hidden(payload: Any, codec: int, wishes: PayloadCheckOptions, notes: Findin
 
 
 def _legacy(
-    batch: memoryview, magic: int, codec: int, wishes: PayloadCheckOptions, notes: FindingNotes, place: FindingPlace
+    batch: memoryview, magic: int, codec: int, options: PayloadCheckOptions, notes: FindingNotes, place: FindingPlace
 ) -> None:
     message_checks.check_message(batch, magic, notes, place)
     if not codec:
         return
     payload = bytes(message_checks.value_of(batch, magic))
-    for kind, detail in oddities(codec, payload, wishes.limit):
+    for kind, detail in oddities(codec, payload, options.limit):
         notes.add(kind, detail, place)
     try:
-        content = decompress(codec, payload, wishes.limit, magic=magic)
+        content = decompress(codec, payload, options.limit, magic=magic)
     except CodecError:
         return
     message_checks.check_inner(content, magic, notes, place)

@@ -1,7 +1,7 @@
-"""Checks of .txnindex and .snapshot against what the log's batches and markers say: the markers are the truth
+"""Checks of .txnindex and .snapshot against the log's batches and markers; the markers are authoritative
 
-Where a log's beginning was removed, or the log cleaner was at work, the batches do not tell everything: a transaction's
-data may be gone while the file remembers it. What can be explained so is a note, or nothing.
+If the start of a log was deleted, or the log was cleaned, the files may have transactions whose data is removed. A
+difference that can be explained by this is a note, or not reported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from .side_file_finding import ERROR, NOTE, WARNING, Findings
 
 
 class TransactionCheck:
-    """Feed it a segment's markers and ended transactions, then `finish` with the entries of its .txnindex."""
+    """Checks a .txnindex. Call `see` with the segment's markers and ended transactions, then `finish` with the
+    entries."""
 
     def __init__(self, file: str, findings: Findings) -> None:
         self._file, self._findings = file, findings
@@ -30,7 +31,7 @@ class TransactionCheck:
         markers: Mapping[int, Marker | None],
         ended: Iterable[EndedTransaction],
     ) -> None:
-        """A stretch of batches with its markers, and the transactions that end there."""
+        """Consecutive batches with their markers, and the transactions that end in them."""
         self._expected |= {(one.producer_id, one.last_offset): one for one in ended if one.aborted}
         if any(marker is not None and marker.aborted for marker in markers.values()):
             for position, producer_id, base in zip(
@@ -41,7 +42,7 @@ class TransactionCheck:
                     self._abort_markers.add((producer_id, base))
 
     def not_there(self) -> None:
-        """There is no .txnindex, which is right where nothing was aborted."""
+        """There is no .txnindex, which is right if no transaction was aborted."""
         if self._expected:
             one = next(iter(self._expected.values()))
             count = "1 transaction was" if len(self._expected) == 1 else f"{len(self._expected)} transactions were"
@@ -53,7 +54,7 @@ class TransactionCheck:
             )  # fmt: skip
 
     def finish(self, entries: Iterable[AbortedTransaction], complete: bool, damaged: bool) -> None:
-        """complete: all batches from the log's first one on were seen; damaged: some of this segment's are lost."""
+        """complete: all batches of the log up to here were read; damaged: some of this segment's are lost."""
         missing = dict(self._expected)
         for number, entry in enumerate(entries):
             place = entry.producer_id, entry.last_offset
@@ -97,7 +98,7 @@ class TransactionCheck:
             )  # fmt: skip
 
 
-# (field of an entry, its name for people, None where recovery or cleaning may differ without harm)
+# (field of an entry, its description; None if recovery or cleaning may change it)
 _COMPARED = (
     ("producer_epoch", "epoch", True),
     ("last_sequence", "last sequence", True),
@@ -114,8 +115,8 @@ def check_snapshot(
 ) -> None:
     """Compares a snapshot with the states at its offset.
 
-    complete   all batches of the log from its first one on were seen
-    cleaned    offsets are missing between them: the log cleaner (or a loss) took batches away
+    complete   all batches of the log up to here were read
+    cleaned    offsets are missing between them: the log cleaner removed batches, or they were lost
     """
     entries = producer_snapshot.read(data)
     for number, entry in enumerate(entries):

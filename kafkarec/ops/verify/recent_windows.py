@@ -1,7 +1,7 @@
-"""The last windows of a remote file, kept: what the engine has just read is looked at once more without a request.
+"""A cache of the last blocks read from a remote file, so that payload checks can read batches again without a request.
 
-The engine reads window behind window, a piece of some 1 MiB at a time; the checks of payloads then ask for batches of
-that piece. On a disk the page cache does this.
+A piece of about 1 MiB is decoded at a time; the payload checks then read batches of that piece again. For local files
+the page cache does this.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from kafkarec.storage.sources import ByteSource
 _KEPT = 8 << 20
 
 
-class Recent:
-    """A source that remembers its last `_KEPT` bytes or so, in the blocks they were read in."""
+class CachedSource:
+    """A source that caches about the last `_KEPT` bytes, in the blocks in which they were read."""
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
@@ -30,7 +30,7 @@ class Recent:
         self.window_bytes, self.skip_bytes = source.window_bytes, source.skip_bytes
 
     def read_at(self, position: int, length: int) -> bytes:
-        """From the blocks where they have all of it; one block may go on in the next."""
+        """From the cached blocks if they have all of the range, which may span several; else from the source."""
         found = bytearray()
         for start, block in self._blocks:
             at = position + len(found)
@@ -50,19 +50,19 @@ class Recent:
         return self._source.is_damage(error)
 
     def close(self) -> None:
-        """The source is its owner's to close."""
+        """Does nothing: the owner closes the source."""
 
 
 @contextmanager
-def remembered(segment: Any) -> Iterator[Any]:
-    """The segment itself where the system reads it by a descriptor, else one over a source that remembers."""
+def with_cache(segment: Any) -> Iterator[Any]:
+    """The segment itself if it is read by a file descriptor, else one with a caching source."""
     with segment:
         source = segment.source
         if source.descriptor is not None:
             yield segment
             return
         same = Segment(
-            segment.path, segment.name, source=Recent(source), topic=segment.topic, partition=segment.partition,
+            segment.path, segment.name, source=CachedSource(source), topic=segment.topic, partition=segment.partition,
             size=segment.size, later_segment=segment.later_segment,
         )  # fmt: skip
         yield same

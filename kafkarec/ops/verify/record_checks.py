@@ -1,7 +1,9 @@
-"""Records of good batches: do their offsets count up within their batch, are header keys UTF-8, is each field plain?
+"""Checks of the records of good batches: offsets within their batch, UTF-8 header keys, minimal varints and unused
+bits.
 
-Offsets and header keys come as columns from the engine. The third question needs the bytes, record by record in
-Python, some microseconds each: `walk`, asked for by deep=True or where the input is small.
+Offsets and header keys are decoded columns. The check of fields, `walk`, needs the bytes and takes some microseconds
+per record: it is done with deep=True or for small inputs.
+
 
     record: length varint | attributes int8 | timestamp delta varlong | offset delta varint
             | key length varint, key | value length varint, value | header count varint
@@ -24,7 +26,7 @@ _REPLACED = "\ufffd".encode()
 
 
 def runs(piece: RecordColumns) -> Iterator[tuple[int, int, int]]:
-    """(row of the batch in `piece.batches`, its first record, the record behind its last)."""
+    """(row of the batch in `piece.batches`, start, stop of its records)."""
     at = before = 0
     for chunk, _, _ in piece._pieces:
         numbers = chunk.runs().cast("q").tolist()
@@ -35,7 +37,7 @@ def runs(piece: RecordColumns) -> Iterator[tuple[int, int, int]]:
 
 
 def check_offsets(piece: RecordColumns, rows: BatchColumns, notes: FindingNotes) -> None:
-    """The offsets of each batch's records against the batch's own."""
+    """Checks the offsets of each batch's records against those of the batch."""
     offsets = piece.column("offset")
     bases, lasts = rows["base_offset"], rows["last_offset"]
     if _is_dense(rows) and offsets == list(range(bases[0], lasts[-1] + 1)):
@@ -62,7 +64,7 @@ def check_offsets(piece: RecordColumns, rows: BatchColumns, notes: FindingNotes)
 
 
 def _is_dense(rows: BatchColumns) -> bool:
-    """Whether each batch has as many records as offsets and begins where the one in front ends: the usual case."""
+    """Whether each batch has as many records as offsets and follows the previous one without a gap: the usual case."""
     bases, lasts = rows["base_offset"], rows["last_offset"]
     if None in bases or list(bases[1:]) != list(rows["next_offset"][:-1]):
         return False
@@ -70,7 +72,7 @@ def _is_dense(rows: BatchColumns) -> bool:
 
 
 def check_header_keys(piece: RecordColumns, rows: BatchColumns, raw: Any, notes: FindingNotes) -> None:
-    """Where a key holds U+FFFD, the bytes themselves say whether it was written or made by decoding."""
+    """For keys with U+FFFD, checks the stored bytes: U+FFFD was stored, or replaces invalid UTF-8."""
     if not any(_REPLACED in bytes(chunk.headers()[1]) for chunk, _, _ in piece._pieces if len(chunk)):
         return
     headers = piece.column("headers")
@@ -95,7 +97,7 @@ def _is_utf8(key: bytes) -> bool:
 
 
 def walk(payload: Any, count: int) -> set[str]:
-    """The kinds of oddities in the records of a payload that the engine accepted."""
+    """The kinds of anomalies in the records of a payload that was decoded without an error."""
     found: set[str] = set()
     at = 0
     for _ in range(count):
@@ -110,7 +112,7 @@ def walk(payload: Any, count: int) -> set[str]:
         for _ in range(2 * headers):
             at = _field(payload, at, found)
         if at != end:
-            return found  # not what the engine accepted: the file changes while it is read
+            return found  # not the bytes that were decoded: the file changes while it is read
     return found
 
 
@@ -122,7 +124,7 @@ def _field(payload: Any, at: int, found: set[str]) -> int:
 
 
 def _varint(payload: Any, at: int, found: set[str], most: int = 5) -> tuple[int, int]:
-    """(value, place behind it). Zig-zag; bits beyond the type's width are dropped, as ByteUtils does."""
+    """(value, end position). Zig-zag; bits above the type's width are dropped, as in ByteUtils."""
     byte = payload[at]
     at += 1
     if byte < 0x80:

@@ -1,4 +1,4 @@
-"""What `kafkarec.verify` returns: the data of `report_data`, printable as `report_text` writes it."""
+"""The result of `kafkarec.verify`: ReportData with a text form."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from .report_text import render
 
 
 class Report(ReportData):
-    """What `kafkarec.verify` found. `print(report)` is what the command line shows; `.to_dict()` is for JSON.
+    """The result of `kafkarec.verify`. `print(report)` prints the text of the command line; `.to_dict()` is for JSON.
 
-    path: str                     what was verified
+    path: str                     the verified path
     partitions                    one PartitionReport per log, worst first
-    own_findings                  what holds for a data folder as a whole
-    seconds: float                how long it took
+    own_findings                  findings about a data folder as a whole
+    seconds: float                duration
     """
 
     __slots__ = ()

@@ -1,9 +1,9 @@
-"""What `verify` found: ReportData > PartitionReport > FileReport, all frozen, ready for JSON.
+"""The data of a report: ReportData > PartitionReport > FileReport, all frozen, with to_dict for JSON.
 
-    ReportData        every partition that was given, and what holds for the folder around them
-    PartitionReport   one log: its files in offset order, and what holds between them
-    FileReport        one .log or .checkpoint: a map of its bytes that tiles the file, damage, findings
-    Finding           one kind of trouble at one or many places of a file
+    ReportData        all partitions, and findings about a data folder
+    PartitionReport   one log: its files in offset order, and findings about the log
+    FileReport        one .log or .checkpoint: byte ranges that cover the file, damage, findings
+    Finding           one kind of problem at one or more positions
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class ByteRange:
 
 @dataclass(frozen=True, slots=True)
 class FileReport:
-    """One file. `ranges` cover it once, without a gap; damage beyond `MOST_DAMAGE` is counted in `damage_left_out`.
+    """One file. `ranges` cover it without gap and overlap; damage above `MOST_DAMAGE` is counted in `damage_left_out`.
 
     size, good_bytes, damaged_bytes, unreadable_bytes, remaining: int   bytes; remaining is a cut tail or preallocated
     batches, records: int       good batches; records as their batches declare them (an outer message of magic 0, 1: 1)
-    first_offset, next_offset   of the good batches, None where there is none
+    first_offset, next_offset   of the good batches; None if there are none
     zeros                       (position, length) of the zeros that a damaged range begins with
     """
 
@@ -63,12 +63,12 @@ class FileReport:
 
     @property
     def is_log(self) -> bool:
-        """Whether its name says where its offsets begin (a .checkpoint's says where they end, a blob's nothing)."""
+        """Whether its name has its base offset (a .checkpoint's has the end offset)."""
         return self.base_offset is not None and ".log" in self.name
 
     @property
     def places(self) -> int:
-        """How many damaged places."""
+        """The number of damaged ranges."""
         return len(self.damage) + self.damage_left_out
 
     @property
@@ -88,13 +88,13 @@ class FileReport:
 
 @dataclass(frozen=True, slots=True)
 class PartitionReport:
-    """One log. `own_findings` hold between its files; `findings` has those of its files too.
+    """One log. `own_findings` are about the log as a whole; `findings` has those of its files too.
 
-    gaps: with sequences=True each gap in the offsets, and what explains it (`.why`)
-    missing: (first, last) offsets that are gone with all bytes of theirs: segments that are not there, holes in a log
-        that was never cleaned, the first 1000 of each file
-    missing_offsets: how many these are in all
-    beyond_end: so many offsets above the log's end were there once, as the data folder's checkpoints say
+    gaps: with sequences=True each gap in the offsets, with its explanation (`.why`)
+    missing: (first, last) offsets that are missing without damaged bytes: missing segments, gaps in a log that was
+        never cleaned; at most 1000 of each file
+    missing_offsets: number of all these offsets
+    beyond_end: number of offsets above the log's end that existed, by the data folder's checkpoints
     """
 
     path: str
@@ -109,7 +109,7 @@ class PartitionReport:
 
     @property
     def name(self) -> str:
-        """topic-partition where it is known, else the path."""
+        """topic-partition if known, else the path."""
         return self.path if self.topic is None else f"{self.topic}-{self.partition}"
 
     @property
@@ -126,25 +126,25 @@ class PartitionReport:
 
     @property
     def state(self) -> str:
-        """damaged, error, anomaly or ok: the worst there is."""
+        """The worst of damaged, error, anomaly, ok."""
         return _state(self.places, self.findings)
 
     @property
     def lost_offsets(self) -> int:
-        """At most so many offsets are lost: to damage, as far as the offsets around it tell (see `lost_at_an_end`),
-        in `missing`, and above the log's end."""
-        spans = {(one.lost_from, one.lost_to) for one in self.damage}  # ranges in a row share theirs
+        """Upper bound of lost offsets: in damage between good batches (see `lost_at_an_end`), in `missing`, and above
+        the log's end."""
+        spans = {(one.lost_from, one.lost_to) for one in self.damage}  # adjacent ranges have the same
         known = sum(max(last - first + 1, 0) for first, last in spans if first is not None and last is not None)
         return known + self.missing_offsets + self.beyond_end
 
     @property
     def lost_bytes(self) -> int:
-        """Bytes that are there and give no batch: damaged and unreadable ones."""
+        """Damaged and unreadable bytes."""
         return self.total("damaged_bytes") + self.total("unreadable_bytes")
 
     @property
     def lost_at_an_end(self) -> bool:
-        """Whether damage lies at the log's begin or end, where nothing tells how many offsets it cost."""
+        """Whether there is damage at the log's start or end, where the number of lost offsets is not known."""
         return any(one.lost_from is None or one.lost_to is None for one in self.damage)
 
     def total(self, name: str) -> int:
@@ -169,12 +169,12 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
-    """What `kafkarec.verify` found; `report.Report` can also be printed.
+    """The result of `kafkarec.verify`; `report.Report` can also be printed.
 
-    path: str                     what was verified
+    path: str                     the verified path
     partitions                    one PartitionReport per log, worst first
-    own_findings                  what holds for a data folder as a whole
-    seconds: float                how long it took
+    own_findings                  findings about a data folder as a whole
+    seconds: float                duration
     """
 
     path: str
@@ -184,7 +184,7 @@ class ReportData:
 
     @property
     def ok(self) -> bool:
-        """No damage and no error; anomalies and notes may be there."""
+        """Whether there is no damage and no error; there may be anomalies and notes."""
         return self.exit_status() == 0
 
     @property
@@ -204,7 +204,7 @@ class ReportData:
         return _state(sum(file.places for file in self.files), self.findings)
 
     def exit_status(self, strict: bool = False) -> int:
-        """0: fine. 1: damage or an error (strict: or an anomaly). 3: all that failed is not the file's fault: a limit,
+        """0: fine. 1: damage or an error (strict: or an anomaly). 3: only failures that are not damage: a limit,
         permissions, the network."""
         troubles = {one.kind for one in self.findings if one.severity == ERROR} - _COULD_NOT
         troubles |= {one.reason for one in self.damage if not _is_ours(one.reason)}
@@ -218,7 +218,7 @@ class ReportData:
         return sum(partition.total(name) for partition in self.partitions)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, of plain types."""
+        """All data as dicts, lists, strings and numbers."""
         sums = ("size", "good_bytes", "damaged_bytes", "unreadable_bytes", "remaining", "batches", "records")
         return {
             "path": self.path,
@@ -231,7 +231,7 @@ class ReportData:
         }
 
     def to_json(self) -> str:
-        """`to_dict` as indented JSON; characters beyond ASCII are escaped, so any terminal or page can hold it."""
+        """`to_dict` as indented JSON in ASCII."""
         return json.dumps(self.to_dict(), indent=2)
 
     def __repr__(self) -> str:
@@ -254,5 +254,5 @@ def _has(findings: Iterable[Finding], severity: str) -> bool:
 
 
 def _is_ours(reason: str) -> bool:
-    """A limit or a missing library is not the file's fault."""
+    """Whether the reason is a limit or a missing library, not damage."""
     return issubclass(REASONS[reason].error, LimitExceededError | MissingCodecError)

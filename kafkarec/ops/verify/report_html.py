@@ -1,7 +1,7 @@
-"""A report as one page: a map of each file's bytes, what was found, what to type next.
+"""A report as one HTML page: a map of each file's bytes, the findings, the next commands.
 
-Nothing is loaded and nothing runs: no script, no font, no image, and a policy in the page that forbids them. Every text
-is escaped; names of topics and files may hold anything.
+The page has no script and loads no font or image; its Content-Security-Policy forbids them. All text is escaped, as
+names of topics and files may contain any character.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .findings import Finding, counted
 from .html_style import STYLE
 from .report import Report
 from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, ByteRange, FileReport, PartitionReport
-from .report_text import amount, lost_in_short, name_of, offsets, sides, verdict, zeros_of
+from .report_text import amount, lost_in_short, name_of, offsets, sides, summary, zeros_of
 
 _WIDTH = 1000
 _LEAST = 3
@@ -39,11 +39,11 @@ _HEAD = """<!doctype html>
 
 
 def render(report: Report) -> Iterator[str]:
-    """The page, a piece at a time."""
-    head, *told = verdict(report).split("\n")
+    """The page, in pieces."""
+    head, *details = summary(report).split("\n")
     yield f"{_HEAD}<title>{_text(head)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
     yield f'<header class="{report.state}">\n<p class="kicker">kafkarec verify</p>\n<h1>{_text(head)}</h1>\n'
-    yield f"<p>{_text(' '.join(told))}</p>\n</header>\n"
+    yield f"<p>{_text(' '.join(details))}</p>\n</header>\n"
     yield from _next(report)
     yield _legend()
     if len(report.partitions) > 1:
@@ -102,7 +102,7 @@ def _overview(partitions: Sequence[PartitionReport]) -> Iterator[str]:
 
 
 def _joined(files: Iterable[FileReport]) -> Iterator[ByteRange]:
-    """The ranges of all files of a partition, one file behind the other."""
+    """The ranges of all files of a partition, concatenated."""
     before = 0
     for file in files:
         for one in file.ranges:
@@ -113,8 +113,8 @@ def _joined(files: Iterable[FileReport]) -> Iterator[ByteRange]:
 def _section(one: PartitionReport, number: int) -> Iterator[str]:
     yield f'<section id="p{number}"><h2>{_text(one.name)} <b class="{one.state}">{one.state}</b></h2>\n'
     yield f"<p class=path>{_text(one.path)}</p>\n"
-    told = one.files if len(one.files) <= _FEW_FILES else [file for file in one.files if file.places or file.findings]
-    shown = sorted(told, key=lambda file: not file.places)[:_MOST_ROWS] if len(told) > _MOST_ROWS else told
+    files = one.files if len(one.files) <= _FEW_FILES else [file for file in one.files if file.places or file.findings]
+    shown = sorted(files, key=lambda file: not file.places)[:_MOST_ROWS] if len(files) > _MOST_ROWS else files
     for file in shown:
         yield f"<h3>{_text(file.name)} <small>{_text(_sums(file))}</small></h3>\n"
         yield f"<div class=file>{_strip(file.ranges, file.size)}</div>\n"
@@ -123,7 +123,7 @@ def _section(one: PartitionReport, number: int) -> Iterator[str]:
         if file.damage:
             yield from _damage(file)
     if len(one.files) > len(shown):
-        none = "" if len(told) > _MOST_ROWS else ", with nothing to tell of"
+        none = "" if len(files) > _MOST_ROWS else ", with nothing to tell of"
         yield f"<p>{_more(len(one.files) - len(shown), 'file')}{none}.</p>\n"
     yield from _findings(one.findings)
     yield "</section>\n"
@@ -137,7 +137,7 @@ def _sums(file: FileReport) -> str:
 
 
 def _strip(ranges: Sequence[ByteRange], size: int) -> str:
-    """A file as a line of rectangles. What is not good is drawn last and at least some pixels wide."""
+    """A file as a row of SVG rectangles. Ranges that are not good are drawn last and at least `_LEAST` wide."""
     if not size:
         return "<span class=none>empty</span>"
     kept = sorted(ranges if len(ranges) <= _MOST_RANGES else _coarse(ranges, size), key=lambda one: one.state != GOOD)
@@ -153,7 +153,7 @@ def _strip(ranges: Sequence[ByteRange], size: int) -> str:
 
 
 def _coarse(ranges: Sequence[ByteRange], size: int) -> list[ByteRange]:
-    """Ranges that are not good, those within one cell of the map as one."""
+    """Ranges that are not good, joined within one cell of the map."""
     found: list[ByteRange] = []
     for one in ranges:
         if one.state == GOOD:
@@ -178,9 +178,9 @@ def _damage(file: FileReport) -> Iterator[str]:
 
 
 def _said(one: Damage, file: FileReport) -> str:
-    """The reason's sentence and both sides; the place stands in the row already. Zeros are called zeros."""
-    told = zeros_of(one, file) or sides(one)
-    return f"{REASONS[one.reason].sentence}: {told}" if told else REASONS[one.reason].sentence
+    """The reason's sentence with expected and found value, without the position; mentions zeros."""
+    text = zeros_of(one, file) or sides(one)
+    return f"{REASONS[one.reason].sentence}: {text}" if text else REASONS[one.reason].sentence
 
 
 def _more(count: int, what: str) -> str:

@@ -1,6 +1,6 @@
-"""A report for eyes: the verdict first, one line a partition, the worst in detail, the next command to type.
+"""A report as text: a summary, one line per partition, the worst ones in detail, the next commands.
 
-It fits on one screen whatever it says; what does not fit is counted, and `everything` prints it.
+It fits on one screen; what does not fit is counted, and `everything` prints it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, FileRepo
 
 MAP_WIDTH = 64
 SIGNS = {GOOD: "=", DAMAGED: "X", UNREADABLE: "?", PREALLOCATED: "0", TAIL: "~"}
-# Where several things share a cell of a map, the worst is shown.
+# The worst state within a cell of a map is shown.
 _WORST_FIRST = (UNREADABLE, DAMAGED, TAIL, PREALLOCATED, GOOD)
 
 
 class LineLimits(NamedTuple):
-    """How much is shown: lines of the partition table, partitions in detail, lines of each."""
+    """Limits of the text: lines of the partition table, partitions in detail, lines of each."""
 
     partitions: int
     in_detail: int
@@ -36,27 +36,28 @@ _ALL = LineLimits(1 << 30, 1 << 30, 1 << 30)
 
 
 def render(report: ReportData, everything: bool = False) -> str:
-    """The whole text, with a line end."""
-    room = _ALL if everything else _SCREEN
-    parts = [verdict(report) + "\n"]
+    """The text, with a final newline."""
+    limits = _ALL if everything else _SCREEN
+    parts = [summary(report) + "\n"]
     if len(report.partitions) > 1:
-        parts.append(_table(report.partitions, room.partitions))
+        parts.append(_table(report.partitions, limits.partitions))
     shown = [one for one in report.partitions if everything or one.state != "ok" or len(report.partitions) == 1]
-    lines = room.lines if len(shown) == 1 else max(room.lines * 2 // max(min(len(shown), room.in_detail), 1) - 4, 4)
-    for one in shown[: room.in_detail]:
+    detailed = max(min(len(shown), limits.in_detail), 1)
+    lines = limits.lines if len(shown) == 1 else max(limits.lines * 2 // detailed - 4, 4)
+    for one in shown[: limits.in_detail]:
         parts.append("\n".join(_detail(one, lines, everything or len(report.partitions) == 1)) + "\n")
-    if len(shown) > room.in_detail:
-        parts.append(f"and {_more(len(shown) - room.in_detail, 'partition', ' with findings')}\n")
+    if len(shown) > limits.in_detail:
+        parts.append(f"and {_more(len(shown) - limits.in_detail, 'partition', ' with findings')}\n")
     own = [line for one in sorted(report.own_findings, key=_by_severity) for line in _finding(one)]
     if own:
-        rest = [f"  and {_more(len(own) - room.lines, 'finding')}"] if len(own) > room.lines else []
-        parts.append("\n".join(own[: room.lines] + rest) + "\n")
+        rest = [f"  and {_more(len(own) - limits.lines, 'finding')}"] if len(own) > limits.lines else []
+        parts.append("\n".join(own[: limits.lines] + rest) + "\n")
     parts.append(_next(report))
     return "\n".join(part for part in parts if part.strip())
 
 
-def verdict(report: ReportData) -> str:
-    """One line: is it damaged, and what is lost."""
+def summary(report: ReportData) -> str:
+    """The summary: whether there is damage, and what is lost."""
     sums = f"{amount(report.total('size'))} in {counted(len(report.files), 'file')}"
     if len(report.partitions) > 1:
         sums += f" of {len(report.partitions)} partitions"
@@ -102,7 +103,7 @@ def _all_lost(partitions: Sequence[PartitionReport]) -> str:
 
 
 def _apart(partitions: Sequence[PartitionReport]) -> str:
-    """Of the offsets lost, those without a damaged byte."""
+    """The part of the lost offsets that has no damaged bytes."""
     missing = sum(one.missing_offsets for one in partitions)
     beyond = sum(one.beyond_end for one in partitions)
     parts = [f"{missing} in gaps"] if missing else []
@@ -153,17 +154,17 @@ def _detail(one: PartitionReport, most: int, notes: bool) -> list[str]:
     if len(files) > max(most // 6, 1):
         lines.append(f"  and {_more(len(files) - max(most // 6, 1), 'damaged file')}")
     found = sorted((f for f in one.findings if notes or f.severity != NOTE), key=_by_severity)
-    told = [line for finding in _merged(found) for line in _finding(finding)]
-    if told:
-        lines += ["", *told[:most]]
-    if len(told) > most:
-        lines.append(f"  and {_more(len(told) - most, 'finding')}")
+    finding_lines = [line for finding in _merged(found) for line in _finding(finding)]
+    if finding_lines:
+        lines += ["", *finding_lines[:most]]
+    if len(finding_lines) > most:
+        lines.append(f"  and {_more(len(finding_lines) - most, 'finding')}")
     lines += _gaps(one, most)
     return [*head, *lines] if lines else []
 
 
 def _gaps(one: PartitionReport, most: int) -> list[str]:
-    """Offset gaps, each with what explains it; there are some only where they were asked for."""
+    """Offset gaps with their explanations (only with sequences=True)."""
     lines = []
     for gap in one.gaps[:most]:
         span = f"offset {gap.first}" if gap.length == 1 else f"offsets {gap.first} to {gap.last}"
@@ -174,7 +175,7 @@ def _gaps(one: PartitionReport, most: int) -> list[str]:
 
 
 def _merged(findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Findings of one kind in several files as one: the first place, all counted."""
+    """Joins findings of one kind in several files: the first one, with the count of all."""
     together: dict[tuple[str, str], Finding] = {}
     for one in findings:
         old = together.get((one.kind, one.severity))
@@ -189,7 +190,7 @@ def _merged(findings: Sequence[Finding]) -> Iterator[Finding]:
 
 def _damage(file: FileReport, most: int) -> list[str]:
     lines = [f"  {safe(file.name)}  {amount(file.size)}", f"  |{drawn(file)}|  {legend(file)}"]
-    told = 0
+    listed = 0
     for group in _in_a_row(file.damage):
         if len(lines) > most:
             break
@@ -198,14 +199,14 @@ def _damage(file: FileReport, most: int) -> list[str]:
         span = f"byte {end}" if end == first.position else f"bytes {first.position} to {end}"
         why = _why(first, file) + (f", and {len(group) - 1} more up to there" if len(group) > 1 else "")
         lines.append(safe(f"    {span}: {offsets(first)}; {why}"))
-        told += len(group)
-    if file.places > told:
-        lines.append(f"    and {_more(file.places - told, 'place')}")
+        listed += len(group)
+    if file.places > listed:
+        lines.append(f"    and {_more(file.places - listed, 'place')}")
     return lines
 
 
 def _in_a_row(damage: Sequence[Damage]) -> Iterator[list[Damage]]:
-    """Damage without a good batch between: it shares what it has cost."""
+    """Groups of damage without a good batch between; they have the same lost offsets."""
     group: list[Damage] = []
     for one in damage:
         if group and group[-1].position + group[-1].length != one.position:
@@ -217,17 +218,16 @@ def _in_a_row(damage: Sequence[Damage]) -> Iterator[list[Damage]]:
 
 
 def _why(one: Damage, file: FileReport) -> str:
-    """The reason, and both sides of what does not fit; the line has the place already."""
+    """The reason with expected and found value; the line has the position already."""
     zeros = zeros_of(one, file)
     if zeros:
         return f"{zeros} [{one.reason}]"
-    told = sides(one)
-    return f"{one.reason}: {told}" if told else one.reason
+    text = sides(one)
+    return f"{one.reason}: {text}" if text else one.reason
 
 
 def zeros_of(one: Damage, file: FileReport) -> str:
-    """What is to be said of the zeros that a damage begins with: a page that was never written, or wiped. Or nothing:
-    it begins otherwise."""
+    """The text about zeros at the start of the damage (a page that was never written, or wiped); empty without them."""
     zeros = dict(file.zeros).get(one.position, 0)
     if not zeros:
         return ""
@@ -235,12 +235,12 @@ def zeros_of(one: Damage, file: FileReport) -> str:
 
 
 def sides(one: Damage) -> str:
-    """What stands behind the place in a damage's sentence: what was expected, and what was found."""
+    """The part of a damage's sentence after the position: the expected and the found value."""
     return one.detail.partition(f" at byte {one.position}")[2].partition(": ")[2]
 
 
 def name_of(one: Finding) -> str:
-    """The file of a finding as its folder calls it; empty: it is about no file alone."""
+    """The name of a finding's file within its folder; empty if it is not about one file."""
     parts = 2 if one.kind == "batches_left_out" else 1  # lost+found/#12345
     return "" if one.file is None else "/".join(one.file.split("/")[-parts:])
 
@@ -258,13 +258,13 @@ def _finding(one: Finding) -> list[str]:
 
 
 def offsets(one: Damage) -> str:
-    """Which offsets a damage may have cost."""
+    """The offsets that a damage may have lost."""
     words = lost_offsets(one.lost_from, one.lost_to)
     return words if one.lost_from is one.lost_to is None else f"{words} lost"
 
 
 def drawn(file: FileReport, width: int = MAP_WIDTH) -> str:
-    """The file from its first byte to its last as one line of signs; a damage of one byte is still seen."""
+    """The map of a file: one sign per range of bytes; damage of a single byte is visible."""
     cells = [GOOD] * width
     rank = {state: at for at, state in enumerate(_WORST_FIRST)}
     for one in file.ranges:
@@ -277,7 +277,7 @@ def drawn(file: FileReport, width: int = MAP_WIDTH) -> str:
 
 
 def legend(file: FileReport) -> str:
-    """What the signs of a map mean, those that are there."""
+    """The meaning of the signs that occur in a map."""
     there = {one.state for one in file.ranges}
     return "  ".join(f"{SIGNS[state]} {state}" for state in SIGNS if state in there)
 
@@ -288,7 +288,7 @@ def _next(report: ReportData) -> str:
 
 
 def amount(count: int) -> str:
-    """Bytes for eyes."""
+    """A number of bytes with a unit."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
@@ -298,7 +298,7 @@ def amount(count: int) -> str:
 
 
 def lost_in_short(one: PartitionReport) -> str:
-    """How many offsets a partition has lost, at most: `45`, or `45+` where some more were at an end; empty: none."""
+    """Upper bound of a partition's lost offsets: `45`, or `45+` with damage at its start or end; empty: none."""
     if one.lost_at_an_end:
         return f"{one.lost_offsets}+"
     return str(one.lost_offsets) if one.places or one.lost_offsets else ""

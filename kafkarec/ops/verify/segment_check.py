@@ -1,8 +1,8 @@
-"""One segment: every byte is read once, in flat memory, and what the engine and the checks say is put together.
+"""Checks of one segment: every byte is read once, in constant memory, and passed to all checks.
 
     good bytes + damaged bytes + tail (cut, or preallocated zeros) == size of the file
 
-That equation is tested for every file, and so is that no two batches overlap.
+This equation is asserted for every file, and that no two batches overlap.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from .batch_columns import BatchColumns
 from .epoch_checks import EpochTrack
 from .findings import FindingNotes, FindingPlace
 from .offset_checks import OffsetTrack
-from .recent_windows import remembered
+from .recent_windows import with_cache
 from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, ByteRange, FileReport
 
 MOST_DAMAGE = 50_000
 _BLOCK = 1 << 20
 _PAGE = 4096
 _LOOKED_AT = 1000
-_FEWEST_ZEROS = 17  # up to the magic: no batch begins so
+_FEWEST_ZEROS = 17  # up to the magic: no batch begins with that many
 
 Progress = Callable[[int], None]
 
 
 class Follower(Protocol):
-    """Something that wants to see all good batches of a log in order."""
+    """A check that needs all good batches of a log in order."""
 
     def follow(self, file: str, rows: BatchColumns) -> None: ...
 
 
 @dataclass(slots=True)
 class FileFacts:
-    """What is known of one file while its log is put together."""
+    """The results for one file while it and its log are checked."""
 
     path: str
     name: str
@@ -65,16 +65,16 @@ class FileFacts:
 
     @property
     def is_log(self) -> bool:
-        """Whether its name says where its offsets begin (a .checkpoint's says where they end)."""
+        """Whether its name has its base offset (a .checkpoint's has the end offset)."""
         return self.base_offset is not None and ".log" in self.name
 
     @property
     def begin(self) -> int:
-        """The base offset that the name of a log's segment tells."""
+        """The base offset in the name of a log's segment."""
         return self.base_offset or 0
 
     def add_damage(self, found: Iterable[Damage]) -> None:
-        """Keeps damage; each range counts as damaged or as unreadable."""
+        """Adds damage; counts each range as damaged or as unreadable bytes."""
         for one in found:
             if one.reason == "unreadable":
                 self.unreadable_bytes += one.length
@@ -86,7 +86,7 @@ class FileFacts:
                 self.damage_left_out += 1
 
     def report(self) -> FileReport:
-        """The frozen form."""
+        """The FileReport."""
         return FileReport(
             path=self.path,
             name=self.name,
@@ -108,7 +108,7 @@ class FileFacts:
         )
 
     def _ranges(self) -> tuple[ByteRange, ...]:
-        """The file from its first byte to its last: what is neither damage nor tail is good."""
+        """The ranges of the whole file: what is neither damage nor tail is good."""
         found: list[ByteRange] = []
         at = 0
         end = self.size - self.remaining - self.unread
@@ -129,31 +129,33 @@ class FileFacts:
 
 
 def examine(
-    segment: Any, wishes: payload_checks.PayloadCheckOptions, followers: Iterable[Follower] = (), progress: Progress | None = None
-) -> FileFacts:
-    """Reads a whole segment. A file that cannot be read at all is a finding, and its bytes count as unreadable."""
+    segment: Any, options: payload_checks.PayloadCheckOptions, followers: Iterable[Follower] = (),
+    progress: Progress | None = None,
+) -> FileFacts:  # fmt: skip
+    """Checks a whole segment. If the file cannot be read at all, this is a finding and its bytes are unreadable."""
     path, base = segment.path, segment.base_offset
     facts = FileFacts(path, segment.name, base, FindingNotes(path), OffsetTrack(path), EpochTrack(path))
     facts.offsets.rising = facts.is_log
     try:
         facts.size = segment.size
-        with remembered(segment) as reading:
-            _read(reading, facts, wishes, list(followers), progress or (lambda done: None))
+        with with_cache(segment) as reading:
+            _read(reading, facts, options, list(followers), progress or (lambda done: None))
     except OSError as error:
-        # Not the medium's: damage is told by the engine. Permissions, a network, a file that is gone.
+        # Permissions, network, a deleted file. Disk errors are reported as damage by the reader.
         facts.notes.add("unreadable_file", (error.strerror or str(error)).lower())
-    _judge(facts, segment)
+    _check_file(facts, segment)
     return facts
 
 
 def _read(
-    segment: Any, facts: FileFacts, wishes: payload_checks.PayloadCheckOptions, followers: list[Follower], progress: Progress
-) -> None:
+    segment: Any, facts: FileFacts, options: payload_checks.PayloadCheckOptions, followers: list[Follower],
+    progress: Progress,
+) -> None:  # fmt: skip
     raw = payload_checks.ReadAhead(segment.raw)
     end = 0
     pieces = segment.stream(
         columns=list(record_checks.COLUMNS), control=True, errors="skip", check_crcs="all",
-        max_decompressed_bytes=wishes.limit,
+        max_decompressed_bytes=options.limit,
     )  # fmt: skip
     for piece in pieces:
         rows = BatchColumns(piece.batches)
@@ -164,7 +166,7 @@ def _read(
             header_checks.check(rows, facts.notes)
             record_checks.check_offsets(piece, rows, facts.notes)
             record_checks.check_header_keys(piece, rows, raw, facts.notes)
-            payload_checks.check(rows, raw, wishes, facts.notes)
+            payload_checks.check(rows, raw, options, facts.notes)
             for follower in followers:
                 follower.follow(facts.path, rows)
             _sum_up(facts, rows)
@@ -174,7 +176,7 @@ def _read(
 
 
 def _tile(facts: FileFacts, rows: BatchColumns, piece: RecordColumns, end: int) -> int:
-    """Takes a piece's bytes into account; returns where they end. Overlap and holes are this program's bugs."""
+    """Checks that batches and damage of a piece are adjacent; returns their end. A gap or overlap is a bug here."""
     facts.add_damage(piece.damage)
     positions, sizes = rows["position"], rows["size_in_bytes"]
     facts.good_bytes += sum(sizes)
@@ -184,7 +186,8 @@ def _tile(facts: FileFacts, rows: BatchColumns, piece: RecordColumns, end: int) 
     tiles = sorted([*zip(positions, ends, strict=True), *((d.position, d.position + d.length) for d in piece.damage)])
     for (_, before), (begin, _) in pairwise([(0, end), *tiles]):
         if begin != before:
-            facts.notes.add("tiling_broken", f"bytes {before} to {begin} are told twice or not at all", FindingPlace(begin))
+            detail = f"bytes {before} to {begin} are counted twice or not at all"
+            facts.notes.add("tiling_broken", detail, FindingPlace(begin))
     return int(tiles[-1][1])
 
 
@@ -195,14 +198,14 @@ def _sum_up(facts: FileFacts, rows: BatchColumns) -> None:
     facts.last_batch = rows["position"][-1], rows["size_in_bytes"][-1]
 
 
-def _judge(facts: FileFacts, segment: Any) -> None:
-    """What the file as a whole says."""
+def _check_file(facts: FileFacts, segment: Any) -> None:
+    """Adds findings about the file as a whole."""
     notes, size = facts.notes, facts.size
-    told = facts.good_bytes + facts.damaged_bytes + facts.unreadable_bytes + facts.remaining
-    if told != size and "unreadable_file" not in notes:
-        notes.add("tiling_broken", f"{told} bytes told of {size}")
+    counted = facts.good_bytes + facts.damaged_bytes + facts.unreadable_bytes + facts.remaining
+    if counted != size and "unreadable_file" not in notes:
+        notes.add("tiling_broken", f"{counted} bytes counted of {size}")
     if "unreadable_file" in notes:
-        facts.unread = max(size - told, 0)
+        facts.unread = max(size - counted, 0)
         facts.unreadable_bytes += facts.unread
     if not size and "unreadable_file" not in notes:
         notes.add("snapshot_incomplete" if marker_checks.is_snapshot(facts.name) else "empty_file", "no bytes")
@@ -224,10 +227,11 @@ def _judge(facts: FileFacts, segment: Any) -> None:
         notes.add("snapshot_incomplete", "the last record is no SNAPSHOT_FOOTER: the end is missing", place)
     first, base = facts.offsets.first, facts.begin
     if facts.is_log and first is not None and first < base:
-        notes.add("offset_below_file_name", f"offset {first} in a file of base offset {base}", FindingPlace(offset=first))
+        detail = f"offset {first} in a file of base offset {base}"
+        notes.add("offset_below_file_name", detail, FindingPlace(offset=first))
 
 
-# How files begin that people hand over for a log.
+# First bytes of file types that are given instead of a log.
 _OTHERS = {
     b"\x1f\x8b": "a gzip file: name it .log.gz",
     b"\x28\xb5\x2f\xfd": "a zstd file: name it .log.zst",
@@ -250,11 +254,11 @@ def _has_footer(segment: Any, position: int, size: int) -> bool:
     try:
         return marker_checks.ends_with_footer(segment.raw(position, size))
     except OSError:
-        return True  # told as what it is
+        return True  # reported as unreadable
 
 
 def _zeros(segment: Any, damage: Iterable[Damage]) -> Iterator[tuple[int, int]]:
-    """(position, length) of the zeros that damage begins with: a page that was never written, or wiped."""
+    """(position, length) of the zeros at the start of damage: a page that was never written, or wiped."""
     for one in damage:
         if one.reason == "unreadable":
             continue
@@ -272,7 +276,7 @@ def _zeros(segment: Any, damage: Iterable[Damage]) -> Iterator[tuple[int, int]]:
 
 
 def _is_zero(segment: Any, position: int, length: int) -> bool:
-    """Whether a range holds zeros alone."""
+    """Whether all bytes of a range are zero."""
     while length > 0:
         try:
             block = segment.raw(position, min(length, _BLOCK))

@@ -1,8 +1,8 @@
 """Producers' sequences along a log, by the broker's own rules: what it would have refused is in `producers.VIOLATIONS`.
 
-The broker judges a batch by what it knows of the producer. Here one thing is known besides: where offsets are missing
-or bytes are damaged between two batches of a producer, a jump is no news. And what contradicts (a duplicate, an old
-epoch) is told and then passed over, so that one batch too many is one finding.
+The broker checks a batch against the producer's state. Here, a sequence gap is not reported if offsets are missing or
+bytes are damaged between two batches of a producer. A duplicate, or a batch with an old epoch, is reported and then
+ignored, so that one extra batch is one finding.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .batch_columns import BatchColumns
 from .findings import FindingNotes, FindingPlace
 
 _MOST_PRODUCERS = 200_000
-# verdict -> kind of finding
+# problem -> kind of finding
 _KINDS = {
     "old_epoch": "producer_epoch_goes_back",
     "duplicate": "sequence_duplicate",
@@ -30,17 +30,17 @@ _COLUMNS = (
     "producer_id", "producer_epoch", "base_sequence", "last_sequence", "base_offset", "last_offset", "is_transactional",
     "is_control", "record_count",
 )  # fmt: skip
-# Which transaction a marker ends, and how, is another check's question; here it ends one.
+# The type of a marker does not matter here: it ends a transaction.
 _SOME_MARKER = Marker(aborted=False, coordinator_epoch=NONE, timestamp=NONE)
 
 
 class Sequences:
-    """Follows all producers of one log; `notes` has what was found, file by file."""
+    """The producer states of one log; `notes` has the findings of each file."""
 
     def __init__(self) -> None:
         self.notes = FindingNotes()
         self._states = ProducerStates()
-        self._seen: dict[int, int] = {}  # producer -> where its last batch ended
+        self._seen: dict[int, int] = {}  # producer -> end offset of its last batch
         self._next: int | None = None
         self._gap_ends = NONE
 
@@ -68,12 +68,12 @@ class Sequences:
             marker = _SOME_MARKER if batch["record_count"] else None
             self._states.append_control(producer, epoch, batch["base_offset"], NONE, marker)
         else:
-            verdict = self._states.violation(batch)
-            if verdict in _EXCUSED_BY_A_GAP and self._gap_ends > self._seen.get(producer, NONE):
-                verdict = None
-            if verdict is not None:
-                self._tell(verdict, batch, file, place)
-            if verdict not in _PASSED_OVER:
+            problem = self._states.violation(batch)
+            if problem in _EXCUSED_BY_A_GAP and self._gap_ends > self._seen.get(producer, NONE):
+                problem = None
+            if problem is not None:
+                self._report(problem, batch, file, place)
+            if problem not in _PASSED_OVER:
                 last = batch["last_sequence"]
                 self._states.append_data(
                     producer, epoch, NONE if last is None else last, batch["base_offset"], batch["last_offset"], NONE,
@@ -86,7 +86,7 @@ class Sequences:
             del self._seen[oldest]
             self._states.producers.pop(oldest, None)
 
-    def _tell(self, verdict: str, batch: dict[str, Any], file: str, place: FindingPlace) -> None:
+    def _report(self, problem: str, batch: dict[str, Any], file: str, place: FindingPlace) -> None:
         known = self._states.producers[batch["producer_id"]]
         who = f"producer {batch['producer_id']} epoch {batch['producer_epoch']}"
         span = f"sequences {batch['base_sequence']} to {batch['last_sequence']}"
@@ -95,5 +95,5 @@ class Sequences:
             "old_epoch": f"{who} behind epoch {known.producer_epoch}",
             "duplicate": f"{who}: {span} are there already",
             "not_transactional": f"{who}: a plain batch within its transaction",
-        }.get(verdict, f"{who}: {span} {behind}")
-        self.notes.add(_KINDS[verdict], detail, place, file=file)
+        }.get(problem, f"{who}: {span} {behind}")
+        self.notes.add(_KINDS[problem], detail, place, file=file)

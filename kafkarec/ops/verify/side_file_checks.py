@@ -1,7 +1,7 @@
-"""Do the small files say the same as the log's batches? `check_log` for a partition, `check_folder` for a data folder
+"""Checks of side files against the log's batches: `check_log` for a partition, `check_folder` for a data folder
 
-The headers of all batches are read once, in stretches; of control batches the markers too. Checksums of batches are not
-looked at: that the log itself is sound is another check, and its damage is no fault of the files here.
+The headers of all batches and the markers are read once. CRCs of batches are not checked, and damage of the log is not
+reported here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["CHECKS", "ERROR", "NOTE", "SEVERITIES", "WARNING", "SideFileFinding"
 
 T = TypeVar("T")
 _LOST = "kafkarec reindex makes a new one"
-# what is missing, beside what it should be, what a broker does then (LogSegment.sanityCheck)
+# missing index, files it belongs to, what a broker does without it (LogSegment.sanityCheck)
 _MISSING = (
     (offset_index.SUFFIX, time_index.SUFFIX, "a broker that starts on this folder recovers the whole segment"),
     (
@@ -47,13 +47,14 @@ _MISSING = (
 
 
 def check_log(log: LogLike) -> Iterator[SideFileFinding]:
-    """Findings about the small files of a partition, per segment worst first, then those of the whole log.
+    """Findings about the side files of a partition: those of each segment, worst first, then those of the whole log.
 
-    log: a storage.Log; a lone segment through storage.logs. Files that are not there are not missed: a broker makes
-    them anew, and a copy may have left them out.
+    log: a storage.Log; for a single segment use storage.logs. Missing files are not reported: a broker rebuilds them,
+    and a copy may have left them out.
     """
     findings = Findings()
-    epochs_check = EpochCheck(_read(findings, log.folder_file, leader_epochs.NAME, leader_epochs.read) or (), leader_epochs.NAME, findings)
+    entries = _read(findings, log.folder_file, leader_epochs.NAME, leader_epochs.read) or ()
+    epochs_check = EpochCheck(entries, leader_epochs.NAME, findings)
     told = log.folder_file(leader_epochs.NAME) is not None
     _read(findings, log.folder_file, partition_metadata.NAME, partition_metadata.read)
     progress: _Progress | None = None
@@ -81,10 +82,10 @@ def check_log(log: LogLike) -> Iterator[SideFileFinding]:
 def _read(
     findings: Findings, reading: Callable[[str], bytes | None], name: str, read: Callable[[bytes, str | None], T]
 ) -> T | None:
-    """What a file holds; None when it is not there or, with a finding, cannot be read."""
+    """The content of a file; None if it does not exist or, with a finding, cannot be read."""
     try:
         data = reading(name)
-        return None if data is None else read(data, None)  # every finding begins with the name
+        return None if data is None else read(data, None)  # no name: every finding begins with it
     except KafkaRecordError as error:
         severity = WARNING if name.endswith(producer_snapshot.SUFFIX) else ERROR
         findings.add(severity, "unreadable", name, f"{error}; {_LOST}")
@@ -97,27 +98,27 @@ def _is_there(segment: SidecarSegment, suffix: str) -> bool:
     try:
         return segment.sidecar(suffix) is not None
     except OSError:
-        return True  # and was told as unreadable
+        return True  # reported as unreadable
 
 
 class _Progress:
-    """What is known of the log behind the batches seen so far."""
+    """The state of the log after the batches read so far."""
 
     def __init__(self, states: ProducerStates, complete: bool) -> None:
         self.states = states
-        self.complete = complete  # nothing in front of the first segment is missing
+        self.complete = complete  # nothing is missing before the first segment
         self.cleaned = False
 
     @classmethod
     def at(cls, segment: SidecarSegment, base: int) -> _Progress:
-        """At the log's begin: from offset 0, or from the snapshot of the first segment."""
+        """The state at the start of the log: empty at offset 0, else from the snapshot of the first segment."""
         name = stem(base) + producer_snapshot.SUFFIX
         entries = _read(Findings(), lambda _: segment.sidecar(producer_snapshot.SUFFIX), name, producer_snapshot.read)
         known = base > 0 and entries is not None
         return cls(ProducerStates(entries or () if known else (), base), base == 0 or known)
 
     def compare(self, segment: SidecarSegment, base: int, findings: Findings) -> None:
-        """The snapshot at the begin of a later segment."""
+        """Compares the snapshot at the start of a later segment."""
         data = segment.sidecar(producer_snapshot.SUFFIX)
         if data is not None:
             self.compare_data(data, stem(base) + producer_snapshot.SUFFIX, findings)
@@ -130,7 +131,7 @@ class _Progress:
 
 
 class _Segment:
-    """The three indexes of one segment, compared as its batches come by."""
+    """The three indexes of one segment, compared batch by batch."""
 
     def __init__(self, segment: SidecarSegment, later_segment: bool, findings: Findings) -> None:
         self.base = segment.base_offset or 0
@@ -146,7 +147,7 @@ class _Segment:
         offsets = sidecar(offset_index, lambda data, name: offset_index.read(data, self.base, name))
         times = sidecar(time_index, lambda data, name: time_index.read(data, self.base, name))
         self._aborted = sidecar(txn_index, txn_index.read)
-        # A segment without any index was copied alone; beside others a missing .txnindex says: nothing was aborted.
+        # A segment without any index was copied alone; with other indexes, no .txnindex means nothing was aborted.
         there = {module.SUFFIX: _is_there(segment, module.SUFFIX) for module in (offset_index, time_index, txn_index)}
         for suffix, other, then in _MISSING:
             if there[other] and not there[suffix]:
@@ -203,20 +204,20 @@ class _Segment:
 
 
 class DataFolder(Protocol):
-    """What is needed of a storage.LogDir."""
+    """The interface of storage.LogDir that is used here."""
 
     def folder_file(self, name: str) -> bytes | None: ...
     def __iter__(self) -> Iterator[Any]: ...
 
 
-class _Reach(NamedTuple):
+class _OffsetRange(NamedTuple):
     """The offsets of a log: [start, end]; None: not known."""
 
     start: int | None
     end: int | None
 
 
-# file -> (whether a higher offset than the log's end is wrong, what then happens)
+# file -> (whether an offset above the log's end is wrong, the consequence)
 _BEYOND = {
     "recovery-point-offset-checkpoint": "the broker takes all of it for flushed: records behind the end are lost",
     "replication-offset-checkpoint": "records up to there were in all in-sync replicas and are not here: lost here",
@@ -238,7 +239,7 @@ def check_folder(folder: DataFolder) -> Iterator[SideFileFinding]:
         if (offsets := _read(findings, folder.folder_file, name, offset_checkpoints.read)) is not None
     ]
     logs = {(log.topic, log.partition): log for log in folder} if known else {}
-    reach: dict[tuple[str, int], _Reach] = {}
+    reach: dict[tuple[str, int], _OffsetRange] = {}
     for name, offsets in known:
         for place, offset in offsets.items():
             log = logs.get(place)
@@ -249,7 +250,7 @@ def check_folder(folder: DataFolder) -> Iterator[SideFileFinding]:
                 )
                 continue
             if place not in reach:
-                reach[place] = _Reach(log.start_offset, log.next_offset)
+                reach[place] = _OffsetRange(log.start_offset, log.next_offset)
             end = reach[place].end
             if end is not None and offset > end:
                 findings.add(

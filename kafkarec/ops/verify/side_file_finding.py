@@ -1,4 +1,4 @@
-"""What a check of a partition's small files says: one finding, one sentence"""
+"""The findings of the side file checks"""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _LISTED = 5
 
 @dataclass(frozen=True, slots=True)
 class SideFileFinding:
-    """One thing that a check found in one file.
+    """A finding about one file.
 
-    severity   "error": a reader or a broker that trusts the file goes wrong; "warning": it costs time, or a broker
-               mends it at its next start; "note": different from the log's batches, and no harm
-    check      a snake_case word of `CHECKS`: what was compared
+    severity   "error": a reader or a broker that uses the file gets wrong results; "warning": it costs time, or a
+               broker corrects it at its next start; "note": different from the log's batches, but harmless
+    check      a key of `CHECKS`: what was compared
     file       the file's name
     entry      the entry's number from 0 in a binary file, the line from 1 in a text file; None: the whole file
-    expected   what the batches (or the format) ask for, as text; None where there is no other side
-    found      what the file holds, as text
-    sentence   one line for people, complete without the other fields
+    expected   value by the batches or the format, as text; None if there is none
+    found      value in the file, as text
+    sentence   one line, complete without the other fields
     more       how many findings of the same check in the same file are not listed
     """
 
@@ -38,7 +38,7 @@ class SideFileFinding:
         return f"{self.severity}: {self.sentence}" + (f" (and {self.more} more like this)" if self.more else "")
 
 
-# What is compared. The words are public, as those of errors.REASONS: renaming one breaks a user's script.
+# What is compared. The keys are public, like those of errors.REASONS: users' scripts depend on them.
 CHECKS = {
     "unreadable": "the file follows its format, and its checksum holds",
     "index_missing": "a segment with one of .index and .timeindex has both",
@@ -65,7 +65,7 @@ CHECKS = {
 
 
 class Findings:
-    """Collects findings; of one check in one file the first few are kept and the rest is counted."""
+    """Collects findings: of one check in one file the first few are kept, further ones are counted."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str, str], list[SideFileFinding]] = {}
@@ -89,7 +89,7 @@ class Findings:
             kept[-1] = replace(kept[-1], more=kept[-1].more + 1)
 
     def __iter__(self) -> Iterator[SideFileFinding]:
-        """Worst first; within one severity in the order they were found."""
+        """Worst first; within one severity in the order of addition."""
         for severity in SEVERITIES:
             for (_, _, kind), kept in self._kept.items():
                 if kind == severity:

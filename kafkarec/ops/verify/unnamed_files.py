@@ -1,7 +1,8 @@
-"""Files that Kafka gave no name and that hold record batches all the same: fsck's lost+found/#12345, a copy put aside.
+"""Finds files with record batches that do not have Kafka's names: fsck's lost+found/#12345, a renamed copy.
 
-They are looked at by their first header alone, and on a local disk only: it is a hint, `kafkarec verify FILE` tells.
-A bootstrap.checkpoint is none of them: Kafka named it.
+Only their first header is checked, and on a local disk only: it is a hint, use `kafkarec verify FILE` for a check.
+A bootstrap.checkpoint is not included, as it has Kafka's name.
+
 
     magic 2      base offset int64 | length int32 | partition leader epoch int32 | magic int8 | crc | attributes int16
                  | last offset delta int32 | ...
@@ -24,7 +25,8 @@ _MOST_FILES = 200
 
 
 def look(path: str) -> Iterator[tuple[str, int]]:
-    """(path, first offset) of each file that begins with a batch: the file itself, or those right in a folder."""
+    """(path, first offset) of each file that begins with a batch: `path` itself, or the files directly in that
+    folder."""
     if "://" in path:
         return
     try:

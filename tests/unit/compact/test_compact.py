@@ -47,7 +47,7 @@ def spans(data: bytes) -> list[tuple[int, int, int]]:
 
 
 END = batch((b"end", b"x"), base=1000)
-"""The last batch of a log always keeps its header; behind this one the rules are seen."""
+"""Appended to a log, as its last batch always keeps its header."""
 
 
 def test_the_last_value_of_each_key_stays() -> None:
@@ -305,7 +305,7 @@ def test_a_cut_tail_is_counted_and_left_out() -> None:
 
 
 def test_a_length_beyond_the_end_is_the_end_as_for_decode_whatever_lies_behind() -> None:
-    """An open transaction behind it must not decide what happens in front of it, and no byte goes uncounted."""
+    """An open transaction after it must not change what happens before it, and every byte is counted."""
     whole = batch((b"a", b"1"), (b"a", b"2"))
     lying = builders.good_batch(1, base_offset=2, length=5000)
     data = whole + lying + batch((b"b", b"maybe"), base=3, **of(7))

@@ -1,4 +1,4 @@
-"""compact over files: segments, partitions, what lies beside them, flat memory."""
+"""compact over files: segments, partitions, side files, constant memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""convert: what must stay stays, what is lost is counted, what is damaged is not made to look good."""
+"""convert: kept fields are unchanged, losses are counted, damaged batches get no new checksum."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def markers(data: Any) -> list[bytes]:
 
 
 def two(**second: object) -> bytes:
-    """Two batches of one record each, the second with the given fields; equal otherwise."""
+    """Two batches of one record each that differ in the given fields of the second."""
     return builders.good_batch(1) + builders.good_batch(1, **{"base_offset": 1, **second})  # type: ignore[arg-type]
 
 

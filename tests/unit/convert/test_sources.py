@@ -76,7 +76,7 @@ def long_log(size: int, count: int = 100, *, codec: str = "none") -> bytes:
 @pytest.mark.parametrize("batch_size", [200, 5000, 16384, 100_000, 3 << 20])
 @pytest.mark.parametrize(("count", "codec"), [(1, "none"), (37, "none"), (100, "gzip"), (5000, "none")])
 def test_runs_longer_than_what_is_held_at_once(count: int, codec: str, batch_size: int) -> None:
-    """What is not yet a whole batch goes on with the next piece; nothing falls between."""
+    """Records of an unfinished batch are continued with the next piece; none is lost."""
     data = long_log(100_000 if codec == "gzip" else 2 << 20, count, codec=codec)
     found = convert(data, compression="none", batch_size=batch_size)
     before, after = kafkarec.decode(data), kafkarec.decode(found)

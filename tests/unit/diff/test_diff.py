@@ -218,7 +218,7 @@ def test_epochs_below_the_leaders_first_one() -> None:
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.data())
 def test_truncation_ends_where_the_histories_part(lengths: list[int], data: st.DataObject) -> None:
-    """A common history, then each goes on under epochs that the other never saw, or one goes on under the last."""
+    """A common history, then epochs that only one of the two has, or one that continues the last epoch."""
     common: list[tuple[int, int]] = []
     end, epoch = 0, 0
     for length in lengths:

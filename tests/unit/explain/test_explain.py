@@ -19,7 +19,7 @@ OTHER_REASON = {"v2-lz4-labelled-none", "v2-zstd-middle-overwritten"}
 
 
 def walk(data: bytes, **options: object) -> list[Explanation]:
-    """Explanations of everything in a buffer, one behind the other."""
+    """Explanations of all batches of a buffer, in order."""
     found, at = [], 0
     while at < len(data):
         found.append(explain(data, at, **options))  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from kafkarec.ops.salvage import salvage
 
 
 def whole_batches(path: Path, damaged: Bytes) -> dict[tuple[str, int], bytes]:
-    """(file, original position) -> bytes of the batches that were not touched, and that differ from the rest."""
+    """(file, original position) -> bytes of the batches that were not damaged and are unique."""
     original = path.read_bytes()
     table = kafkarec.decode(bytes(damaged.data), errors="skip", control=True).batches
     found = {(row["position"], row["size_in_bytes"]) for row in table}

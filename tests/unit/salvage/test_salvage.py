@@ -209,7 +209,7 @@ def test_any_file_name(tmp_path: Path, name: str) -> None:
 
 
 def test_a_file_of_several_logs(tmp_path: Path) -> None:
-    """A disk image: what goes back in offsets is another log, unless the caller says that it is one."""
+    """A disk image: decreasing offsets begin another log, unless topic and partition are given."""
     image = tmp_path / "disk.img"
     image.write_bytes(batch(50, 5) + batch(55, 5) + b"x" * 700 + batch(0, 5) + batch(5, 5) + batch(2, 1, epoch=1))
     report = salvage(image, tmp_path / "out")

@@ -220,7 +220,7 @@ def test_a_real_brokers_folder(name: str, tmp_path: Path) -> None:
 
 
 def test_a_copy_of_a_running_broker(tmp_path: Path) -> None:
-    """Indexes that end in zeros, no snapshot of the end, no checkpoint: behind it as if the broker had stopped."""
+    """Indexes that end in zeros, no snapshot of the end, no checkpoint: afterwards as after a clean shutdown."""
     with SegmentWriter(_copied("logappend-live-0", tmp_path / "logappend-0")) as writer:
         assert writer.next_offset == 150
     found, stopped = content(tmp_path / "logappend-0"), content(SEGMENTS / "logappend-0")

@@ -1,4 +1,4 @@
-"""SegmentWriter: what it takes and refuses, when it rolls, how it goes on with a folder that is there already."""
+"""SegmentWriter: what it accepts and refuses, when it rolls, how it continues an existing folder."""
 
 from __future__ import annotations
 

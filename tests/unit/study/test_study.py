@@ -85,7 +85,7 @@ def test_pieces_are_whole_batches_spread_over_the_log(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_sample_tells_the_whole_within_its_margin(tmp_path: Path, seed: int) -> None:
-    """Records alike all over the log: pieces must tell nearly the truth; different halves: the margin says so."""
+    """Uniform records: the estimate is close; different halves: the margin covers the error."""
     alike = folder_of(tmp_path / "alike-0", noisy(0, 20_000, 0.4, seed))
     wanted = study(alike, codecs=["zstd:3"], batch_sizes=[None], sample=None).outcomes[0].share
     found = study(alike, codecs=["zstd:3"], batch_sizes=[None], sample=256 << 10).outcomes[0]

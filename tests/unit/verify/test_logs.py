@@ -111,7 +111,7 @@ def test_a_cut_in_front_of_a_later_segment_is_damage(tmp_path: Path) -> None:
 
 
 def test_what_the_cleaner_removed_is_distinguished(tmp_path: Path) -> None:
-    """compacted-0 with a gap in an aborted transaction, by its .txnindex, and one behind a transaction's data."""
+    """compacted-0 with a gap in an aborted transaction, by its .txnindex, and one after a transaction's data."""
     txn = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
     batches = [good(0, last_offset_delta=9), good(30), good(35, base_sequence=0, **txn), good(41)]
     folder = made(tmp_path, {0: batches})
@@ -238,7 +238,7 @@ def test_workers_give_the_same_report(tmp_path: Path, monkeypatch: pytest.Monkey
     raw = bytearray(log.read_bytes())
     raw[9000] ^= 1
     log.write_bytes(raw)
-    monkeypatch.setattr("kafkarec.ops.verify.run.WORTH_A_FORK", 0)
+    monkeypatch.setattr("kafkarec.ops.verify.run.FORK_FROM", 0)
     alone = verified(data)
     assert alone.state == "damaged"
     told: list[tuple[str, int, int]] = []
@@ -251,7 +251,7 @@ def test_workers_give_the_same_report(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_failure_in_a_worker_ends_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing library is reported, not taken for damage; the other workers stop."""
+    """A missing library raises MissingCodecError and is not damage; the other workers stop."""
     folders = [made(tmp_path, {0: [good(0)]}, f"t-{i}") for i in range(4)]
 
     def fails(segment: object, *more: object) -> None:
@@ -259,13 +259,13 @@ def test_a_failure_in_a_worker_ends_all(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(parallel, "examine", fails)
     for workers in ({"threads": 1}, {"threads": 2}, {"processes": 2}):
-        monkeypatch.setattr("kafkarec.ops.verify.run.WORTH_A_FORK", 0)
+        monkeypatch.setattr("kafkarec.ops.verify.run.FORK_FROM", 0)
         with pytest.raises(kafkarec.MissingCodecError):
             verify.verify(folders, **workers)  # type: ignore[arg-type]
 
 
 def test_a_wrapper_at_the_begin_of_a_segment_misses_nothing(tmp_path: Path) -> None:
-    """Its header tells its last offset alone: no offsets are missing in front of it, as far as anybody can see."""
+    """Its header has the last offset only, so no gap before it is reported."""
     rows = [(offset, 0, b"k", b"v", []) for offset in range(9)]
     data = kafkarec.encode(rows, magic=1, compression="gzip")
     report = verified(made(tmp_path, {0: [data], 9: [good(9)]}))

@@ -221,7 +221,7 @@ def test_batches_that_the_cleaner_left(tmp_path: Path) -> None:
 
 
 def test_wrappers_of_old_messages(tmp_path: Path) -> None:
-    """A wrapper tells its last offset only."""
+    """A wrapper's header has its last offset only."""
     wrappers = [builders.wrapper([builders.message(offset=i) for i in range(3)], offset=3 * n + 2) for n in range(3)]
     size = len(wrappers[0])
     assert log_of(tmp_path, *wrappers, index=[(5, size), (8, 2 * size)]) == []

@@ -1,4 +1,4 @@
-"""verify and what cannot be read, and what stands beside the batches: indexes, snapshots, transactions, checkpoints."""
+"""verify on unreadable files and on side files: indexes, snapshots, transactions, checkpoints."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_folder_that_cannot_be_listed_is_reported_and_the_rest_is_verified(
 
 
 def test_what_comes_over_a_wire_is_fetched_once() -> None:
-    """Compressed payloads are looked at twice, and read once."""
+    """Compressed payloads are checked twice, and read once."""
     data = b"".join(builders.good_batch(50, base_offset=50 * i, codec="lz4") for i in range(20_000))
     fake = FakeFile(data, 1 << 20, 8192)
     report = verified(Segment("remote/x.log", "x.log", source=fake))
@@ -120,7 +120,7 @@ def test_producers_beyond_a_limit_are_forgotten_the_oldest_first(
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
 def test_a_batch_of_no_records_with_a_payload_that_is_cut(tmp_path: Path, codec: str) -> None:
-    """The readers open such a stream and look no further; whatever it was, nobody sees it."""
+    """Readers only open such a stream and ignore its content."""
     cut = builders.compress(codec, b"".join(builders.records(50)))[:-9]
     folder = made(tmp_path, {0: [good(0), builders.batch(codec=codec, payload=cut, count=0, base_offset=5)]})
     report = verified(folder)
@@ -202,7 +202,7 @@ def test_the_files_of_a_data_folder_are_compared_with_its_logs(tmp_path: Path) -
 
 
 def test_what_cannot_fit_beside_lost_batches_is_a_note(tmp_path: Path) -> None:
-    """A log whose aborted transaction lies in damaged bytes: its .txnindex is right, and so is the log that was."""
+    """A log whose aborted transaction is in damaged bytes: its .txnindex is right."""
     folder = copied(tmp_path, "txn-0")
     log = folder / f"{30:020}.log"
     raw = bytearray(log.read_bytes())

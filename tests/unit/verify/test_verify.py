@@ -1,4 +1,4 @@
-"""verify: golden logs are fine, every case that Kafka refuses is damage, and what it accepts silently is reported."""
+"""verify: golden logs are fine, cases that Kafka refuses are damage, anomalies that it accepts are reported."""
 
 from __future__ import annotations
 
