@@ -1,4 +1,4 @@
-"""compact over files: segments, partitions, what lies beside them, flat memory."""
+"""compact over files: segments, partitions, files beside them, flat memory."""
 
 from __future__ import annotations
 

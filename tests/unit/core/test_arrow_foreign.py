@@ -1,4 +1,4 @@
-"""Arrow arrays whose producer lies: each is refused with column and row before a pointer of it is followed.
+"""Arrow arrays that contradict their schema: each is refused with column and row before a pointer of it is followed.
 
 Fields of the C structs are changed by ctypes, buffers are made by hand: pyarrow checks neither unless it is asked. What
 is accepted must be what pyarrow's own full validation accepts, with the same rows.

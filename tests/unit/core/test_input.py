@@ -1,6 +1,6 @@
-"""Which bytes are asked of a file, in which order, and what becomes of short answers and failures.
+"""Which bytes are requested of a file, in which order, and how short answers and failures are handled.
 
-A reader that is far away is paid by the request. The lists here are literal: (position, length) of every one.
+Each request to a remote store costs time. The lists here are literal: (position, length) of every one.
 """
 
 from __future__ import annotations

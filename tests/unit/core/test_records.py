@@ -1,4 +1,4 @@
-"""Every length and count of a magic 2 record at its borders: as the oracle has it, wherever the record stands.
+"""Every length and count of a magic 2 record at its borders: as the oracle has it, at any position of the record.
 
 A record with 64 bytes behind it is read in the quick form, the last ones of a payload in the exact form. Each spoiled
 record is tried alone (exact), in front of a long one (quick), behind one (exact), and with one byte less than the quick

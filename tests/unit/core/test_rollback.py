@@ -1,4 +1,4 @@
-"""What a refused batch leaves behind under errors="skip": nothing. And what ranges leave out takes its nulls along.
+"""Rollback: a batch refused under errors="skip" leaves nothing in the columns; ranges also remove the nulls of rows.
 
 A batch fills columns while it is read. When it is refused, rows, bytes, headers, validity bits and null counts become
 what they were in front of it; the good batches around it must not differ from the same ones read alone.

@@ -1,4 +1,4 @@
-"""What a file cannot give, to the byte: the zeros that stand for it are no data, wherever a check might take them.
+"""Bytes that cannot be read, to the byte: the zeros in their place are never taken for data, by any check.
 
 And what a reader refuses ends reading at once, whichever bytes it was asked for.
 """

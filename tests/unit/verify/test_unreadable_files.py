@@ -1,4 +1,4 @@
-"""verify and what cannot be read, and what stands beside the batches: indexes, snapshots, transactions, checkpoints."""
+"""verify with files that cannot be read, and with files beside segments: indexes, snapshots, checkpoints."""
 
 from __future__ import annotations
 
