@@ -199,7 +199,7 @@ def test_a_length_that_no_record_can_have() -> None:
         kafkarec.encode(table_of(value=array))
 
 
-def test_null_rows_may_have_bytes_behind_them() -> None:
+def test_null_rows_may_have_bytes_after_them() -> None:
     array = bytes_of("binary", [0, 3, 5, 9], bits=b"\x05")
     assert [r.value for r in kafkarec.decode(kafkarec.encode(table_of(value=array)))] == [b"abc", None, b"fghi"]
 

@@ -93,7 +93,7 @@ def cut(field: str, behind: bytes = b"") -> bytes:
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_a_record_that_ends_in_front_of_a_field(field: str) -> None:
+def test_a_record_that_ends_before_a_field(field: str) -> None:
     """What stands behind the record's end is no part of it, whatever it would say."""
     assert judged(cut(field)) != ()
 

@@ -224,7 +224,7 @@ def test_a_refusal_is_unreadable_where_its_header_is() -> None:
             assert refused(data, range(at, at + 1))[:2] == (found, len(first)), (claim, at)
 
 
-def test_a_claim_of_what_cannot_be_read_is_not_believed() -> None:
+def test_a_claim_of_what_cannot_be_read_is_not_trusted() -> None:
     """It ends in the middle of a batch, so the batches inside of it are looked for."""
     forged = builders.batch(count=1, length=300, base_offset=1)
     inner = builders.good_batch(3, base_offset=2) + builders.good_batch(3, base_offset=5)
