@@ -147,7 +147,7 @@ def readable() -> list[Column]:
 
 
 def as_consumed(row: Row) -> tuple[object, ...]:
-    """A row as `as_text` has a record of the consumer's JSON."""
+    """A record of the consumer's JSON as a row of `as_text`."""
     kind = {0: "CreateTime", 1: "LogAppendTime", -1: "NoTimestampType"}[row.timestampType]
     headers = tuple((header.key, plain(header.value)) for header in row.headers or ())
     milliseconds = round(row.timestamp.timestamp() * 1000)
@@ -189,7 +189,7 @@ def read_pieces(batches):
 
 
 def pass_through(logs: DataFrame) -> DataFrame:
-    """The ceiling: the same bytes in and the same columns out, by a body that costs nothing.
+    """The ceiling: the same bytes in and the same columns out, by a function body that costs nothing.
 
     All segments of the 1 GiB decode to the same number of bytes, so each worker decodes the first batch it
     gets and hands that result back for every batch of as many segments.
@@ -248,4 +248,4 @@ if __name__ == "__main__":
         for number, (title, step) in enumerate(YOURS if len(sys.argv) > 1 else SHIPPED, 1):
             report.show(number, title, step)
     finally:
-        spark.stop()  # before the exception is shown: executors left behind would fill the screen with theirs
+        spark.stop()  # before the exception is shown: executors that still run would print their exceptions

@@ -10,7 +10,7 @@ SMALLEST_LENGTH = 14  # a magic 0 message without key and value
 
 
 def log_pieces(folder: Path) -> list[tuple[str, int, int]]:
-    """(path, first byte, byte behind the last) of every piece of every .log file below `folder`."""
+    """(path, first byte, byte after the last) of every piece of every .log file below `folder`."""
     pieces = []
     for path in sorted(folder.rglob("*.log")):
         if path.stat().st_size:

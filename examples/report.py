@@ -1,4 +1,4 @@
-"""How the demo talks: a title, the source of the step, then what the step printed. Driver only."""
+"""The demo's output: a title, the source of the step, then what the step printed. Driver only."""
 
 import inspect
 import re

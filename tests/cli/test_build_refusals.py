@@ -197,7 +197,7 @@ def test_force_replaces_logs_and_nothing_else(run: Here, tmp_path: Path) -> None
     assert (folder / "thesis.txt").read_text() == "years of work"
 
 
-def test_a_bad_line_far_behind_leaves_nothing_of_a_folder(run: Here, tmp_path: Path) -> None:
+def test_a_bad_line_far_into_the_input_leaves_nothing_of_a_folder(run: Here, tmp_path: Path) -> None:
     rows = tmp_path / "in.jsonl"
     rows.write_bytes(b'{"value": "%s"}\n' % (b"v" * 1000) * 5000 + b"oh\n")
     ran = run("build", rows, "-o", tmp_path / "orders-0")

@@ -175,7 +175,7 @@ KINDS = st.tuples(st.integers(1, 4), st.sampled_from(["v2", "abort", "v1", "brok
     ),
     errors=st.sampled_from(["raise", "skip"]),
 )
-def test_the_last_rows_are_found_without_what_lies_in_front(
+def test_the_last_rows_are_found_without_reading_what_precedes(
     run: Here, tmp_path: Path, runs: list[list[tuple[int, str]]], count: int, words: list[str], errors: str
 ) -> None:
     """Several segments of batches of every kind: --last N prints what the tail of all rows is."""
@@ -229,7 +229,7 @@ def test_early_ends_read_no_more_than_they_need(run: Here, tmp_path: Path, monke
     assert sum(decoded) <= 8
 
 
-def test_damage_in_front_of_the_last_rows_is_not_looked_at(run: Here, tmp_path: Path) -> None:
+def test_damage_before_the_last_rows_is_not_looked_at(run: Here, tmp_path: Path) -> None:
     data = bytearray(sorted(CODECS.glob("*.log"))[0].read_bytes())
     data[100] ^= 1
     path = tmp_path / "x.log"

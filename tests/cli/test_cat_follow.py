@@ -270,7 +270,7 @@ def test_read_committed_shows_records_when_their_transaction_ends(follow: Any, l
     assert tail.stop() == (130, "", [])
 
 
-def test_damage_is_told_once_there_are_good_batches_behind_it(follow: Any, log: Path) -> None:
+def test_damage_is_told_once_there_are_good_batches_after_it(follow: Any, log: Path) -> None:
     bad = bytearray(batch(5))
     bad[-1] ^= 1
     skipping, stopping = follow(log, "--last", 1, "--errors", "skip"), follow(log, "--last", 1)

@@ -60,7 +60,7 @@ def test_the_complaint_tells_all_that_is_needed(run: Here, damaged: Path) -> Non
         assert part in line
 
 
-def test_the_command_in_the_complaint_goes_on_behind_the_damage(run: Here, damaged: Path) -> None:
+def test_the_command_in_the_complaint_goes_on_after_the_damage(run: Here, damaged: Path) -> None:
     line = run("cat", "--errors=raise", damaged, "--columns", "offset").complaint
     command = shlex.split(line.partition("go on with: ")[2])
     assert command[0] == "kafkarec"

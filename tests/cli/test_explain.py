@@ -103,7 +103,7 @@ def test_damage_is_named_with_its_byte(run: Here, tmp_path: Path) -> None:
     assert "perhaps: one flipped bit explains it: bit 2 of byte 65 of the batch (0x04)" in text
 
 
-def test_a_length_that_lies_is_explained_up_to_the_next_batch(run: Here, tmp_path: Path) -> None:
+def test_a_wrong_length_is_explained_up_to_the_next_batch(run: Here, tmp_path: Path) -> None:
     data = bytearray((TXN / "00000000000000000030.log").read_bytes())
     rows = list(kafkarec.scan(bytes(data)))
     data[rows[4]["position"] + 8] = 0x7F

@@ -196,7 +196,7 @@ def test_head_in_a_shell(long_log: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b'{"offset":0}\n', b"")
 
 
-def test_an_interrupt_leaves_nothing_behind(long_log: Path, tmp_path: Path) -> None:
+def test_an_interrupt_leaves_no_files(long_log: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     child = subprocess.Popen(
         [*COMMAND, "cat", *[str(long_log)] * 20, "-o", str(out)],

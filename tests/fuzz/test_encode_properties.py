@@ -218,7 +218,7 @@ def test_a_slice_keeps_records_producers_and_sequences(data: bytes, low: int, mo
 
 
 @given(producers_log(), st.integers(0, 20), st.integers(0, 20))
-def test_slices_behind_each_other_are_the_whole(data: bytes, low: int, more: int) -> None:
+def test_consecutive_slices_are_the_whole(data: bytes, low: int, more: int) -> None:
     whole = columns_of(data)
     parts = [whole[:low], whole[low : low + more], whole[low + more :]]
     assert list(columns_of(b"".join(map(again, parts)))) == list(whole)

@@ -80,7 +80,7 @@ def test_payload_cut_at_every_byte(codec: str, legacy: int | None) -> None:
 
 
 @pytest.mark.parametrize(("codec", "legacy"), PAYLOADS)
-def test_payload_with_something_behind(codec: str, legacy: int | None) -> None:
+def test_payload_with_bytes_after_it(codec: str, legacy: int | None) -> None:
     """All of the payload or an error, and never more leniency than Kafka has."""
     payload, count, build = payload_of(codec, legacy)
     for junk in (b"\0" * 4, b"\0" * 40, b"\xff" * 4, b"garbage", b"garbage " * 10, payload, payload[:20]):

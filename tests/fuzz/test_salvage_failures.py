@@ -1,4 +1,4 @@
-"""salvage when everything goes wrong: killed at any moment, a full disk, a disk that lies, a source that dies.
+"""salvage under failures: killed at any system call, a full disk, a disk that returns other bytes, a failing source.
 
 What it says is done is on the disk; what is not done is done by the next run; the source is never touched.
 """

@@ -47,7 +47,7 @@ def _acknowledged(path: Path) -> int:
     return max(map(int, path.read_text().split()), default=0) if path.exists() else 0
 
 
-def test_killed_in_front_of_every_call(tmp_path: Path, whole: dict[str, bytes]) -> None:
+def test_killed_before_every_call(tmp_path: Path, whole: dict[str, bytes]) -> None:
     moment = 1
     while True:
         folder, notes = tmp_path / f"{moment}" / "t-0", tmp_path / f"notes{moment}"
@@ -196,7 +196,7 @@ class _Failing:
             raise OSError(self._number, os.strerror(self._number))
 
 
-def test_behind_a_failed_fsync_everything_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_failed_fsync_everything_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = SegmentWriter(tmp_path / "t-0")
     writer.append(batches()[0])
     writer.flush()

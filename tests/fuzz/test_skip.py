@@ -57,7 +57,7 @@ def test_batches_in_values_are_no_batches_of_the_log(inner_base: int, prefix: by
         assert [(damage.position, damage.length) for damage in found.damage] == [(len(outer[0]), len(one))]
 
 
-def test_batches_behind_lengths_of_their_own_are_found() -> None:
+def test_batches_after_lengths_of_their_own_are_found() -> None:
     """An archive of [int32 length][batch]: damage between batches, not a value of something."""
     batches = [builders.good_batch(3, base_offset=3 * i) for i in range(4)]
     archive = b"".join(len(batch).to_bytes(4, "big") + batch for batch in batches)

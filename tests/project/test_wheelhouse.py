@@ -1,4 +1,4 @@
-"""The wheelhouse: fixed bytes, a RECORD that pip and the bootstrap agree with, a manifest that tells the truth."""
+"""The wheelhouse: fixed bytes, a RECORD that pip and the bootstrap agree with, a correct manifest."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return new_store(tmp_path, monkeypatch)
 
 
-def test_a_new_log_has_what_a_broker_leaves_there_and_what_is_added_comes_behind_it(store: str) -> None:
+def test_a_new_log_has_what_a_broker_leaves_there_and_what_is_added_comes_after_it(store: str) -> None:
     told = publish(store, "job-1", {"t-0": ["a", "b"], "t-1": ["c"]})
     assert told == [
         {"name": "t-0", "records": 2, "first_offset": 0, "next_offset": 2},
@@ -114,7 +114,7 @@ def test_offsets_that_cannot_be_are_refused_and_nothing_changes(
     assert objects(store) == before
 
 
-def test_a_log_that_ends_within_a_batch_is_not_written_behind(store: str) -> None:
+def test_a_log_that_ends_within_a_batch_is_not_appended_to(store: str) -> None:
     publish(store, "job-1", {"t-0": ["a", "b"]})
     path = Path(store.removeprefix("file://")) / "t-0" / f"{0:020}.log"
     path.write_bytes(path.read_bytes() + b"\0\0")

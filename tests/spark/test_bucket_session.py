@@ -66,7 +66,7 @@ def counts(frame: Any) -> dict[str, int]:
     return {row[0]: row[1] for row in frame.groupBy("topic").count().collect()}
 
 
-def test_what_lies_there(load: Any, bucket: Server) -> None:
+def test_what_is_there(load: Any, bucket: Server) -> None:
     assert counts(load(url("kafka"), maxPartitionBytes="5000")) == COUNTS
     assert counts(load(url("kafka/{txn,comp*}-[0-9]", "s3a"))) == {"txn": 267, "compacted": 25}
     tiered = load(url("tiered"), includeMetadata="true").groupBy("topic", "partition", "_file_path").count().collect()

@@ -287,7 +287,7 @@ def test_where_a_record_has_no_timestamp_the_sources_differ(ran: Ran) -> None:
 
 
 @pytest.mark.parametrize("isolation", ISOLATION)
-def test_a_backup_in_front_of_a_live_topic(ran: Ran, isolation: str) -> None:
+def test_a_backup_before_a_live_topic(ran: Ran, isolation: str) -> None:
     """The topic has lost everything before offset 150; the backup ends at 293."""
     with kafkarec.open(ran.folder / "backup" / "cut-0") as log:
         wanted = [record_row(record)[:6] for record in log.read(isolation=isolation, end_offset=150)]

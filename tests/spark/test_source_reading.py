@@ -179,7 +179,7 @@ def test_large_segments_are_cut_at_index_entries_or_headers(indexed: bool, tmp_p
     assert len(narrow.tasks) < 4 or not indexed
 
 
-def test_an_index_that_lies_is_not_believed(tmp_path: Path) -> None:
+def test_a_wrong_index_is_not_trusted(tmp_path: Path) -> None:
     data = ALL_CODECS.read_bytes()
     path = log_folder(tmp_path / "orders-0", (0, data)) / f"{0:020}.log"
     entries = b"".join((i * 100).to_bytes(4, "big") + (i * 4000 + 7).to_bytes(4, "big") for i in range(1, 8))

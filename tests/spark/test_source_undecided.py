@@ -86,7 +86,7 @@ def test_only_what_is_read_is_walked(broker: Broker, monkeypatch: pytest.MonkeyP
     assert walked == names, "without snapshots that can be read"
 
 
-def test_a_transaction_that_hangs_in_front_of_the_start(broker: Broker, tmp_path: Path) -> None:
+def test_a_transaction_that_hangs_before_the_start(broker: Broker, tmp_path: Path) -> None:
     broker.write(7)
     broker.write_in_transaction(5, 2)
     while len(broker.log()) < 5:

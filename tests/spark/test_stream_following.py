@@ -218,7 +218,7 @@ def test_all_available_goes_before_the_limit(broker: Broker) -> None:
     assert query.rows == broker.rows
 
 
-def test_how_far_behind(broker: Broker) -> None:
+def test_lag_of_a_query(broker: Broker) -> None:
     for _ in range(10):
         broker.write(10)
     query = Query(broker.root, maxOffsetsPerTrigger="30")
@@ -261,7 +261,7 @@ def test_available_now_ends_where_it_began_to(broker: Broker) -> None:
     assert query.rows == broker.rows
 
 
-def test_available_now_behind_a_crash_in_the_first_batch(broker: Broker) -> None:
+def test_available_now_after_a_crash_in_the_first_batch(broker: Broker) -> None:
     broker.write(10)
     query = Query(broker.root, startingOffsets="latest")
     query.trigger()

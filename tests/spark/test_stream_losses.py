@@ -22,7 +22,7 @@ def filled(broker: Broker) -> Query:
     return Query(broker.root, maxOffsetsPerTrigger="100")
 
 
-def test_retention_behind_the_query_is_no_loss(broker: Broker) -> None:
+def test_retention_of_what_was_read_is_no_loss(broker: Broker) -> None:
     query = filled(broker)
     query.trigger()
     query.trigger()
@@ -33,7 +33,7 @@ def test_retention_behind_the_query_is_no_loss(broker: Broker) -> None:
     assert query.rows == {("orders", 0): rows}
 
 
-def test_retention_in_front_of_the_query(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_retention_of_what_was_not_read(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     query, lenient = filled(broker), Query(broker.root, maxOffsetsPerTrigger="10", failOnDataLoss="false")
     strict = Query(broker.root, maxOffsetsPerTrigger="10")
     for each in (strict, lenient):
@@ -170,7 +170,7 @@ def test_damage_is_told_once_and_everything_else_is_read(broker: Broker) -> None
         assert len({(told["path"], told["position"]) for told in map(json.loads, each.damage)}) == len(lost)
 
 
-def test_failfast_fails_at_damage_in_front_of_the_end(broker: Broker) -> None:
+def test_failfast_fails_at_damage_before_the_end(broker: Broker) -> None:
     broker = Broker(broker.root, segment_bytes=1 << 20)
     for _ in range(3):
         broker.write(10)
@@ -187,7 +187,7 @@ def test_failfast_fails_at_damage_in_front_of_the_end(broker: Broker) -> None:
     broker.close()
 
 
-def test_damage_at_the_end_of_a_segment_is_told_behind_a_restart(broker: Broker) -> None:
+def test_damage_at_the_end_of_a_segment_is_told_after_a_restart(broker: Broker) -> None:
     broker.write(10)
     query = Query(broker.root, mode="PERMISSIVE", columnNameOfCorruptRecord="_corrupt_record")
     while len(broker.log()) == 1:

@@ -101,7 +101,7 @@ def test_without_a_limit_no_batch_is_looked_at() -> None:
     assert log.asked == 1
 
 
-def test_who_is_further_behind_gets_more() -> None:
+def test_the_partition_with_more_lag_gets_more() -> None:
     keys = {("t", 0): Log([(n, n + 1, 100) for n in range(900)]), ("t", 1): Log([(n, n + 1, 100) for n in range(100)])}
     for limit in (Limit("offsets", 100), Limit("bytes", 10_000)):
         ends = {key: log.end for key, log in keys.items()}

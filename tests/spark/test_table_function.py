@@ -45,7 +45,7 @@ def test_rows_are_those_of_kafka_decode(case: golden.Case) -> None:
     assert in_rows(case.bytes, chosen) == in_arrow(case.bytes, chosen)
 
 
-def test_damage_stands_where_it_lies() -> None:
+def test_damage_has_its_position() -> None:
     bad = bytearray(GOOD)
     bad[-1] ^= 1
     value = bytes(bad) + GOOD + bytes(bad) + bytes(bad) + GOOD

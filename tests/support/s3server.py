@@ -1,4 +1,4 @@
-"""An S3 API server on loopback (moto's), which counts the bytes of objects that it serves and can be told to refuse.
+"""An S3 API server on loopback (moto's), which counts the bytes that it serves and refuses on demand.
 
 `refusal`: what it answers instead, as S3 does: a status and an XML body for GET, the bare status for HEAD.
 """

@@ -1,4 +1,4 @@
-"""Jobs that publish below a URL without Spark, and a store on this disk that a process can die in front of."""
+"""Jobs that publish below a URL without Spark, and a store in a local folder that can fail at any request."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def test_gzip_header_checksum() -> None:
 
 
 @pytest.mark.parametrize("behind", [b"\0", b"x" * 18, bytes(40), b"garbage" * 9, gzip_member(b"a")[:18]])
-def test_gzip_what_is_no_member_behind_a_member_is_ignored(behind: bytes) -> None:
+def test_gzip_what_is_no_member_after_a_member_is_ignored(behind: bytes) -> None:
     assert read(GZIP, gzip_member(TEXT) + behind) == TEXT
 
 
@@ -294,7 +294,7 @@ def test_lz4_content_checksum_must_be_there_and_is_not_verified() -> None:
 
 
 @pytest.mark.parametrize("behind", [b"x", bytes(9), lz4_frame(b"second")])
-def test_lz4_what_is_behind_the_end_mark_is_not_read(behind: bytes) -> None:
+def test_lz4_what_is_after_the_end_mark_is_not_read(behind: bytes) -> None:
     assert read(LZ4, lz4_frame(TEXT) + behind) == TEXT
 
 
@@ -336,7 +336,7 @@ def test_zstd_frames_in_a_row_and_skippable_ones_between() -> None:
 
 @pytest.mark.parametrize("size", [False, True])
 @pytest.mark.parametrize("behind", [b"\0", b"abcd", b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18\x01\0\0\0"])
-def test_zstd_garbage_behind(size: bool, behind: bytes) -> None:
+def test_zstd_garbage_after_a_frame(size: bool, behind: bytes) -> None:
     with pytest.raises(codecs.CodecError):
         read(ZSTD, zstd_frame(TEXT, size=size) + behind)
 

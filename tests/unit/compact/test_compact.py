@@ -102,7 +102,7 @@ def test_data_of_an_aborted_transaction_goes_at_once_and_counts_for_nothing() ->
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_marker_goes_when_its_data_is_gone_and_its_horizon_behind(commit: bool) -> None:
+def test_a_marker_goes_when_its_data_is_gone_and_its_horizon_has_passed(commit: bool) -> None:
     newer = batch((b"a", b"2"), base=500)
     data = batch((b"a", b"1"), base=1, **of(7)) + marker(7, 2, commit=commit) + newer
     settings = {"producer_expiration_ms": 0, "delete_retention_ms": DAY}
@@ -129,7 +129,7 @@ def test_control_records_of_a_kraft_log_stay() -> None:
     assert compact(data, now=NOW + 10 * DAY) == data
 
 
-def test_nothing_is_cleaned_behind_the_first_open_transaction() -> None:
+def test_nothing_is_cleaned_after_the_first_open_transaction() -> None:
     clean = batch((b"a", b"1"), (b"a", b"2"))
     rest = (
         batch((b"a", b"maybe"), base=2, **of(7))
@@ -304,7 +304,7 @@ def test_a_cut_tail_is_counted_and_left_out() -> None:
     assert (bytes(left), left.remaining) == (whole, 30)
 
 
-def test_a_length_beyond_the_end_is_the_end_as_for_decode_whatever_lies_behind() -> None:
+def test_a_length_beyond_the_end_is_the_end_as_for_decode_whatever_follows() -> None:
     """An open transaction after it must not change what happens before it, and every byte is counted."""
     whole = batch((b"a", b"1"), (b"a", b"2"))
     lying = builders.good_batch(1, base_offset=2, length=5000)

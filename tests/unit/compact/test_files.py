@@ -166,7 +166,7 @@ def test_damage_is_reported_with_its_file(tmp_path: Path) -> None:
     assert caught.value.file == str(folder / f"{1:020}.log")
 
 
-def test_a_length_beyond_the_end_of_a_file_is_damage_where_more_lies_behind(tmp_path: Path) -> None:
+def test_a_length_beyond_the_end_of_a_file_is_damage_where_more_follows(tmp_path: Path) -> None:
     folder = partition(tmp_path / "t-0", one(b"a", b"1", 0))
     (folder / f"{0:020}.log").write_bytes(one(b"a", b"1", 0) + one(b"a", b"2", 1, length=5000) + one(b"b", b"3", 2))
     with pytest.raises(kafkarec.CorruptRecordError):

@@ -100,7 +100,7 @@ def test_a_run_with_too_many_keys_ends_early_and_the_next_goes_on() -> None:
     assert kafkarec.decode(left).column("offset") == kafkarec.decode(wanted).column("offset")
 
 
-def test_too_many_keys_in_front_of_damage_do_not_hide_it() -> None:
+def test_too_many_keys_before_damage_do_not_hide_it() -> None:
     spoiled = builders.good_batch(2) + builders.good_batch(1, base_offset=2, crc=1)
     with pytest.raises(kafkarec.CorruptRecordError):
         compact(spoiled[: len(spoiled) // 2 - 5] + spoiled[len(spoiled) // 2 :], now=NOW, max_keys=0)

@@ -1,4 +1,4 @@
-"""Arrow arrays whose producer lies: each is refused with column and row before a pointer of it is followed.
+"""Arrow arrays that contradict their schema: each is refused with column and row before a pointer of it is followed.
 
 Fields of the C structs are changed by ctypes, buffers are made by hand: pyarrow checks neither unless it is asked. What
 is accepted must be what pyarrow's own full validation accepts, with the same rows.
@@ -199,7 +199,7 @@ def test_a_length_that_no_record_can_have() -> None:
         kafkarec.encode(table_of(value=array))
 
 
-def test_null_rows_may_have_bytes_behind_them() -> None:
+def test_null_rows_may_have_bytes_after_them() -> None:
     array = bytes_of("binary", [0, 3, 5, 9], bits=b"\x05")
     assert [r.value for r in kafkarec.decode(kafkarec.encode(table_of(value=array)))] == [b"abc", None, b"fghi"]
 

@@ -154,7 +154,7 @@ def test_a_candidate_that_the_log_contradicts_is_dropped() -> None:
         assert lost(lone, good(base, 1)) == [0, 1, 2, 3, *([10, 11, 12] if kept else []), base]
 
 
-def test_so_many_candidates_are_compared_before_the_first_is_believed() -> None:
+def test_so_many_candidates_are_compared_before_the_first_is_trusted() -> None:
     for more in range(WITNESSES + 2):
         lone = b"".join(good(10 + n, 1) + JUNK for n in range(more + 1))
         found = lost(JUNK + lone, good(4, 1) + good(5, 1))
@@ -243,7 +243,7 @@ def test_a_large_batch_that_no_frame_follows_is_found_all_the_same() -> None:
             assert offsets(read(good(0) + JUNK + large + behind))[:5] == [0, 1, 2, 3, 4], size
 
 
-def test_a_large_candidate_with_a_frame_behind_it_is_none_of_the_odd_ones() -> None:
+def test_a_large_candidate_with_a_frame_after_it_is_none_of_the_odd_ones() -> None:
     """Odd headers use up their two bytes a byte of input; then a large batch is found where a frame follows it."""
     for size, without in ((1 << 13, True), (1 << 15, False)):
         large = builders.batch([builders.record(value=bytes(size))], base_offset=4)
@@ -270,7 +270,7 @@ def test_a_search_remembers_nothing_of_another_value() -> None:
         assert found == [[0, 1, 2, 3, 4] if value is right else [0, 1, 2, 3] for value in values]
 
 
-def test_the_length_in_front_of_a_value_is_a_whole_varint() -> None:
+def test_the_length_before_a_value_is_a_whole_varint() -> None:
     """Of up to five bytes, also padded ones; each but the last has its top bit set, and the last has not."""
     inside = good(50, 1)
     raw = zigzag(len(inside))

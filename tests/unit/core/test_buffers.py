@@ -1,4 +1,4 @@
-"""How much memory the buffers of a chunk take: what their rows need, and 64 bytes behind them for wide copies.
+"""How much memory the buffers of a chunk take: what their rows need, and 64 bytes after them for wide copies.
 
 More would go unnoticed but for the memory; less would be written behind, which no result shows. So each buffer's size
 is asked of the allocator, which rounds it up to a few bytes more.

@@ -1,6 +1,6 @@
-"""Which bytes are asked of a file, in which order, and what becomes of short answers and failures.
+"""Which bytes are requested of a file, in which order, and how short answers and failures are handled.
 
-A reader that is far away is paid by the request. The lists here are literal: (position, length) of every one.
+Each request to a remote store costs time. The lists here are literal: (position, length) of every one.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def test_a_lost_byte_is_looked_for_by_halves_from_either_end() -> None:
         assert fake.asked[len(asked) :][:3] == [(11808, 61), (11869, 61), (8192, len(LOG) - 8192)]
 
 
-def test_a_failure_behind_a_short_answer_is_followed_by_pages() -> None:
+def test_a_failure_after_a_short_answer_is_followed_by_pages() -> None:
     """What is left of the page, as seen from the place that failed."""
     fake = Asked(LOG, 8500, 32, [range(5000, 5001)], most=1500)
     read(fake, errors="skip")

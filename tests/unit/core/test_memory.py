@@ -206,7 +206,7 @@ def test_whichever_block_is_refused(way: str) -> None:
     assert places == REFUSED[way]
 
 
-def test_nothing_is_written_behind_a_column() -> None:
+def test_nothing_is_written_after_a_column() -> None:
     """Keys of headers that triple leave as many bytes for the next key as the buffer still has, to the byte; so do
     values behind the first mebibyte, for which memory is taken one by one."""
     behind = builders.record(offset_delta=1, value=bytes(200))

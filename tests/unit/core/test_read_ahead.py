@@ -65,6 +65,6 @@ def test_the_quick_form_reads_31_bytes_ahead_and_no_more() -> None:
     subprocesses.run(PROGRAM)
 
 
-def test_codecs_by_pointer_read_nothing_behind_their_payload() -> None:
+def test_codecs_by_pointer_read_nothing_after_their_payload() -> None:
     """Blocks that claim more bytes than there are, and frames cut anywhere."""
     subprocesses.run(PROGRAM.partition("# a record of length 0")[0] + COMPRESSED)

@@ -1,4 +1,4 @@
-"""Every length and count of a magic 2 record at its borders: as the oracle has it, wherever the record stands.
+"""Every length and count of a magic 2 record at its borders: as the oracle has it, at any position of the record.
 
 A record with 64 bytes behind it is read in the quick form, the last ones of a payload in the exact form. Each spoiled
 record is tried alone (exact), in front of a long one (quick), behind one (exact), and with one byte less than the quick
@@ -93,7 +93,7 @@ def cut(field: str, behind: bytes = b"") -> bytes:
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_a_record_that_ends_in_front_of_a_field(field: str) -> None:
+def test_a_record_that_ends_before_a_field(field: str) -> None:
     """What stands behind the record's end is no part of it, whatever it would say."""
     assert judged(cut(field)) != ()
 

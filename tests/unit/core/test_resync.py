@@ -89,7 +89,7 @@ def test_the_smallest_batch_of_each_magic_is_found_at_the_very_end() -> None:
         assert len(read(good(0) + b"\xff" * 5 + raw).batches) == (2 if found else 1)
 
 
-def test_a_candidate_below_the_last_good_offset_needs_one_behind_it() -> None:
+def test_a_candidate_below_the_last_good_offset_needs_one_after_it() -> None:
     for offset, alone in ((2, False), (3, False), (4, True), (5, True)):
         data = good(0) + b"\xff" * 9 + good(offset, 1)
         assert offsets(read(data)) == [0, 1, 2, 3] + [offset] * alone
@@ -122,7 +122,7 @@ def test_a_batch_that_is_a_value_does_not_count() -> None:
     assert offsets(read(data)) == [0, 1, 2, 3]
 
 
-def test_an_odd_candidate_needs_a_frame_behind_it() -> None:
+def test_an_odd_candidate_needs_a_frame_after_it() -> None:
     """Fields as no writer leaves them are legal; then the bytes behind the batch must speak for it."""
     odd = {
         "unused attribute": builders.with_crc(builders.patched(good(4, 1), 21, b"\0\x80")),

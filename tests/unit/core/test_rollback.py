@@ -1,4 +1,4 @@
-"""What a refused batch leaves behind under errors="skip": nothing. And what ranges leave out takes its nulls along.
+"""Rollback: a batch refused under errors="skip" leaves nothing in the columns; ranges also remove the nulls of rows.
 
 A batch fills columns while it is read. When it is refused, rows, bytes, headers, validity bits and null counts become
 what they were in front of it; the good batches around it must not differ from the same ones read alone.
@@ -65,7 +65,7 @@ def test_nulls_of_a_bad_batch_are_taken_back(name: str, tail: bytes) -> None:
         skipped_as_alone([], bad, [good(4 + nulls + 1)])
 
 
-def test_the_row_behind_a_bad_batch_keeps_its_key() -> None:
+def test_the_row_after_a_bad_batch_keeps_its_key() -> None:
     """The last record of a bad batch may have cleared the bit of one row more than its bytes divided by seven."""
     for nulls in (*range(10), 15, 16, 17, 31, 32):
         bad = builders.batch(payload=NULL_RECORD * nulls + bytes([8, 0, 0, 0, 1]), count=nulls + 1)
@@ -174,7 +174,7 @@ def test_a_range_of_times_takes_rows_out_and_those_without_one() -> None:
         assert sound_rows(ranged(data, (3, 20), (low, high), columns=FIELDS)) == both
 
 
-def test_a_range_ends_before_a_batch_and_behind_it() -> None:
+def test_a_range_ends_before_a_batch_and_after_it() -> None:
     """Batches that a header puts outside are passed over, the first one at its end is the last that is looked at."""
     data = b"".join(good(4 * n) for n in range(5))
     bad = builders.patched(data, 20, b"\xff")

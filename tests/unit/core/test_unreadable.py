@@ -1,4 +1,4 @@
-"""What a file cannot give, to the byte: the zeros that stand for it are no data, wherever a check might take them.
+"""Bytes that cannot be read, to the byte: the zeros in their place are never taken for data, by any check.
 
 And what a reader refuses ends reading at once, whichever bytes it was asked for.
 """
@@ -224,7 +224,7 @@ def test_a_refusal_is_unreadable_where_its_header_is() -> None:
             assert refused(data, range(at, at + 1))[:2] == (found, len(first)), (claim, at)
 
 
-def test_a_claim_of_what_cannot_be_read_is_not_believed() -> None:
+def test_a_claim_of_what_cannot_be_read_is_not_trusted() -> None:
     """It ends in the middle of a batch, so the batches inside of it are looked for."""
     forged = builders.batch(count=1, length=300, base_offset=1)
     inner = builders.good_batch(3, base_offset=2) + builders.good_batch(3, base_offset=5)

@@ -52,7 +52,7 @@ def test_every_malformed_key_is_replaced_as_java_does() -> None:
     assert header_keys(keys, binary=True) == keys
 
 
-def test_where_a_byte_that_is_not_ascii_stands_does_not_matter() -> None:
+def test_the_position_of_a_byte_that_is_not_ascii_does_not_matter() -> None:
     """Eight bytes are looked at in one go, the rest one by one."""
     keys = [
         b"a" * at + bytes([byte]) + b"b" * behind for at in range(20) for behind in range(20) for byte in (0x80, 0xC3)

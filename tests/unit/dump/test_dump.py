@@ -62,7 +62,7 @@ def test_what_is_left_at_the_end_is_counted(tmp_path: Path) -> None:
     assert said.out.splitlines()[-1] == f"Found 17 invalid bytes at the end of {STEM}.log"
 
 
-def test_everything_in_front_of_the_first_unreadable_record_is_printed(tmp_path: Path) -> None:
+def test_everything_before_the_first_unreadable_record_is_printed(tmp_path: Path) -> None:
     spoiled = builders.batch([*builders.records(3), builders.record(offset_delta=3, value_length=500)])
     said = ours([log(tmp_path, builders.good_batch(1), spoiled)], print_data=True)
     assert said.status == 1

@@ -254,7 +254,7 @@ LEADER = VERSION_0 + struct.pack(">i", 1)
         (6, voter_set(b"x" * 0x8000), "longer than its type"),
     ],
 )
-def test_claims_are_checked_before_they_are_believed(kind: int, value: bytes, words: str) -> None:
+def test_claims_are_checked_before_they_are_trusted(kind: int, value: bytes, words: str) -> None:
     with pytest.raises(InvalidRecordError, match=words):
         control.parse(key_of(kind), value)
 

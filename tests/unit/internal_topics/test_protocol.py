@@ -1,4 +1,4 @@
-"""The reader of Kafka's message protocol on bytes that nobody vouches for: what it refuses, and what it costs."""
+"""The reader of Kafka's message protocol on untrusted bytes: refusals, and their cost in memory and time."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_markers_match_by_producer_id_across_epochs() -> None:
     assert committed(log) == []
 
 
-def test_nothing_behind_the_first_open_transaction() -> None:
+def test_nothing_after_the_first_open_transaction() -> None:
     log = data_batch(0, 1) + data_batch(2, 2) + builders.end_marker(commit=True, producer_id=1, base_offset=4)
     log += data_batch(5, -1, transactional=False)
     columns = kafkarec.decode(log, isolation="read_committed")
@@ -121,7 +121,7 @@ def test_enums_are_taken_beside_strings() -> None:
     assert len(kafkarec.decode(log, isolation=kafkarec.Isolation.READ_COMMITTED)) == 0
 
 
-def test_a_wrapper_cut_by_the_last_stable_offset_leaves_nothing_in_the_records_behind_it() -> None:
+def test_a_wrapper_cut_by_the_last_stable_offset_leaves_nothing_in_the_records_after_it() -> None:
     inner = [builders.message(offset=i, value=b"wrapped %d" % i) for i in range(3)]
     log = builders.wrapper(inner, offset=2) + builders.message(offset=0, key=None, value=b"plain")
     columns = kafkarec.decode(log, isolation="read_committed", last_stable_offset=1)

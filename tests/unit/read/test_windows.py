@@ -1,5 +1,5 @@
-"""Files are read through windows: the same answers as for bytes in memory, whatever the window, and what a file
-cannot give is damage with its byte range, while everything else is read."""
+"""Files are read through windows: the same answers as for bytes in memory, whatever the window, and bytes
+that cannot be read are damage with their byte range, while everything else is read."""
 
 from __future__ import annotations
 

@@ -264,7 +264,7 @@ def test_a_whole_data_folder(tmp_path: Path) -> None:
             assert (tmp_path / "out" / folder.name / path.name).read_bytes() == path.read_bytes()
 
 
-def test_a_cut_in_front_of_a_later_segment_is_a_loss(tmp_path: Path) -> None:
+def test_a_cut_before_a_later_segment_is_a_loss(tmp_path: Path) -> None:
     source = log(tmp_path / "orders-0", [batch(0, 5), batch(5, 5)[:-3]], [batch(10, 5), batch(15, 5)[:-3]])
     for name, sources in {"folder": [source], "files": sorted(source.iterdir())}.items():
         (one,) = salvage(sources, tmp_path / name).partitions

@@ -60,7 +60,7 @@ def test_a_torn_end_is_cut_off(cut: int, written: Path, caplog: pytest.LogCaptur
 
 
 @pytest.mark.parametrize("junk", [b"\0" * 5000, b"\xff" * 7, b"junk" * 30, batch(900, 1)[:-2] + b"??"])
-def test_what_lies_behind_the_last_batch_is_cut_off(junk: bytes, written: Path) -> None:
+def test_what_is_after_the_last_batch_is_cut_off(junk: bytes, written: Path) -> None:
     whole, path = content(written), _last(written)
     path.write_bytes(path.read_bytes() + junk)
     with SegmentWriter(written, **SETTINGS) as writer:

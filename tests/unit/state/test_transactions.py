@@ -107,7 +107,7 @@ def _source(data: bytes) -> Callable[[], AbstractContextManager[Source]]:
 
 
 @pytest.mark.parametrize("folder", DELETED, ids=lambda folder: folder.name)
-def test_what_was_open_in_front_of_deleted_segments(folder: Path) -> None:
+def test_what_was_open_before_deleted_segments(folder: Path) -> None:
     """Kafka deleted the first segments (DeleteRecords); its producer snapshot knows what was open there."""
     answers, found = Kafkas.read(folder / "expected.json"), Kafkas.of(folder)
     assert (found.open, found.aborted_from(answers.start_offset)) == (answers.open, answers.aborted)
@@ -236,7 +236,7 @@ def test_an_unreadable_index_is_ignored_for_the_markers() -> None:
         assert len(found.aborted) == 1
 
 
-def test_an_index_that_is_ahead_of_its_log_is_not_believed() -> None:
+def test_an_index_that_is_ahead_of_its_log_is_not_trusted() -> None:
     """A broker that crashed: the index reached the disk, the batches did not, and others take their offsets."""
     found = listing([txns.segment(log_of((DATA, 1)), [AbortedTransaction(1, 0, 9, 10)])])
     assert [note.reason for note in found.notes] == ["txnindex_ahead"]

@@ -82,7 +82,7 @@ def test_only_what_is_asked_for_is_unpacked() -> None:
 
 @pytest.mark.parametrize("pack", [gzip.compress, zst, unsized])
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.999])
-def test_what_is_in_front_of_a_cut_is_read_and_the_rest_is_damage(pack: Any, share: float, tmp_path: Path) -> None:
+def test_what_is_before_a_cut_is_read_and_the_rest_is_damage(pack: Any, share: float, tmp_path: Path) -> None:
     packed = pack(PLAIN)
     path = tmp_path / f"{SEGMENT.name}{'.gz' if pack is gzip.compress else '.zst'}"
     path.write_bytes(packed[: int(len(packed) * share)])

@@ -20,7 +20,7 @@ def dumped(text: str, *names: str) -> list[tuple[int, ...]]:
     return [tuple(map(int, match)) for match in re.findall(pattern, text)]
 
 
-def test_a_position_has_nothing_of_the_offset_in_front_of_it() -> None:
+def test_a_position_has_nothing_of_the_offset_before_it() -> None:
     entries = dumped(LOG.with_suffix(".index.dump.txt").read_text(), "offset", "position")
     segment = kafkarec.open(LOG)
     assert isinstance(segment, kafkarec.Segment)

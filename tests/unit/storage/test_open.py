@@ -314,7 +314,7 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
         segment_of(CODECS).read(columns=["colour"])
 
 
-def test_a_cut_segment_in_front_of_another_lost_its_end(tmp_path: Path) -> None:
+def test_a_cut_segment_before_another_lost_its_end(tmp_path: Path) -> None:
     folder = tmp_path / "txn-0"
     folder.mkdir()
     first, second = sorted((SEGMENTS / "txn-0").glob("*.log"))
@@ -339,7 +339,7 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_files_are_closed_behind_their_last_user() -> None:
+def test_files_are_closed_after_their_last_user() -> None:
     before = open_files()
     segment = segment_of(CODECS)
     pieces = segment.stream(batch_bytes=1)

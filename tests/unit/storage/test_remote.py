@@ -288,7 +288,7 @@ def test_segments_partitions_and_data_folders(server: Server) -> None:
     assert data.fetched > 0
 
 
-def test_an_offset_far_behind_is_read_through_the_index(server: Server) -> None:
+def test_an_offset_far_into_a_log_is_read_through_the_index(server: Server) -> None:
     server.put("big-0/00000000000000000000.log", CONTENT)
     log: Any = kafkarec.open(f"s3://{BUCKET}/kafka-backup/txn-0", storage_options=server.options())
     server.reset()
@@ -403,7 +403,7 @@ def test_segments_that_are_too_old_cost_little(server: Server) -> None:
     assert len(found) == 10 * copies and set(found.column("timestamp")) == {latest}
 
 
-def test_a_time_index_that_lies_hides_nothing(server: Server) -> None:
+def test_a_wrong_time_index_hides_nothing(server: Server) -> None:
     path = SEGMENTS / "logappend-0" / "00000000000000000000.log"
     latest = 1795227913359
     for number, entry in enumerate((latest - 50, latest - 500_000, 1)):

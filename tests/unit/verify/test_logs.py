@@ -103,7 +103,7 @@ def test_names_of_segments_tell_what_damage_at_an_end_has_cost(tmp_path: Path) -
     assert kinds(report) == set()
 
 
-def test_a_cut_in_front_of_a_later_segment_is_damage(tmp_path: Path) -> None:
+def test_a_cut_before_a_later_segment_is_damage(tmp_path: Path) -> None:
     report = verified(made(tmp_path, {0: [good(0), good(5)[:-9]], 10: [good(10), good(15)[:-9]]}))
     [damage] = report.damage
     assert (damage.reason, damage.lost_from, damage.lost_to) == ("length_beyond_end", 5, 9)

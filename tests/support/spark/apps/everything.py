@@ -1,4 +1,4 @@
-"""Runs every verb on the golden vectors, and tells what came out.
+"""Runs every verb on the golden vectors, and prints the results.
 
 Arguments: the result's path, the vectors' folder, a batch around the end of daylight saving time in hex.
 """
