@@ -34,9 +34,10 @@ wheelhouse: ## fill wheelhouse/: kafkarec, its dependencies, the one fat spark_u
 build: ## compile kafkarec in place
 	@sh tools/setup build
 
-lint: ## ruff, mypy, cython-lint
+lint: ## ruff (rules and format), mypy, cython-lint; `ruff format` writes the format
 	@sh tools/setup lint
 	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy kafkarec spark_udfs pyspark_kafkarec
 	@.venv/bin/cython-lint kafkarec
 

@@ -125,10 +125,18 @@ def section(best: Times) -> list[str]:
         faster[name] = [f"{ratio:.1f}x" for ratio in [*found, geometric_mean(found)]]
     beside = {OURS[0]: [f"{1 / ratio:.2f}x" for ratio in ratios(OURS[0], BESIDE, packed)]}
     return [
-        TITLE, "", *table(columns, milliseconds), "",
-        f"Times faster than {FASTER}:", "", *table([*columns, "geometric mean"], faster), "",
-        "Times what compressing the same payloads alone takes, by the same libraries:", "", *table(packed, beside),
-    ]  # fmt: skip
+        TITLE,
+        "",
+        *table(columns, milliseconds),
+        "",
+        f"Times faster than {FASTER}:",
+        "",
+        *table([*columns, "geometric mean"], faster),
+        "",
+        "Times what compressing the same payloads alone takes, by the same libraries:",
+        "",
+        *table(packed, beside),
+    ]
 
 
 def replace(results: Path, lines: list[str]) -> None:

@@ -10,8 +10,16 @@ from __future__ import annotations
 from typing import Any, ClassVar, NamedTuple
 
 _FIELDS = (
-    "position", "base_offset", "next_position", "reason", "expected", "found", "file", "value_index", "record_errors",
-)  # fmt: skip
+    "position",
+    "base_offset",
+    "next_position",
+    "reason",
+    "expected",
+    "found",
+    "file",
+    "value_index",
+    "record_errors",
+)
 
 
 class KafkaRecordError(ValueError):

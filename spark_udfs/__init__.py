@@ -48,8 +48,16 @@ if TYPE_CHECKING:
     from .stream_lag import Lag
 
 __all__ = [
-    "Activation", "BootstrapError", "activate", "damage_report", "doctor", "lag", "register", "sweep", "write_log",
-]  # fmt: skip
+    "Activation",
+    "BootstrapError",
+    "activate",
+    "damage_report",
+    "doctor",
+    "lag",
+    "register",
+    "sweep",
+    "write_log",
+]
 
 
 def register(spark: Any) -> Registered:

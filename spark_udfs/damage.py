@@ -32,9 +32,16 @@ COLUMNS = (
 )
 # Options of the data source: which partitions, how they are split, what counts as damage.
 OPTIONS = (
-    "subscribe", "subscribePattern", "assign", "storageOptions", "maxPartitionBytes", "minPartitions", "splitScan",
-    "checkCrcs", "maxDecompressedBytes",
-)  # fmt: skip
+    "subscribe",
+    "subscribePattern",
+    "assign",
+    "storageOptions",
+    "maxPartitionBytes",
+    "minPartitions",
+    "splitScan",
+    "checkCrcs",
+    "maxDecompressedBytes",
+)
 # Per split, so that a wholly damaged disk does not fill the driver's memory; further ranges are only counted.
 MOST_RANGES = 10_000
 _SHOWN = 20

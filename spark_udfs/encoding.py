@@ -23,9 +23,19 @@ from . import arguments, bootstrap, schema
 
 # The options, under their names in kafkarec.encode.
 OPTIONS = (
-    "compression", "level", "magic", "batch_size", "base_offset", "timestamp_type", "log_append_time",
-    "partition_leader_epoch", "producer_id", "producer_epoch", "base_sequence", "is_transactional",
-)  # fmt: skip
+    "compression",
+    "level",
+    "magic",
+    "batch_size",
+    "base_offset",
+    "timestamp_type",
+    "log_append_time",
+    "partition_leader_epoch",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "is_transactional",
+)
 _LEFT_OUT = ("topic", "partition", schema.CORRUPT)
 _DEFAULTS = {"compression": "none", "magic": 2}
 # A piece of output ends with the value that reaches this size, so that Spark works on it while the next one is made.

@@ -27,17 +27,30 @@ SECTIONS = {
     "Files": ("open", "Segment", "Log", "LogDir"),
     "Check and repair": ("verify", "salvage", "diff", "explain", "transactions", "reindex"),
     "Write": (
-        "encode", "SegmentWriter", "RecordBatchBuilder", "convert", "compact", "validate", "stamp", "estimate_size",
+        "encode",
+        "SegmentWriter",
+        "RecordBatchBuilder",
+        "convert",
+        "compact",
+        "validate",
+        "stamp",
+        "estimate_size",
     ),
     "Weigh": ("study",),
     "What they say": ("Report", "SalvageReport", "Damage", "Converted", "Compacted", "ValidatedRecords", "Study"),
     "What they give": ("RecordColumns", "BatchTable", "Record", "RecordBatch", "RecordLists"),
     "Vocabulary": ("Compression", "Isolation", "TimestampType", "ControlRecordType"),
     "Errors": (
-        "KafkaRecordError", "CorruptRecordError", "InvalidRecordError", "UnsupportedMagicError",
-        "UnsupportedCompressionError", "LimitExceededError", "MissingCodecError", "InvalidArrowError",
+        "KafkaRecordError",
+        "CorruptRecordError",
+        "InvalidRecordError",
+        "UnsupportedMagicError",
+        "UnsupportedCompressionError",
+        "LimitExceededError",
+        "MissingCodecError",
+        "InvalidArrowError",
     ),
-}  # fmt: skip
+}
 # package -> its names that are not for users
 PACKAGES: dict[str, set[str]] = {
     "internal_topics": set(),
@@ -49,9 +62,20 @@ PACKAGES: dict[str, set[str]] = {
 }
 # methods that our own modules call on each other
 INSIDE = {
-    "groups", "opened", "named", "part", "parts", "headers", "record_batches", "of", "pieces", "joined", "open_source",
-    "buffer_addresses", "list_capsules",
-}  # fmt: skip
+    "groups",
+    "opened",
+    "named",
+    "part",
+    "parts",
+    "headers",
+    "record_batches",
+    "of",
+    "pieces",
+    "joined",
+    "open_source",
+    "buffer_addresses",
+    "list_capsules",
+}
 # classes that users get and do not make
 MADE_BY_US = {"RecordBatch", "RecordLists", "RecordColumns", "BatchTable", "Record"}
 # a base class -> the public class under which its members are described

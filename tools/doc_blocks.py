@@ -149,9 +149,14 @@ class Runner:
     def _sh(self, block: Block) -> tuple[int, str]:
         done = subprocess.run(
             ["bash", "-c", block.code],
-            cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS, check=False,
-        )  # fmt: skip
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=SECONDS,
+            check=False,
+        )
         # some messages hold whole paths
         return done.returncode, done.stdout.decode().replace(str(self.folder), HOME)
 

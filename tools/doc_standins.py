@@ -129,8 +129,13 @@ def _s3(found: StandIns, commands: Path) -> Iterator[None]:
             "AWS_SECRET_ACCESS_KEY": "reader",
             "AWS_DEFAULT_REGION": "us-east-1",
         }
-        client = boto3.client("s3", endpoint_url=settings["AWS_ENDPOINT_URL"], region_name="us-east-1",
-                              aws_access_key_id="reader", aws_secret_access_key="reader")  # fmt: skip
+        client = boto3.client(
+            "s3",
+            endpoint_url=settings["AWS_ENDPOINT_URL"],
+            region_name="us-east-1",
+            aws_access_key_id="reader",
+            aws_secret_access_key="reader",
+        )
         client.create_bucket(Bucket=BUCKET)
         segments = ROOT / "tests" / "vectors" / "segments"
         for path in sorted(segments.rglob("*")):

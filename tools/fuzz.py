@@ -46,9 +46,7 @@ def main() -> int:
         command = [sys.executable, "-m", "pytest", "-q", f"--hypothesis-seed={seed}", *files, *rest]
         left = max(1.0, stop - time.monotonic())
         try:
-            done = subprocess.run(
-                command, cwd=ROOT, env=os.environ | {"KAFKAREC_LONG": "1"}, timeout=left, check=False
-            )
+            done = subprocess.run(command, cwd=ROOT, env=os.environ | {"KAFKAREC_LONG": "1"}, timeout=left, check=False)
         except subprocess.TimeoutExpired:
             break
         if done.returncode:

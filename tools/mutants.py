@@ -31,7 +31,7 @@ EXPLAINED = ROOT / "tests" / "mutants_explained.toml"
 COPIED = ("kafkarec", "tests", "docs", "tools", "setup.py", "pyproject.toml", "README.md", "CHANGELOG.md")
 WANTED = 95.0
 UNNOTICED = ("survived", "unreached")
-Places = dict[str, list[tuple[int, list[int]]]]      # file -> (line of the rewritten one, which mutants are in it)
+Places = dict[str, list[tuple[int, list[int]]]]  # file -> (line of the rewritten one, which mutants are in it)
 HEADER = """#pragma once
 extern int kr_mutant_now;
 extern unsigned char *kr_mutant_reached;
@@ -82,6 +82,7 @@ def candidates(texts: dict[str, str]) -> list[Mutant]:
 
 def chosen(found: list[Mutant], count: int, seed: int) -> list[Mutant]:
     """So many, spread over the files by their share. A mutant's turn does not depend on its line or number."""
+
     def turn(mutant: Mutant) -> str:
         return hashlib.sha256(repr((seed, mutant.key, mutant.place)).encode()).hexdigest()
 
@@ -94,6 +95,7 @@ def chosen(found: list[Mutant], count: int, seed: int) -> list[Mutant]:
 
 
 # ---- the build
+
 
 def copy_project() -> None:
     """Files that are the same are left alone, so that little is compiled again."""
@@ -126,7 +128,7 @@ def write_mutants(texts: dict[str, str], found: list[Mutant], wanted: set[int]) 
     places = {}
     for name, text in texts.items():
         own = [mutant.number for mutant in found if mutant.file == name]
-        split = len(mutants_of(name, text, limits))            # those of its C come last
+        split = len(mutants_of(name, text, limits))  # those of its C come last
         of_c = {i: number for i, number in enumerate(own[split:]) if number in wanted}
         others = {i: number for i, number in enumerate(own[:split]) if number in wanted}
         code, places[name] = mutants_c.rewritten(text, of_c), []
@@ -180,6 +182,7 @@ def build(texts: dict[str, str], found: list[Mutant], wanted: set[int]) -> set[i
 
 
 # ---- the run
+
 
 def run(wanted: list[int], side_by_side: int) -> list[dict[str, object]]:
     """What became of each mutant: see mutants_run.py."""
@@ -240,8 +243,10 @@ def report(found: list[Mutant], answers: list[dict[str, object]], known: set[tup
     score = 100 * (1 - len(survivors) / max(len(counted), 1))
     ways = Counter(str(answer["verdict"]) for answer in answers)
     print(f"mutants: {', '.join(f'{n} {way}' for way, n in sorted(ways.items()))}")
-    print(f"mutants: {len(counted) - len(survivors)} of {len(counted)} noticed ({score:.1f} %), "
-          f"{len(answers) - len(counted)} explained")
+    print(
+        f"mutants: {len(counted) - len(survivors)} of {len(counted)} noticed ({score:.1f} %), "
+        f"{len(answers) - len(counted)} explained"
+    )
     (BUILD / "survivors.txt").write_text("".join(line + "\n" for line in survivors), encoding="utf-8")
     return score
 

@@ -46,7 +46,7 @@ class Slot:
     last: int
     start: int
     stop: int
-    whole: bool = False                                      # a statement that may be left out
+    whole: bool = False  # a statement that may be left out
     variants: list[str] = field(default_factory=list)
 
 

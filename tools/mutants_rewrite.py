@@ -31,12 +31,30 @@ from dataclasses import dataclass, field
 OPERAND_KEYWORDS = {"True", "False", "None"}
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 SWAPPED = {
-    "+": "-", "-": "+", "*": "//", "//": "*", "%": "//", "&": "|", "|": "&", "^": "|", "<<": ">>", ">>": "<<",
-    "and": "or", "or": "and",
-}  # fmt: skip
+    "+": "-",
+    "-": "+",
+    "*": "//",
+    "//": "*",
+    "%": "//",
+    "&": "|",
+    "|": "&",
+    "^": "|",
+    "<<": ">>",
+    ">>": "<<",
+    "and": "or",
+    "or": "and",
+}
 AUGMENTED = {
-    "+=": "-=", "-=": "+=", "*=": "//=", "//=": "*=", "|=": "&=", "&=": "|=", "^=": "|=", "<<=": ">>=", ">>=": "<<=",
-}  # fmt: skip
+    "+=": "-=",
+    "-=": "+=",
+    "*=": "//=",
+    "//=": "*=",
+    "|=": "&=",
+    "&=": "|=",
+    "^=": "|=",
+    "<<=": ">>=",
+    ">>=": "<<=",
+}
 DROPPED = {"+", "-", "&", "<<", ">>"}
 # an operator that binds its left operand before the one to the left of that: `x + 1 * y`
 TIGHTER = {"*", "//", "/", "%", "**", ".", "(", "["}
@@ -201,7 +219,7 @@ def changes(line: Line, start: int, stop: int, limits: set[str]) -> Iterator[tup
         before = line.words[i - 1] if i > start and i - 1 not in casts else "("
         if line.numbers[i] and word[0].isdigit() and "." not in word:
             if before == "[" and word == "0" and line.words[i + 1] == "]":
-                continue                         # Cython's way to write *p
+                continue  # Cython's way to write *p
             dropped = before in DROPPED and i - 1 > start and ends_operand(line.words[i - 2])
             yield from number_changes(i, word, dropped or before in AUGMENTED)
         elif word in limits and before != ".":
@@ -225,7 +243,7 @@ def number_changes(i: int, word: str, added: bool) -> Iterator[tuple[int, int, s
     value = int(word, 0)
     form: Callable[[int], str] = hex if word[:2].lower() == "0x" else str
     yield i, i + 1, form(value + 1)
-    if value > 1 or (value == 1 and not added):          # `x + 0` is what drops() makes
+    if value > 1 or (value == 1 and not added):  # `x + 0` is what drops() makes
         yield i, i + 1, form(value - 1)
 
 
@@ -311,8 +329,7 @@ def slots_with_variants(text: str, limits: set[str]) -> list[Slot]:
             expression = slot.start + (slot.form == "statement" and line.words[0] == "return")
             variants = list(whole_changes(slot, has_ok))
             variants += [
-                line.text(slot.start, slot.stop, change)
-                for change in changes(line, expression, slot.stop, limits)
+                line.text(slot.start, slot.stop, change) for change in changes(line, expression, slot.stop, limits)
             ]
             slot.variants = [v for v in dict.fromkeys(variants) if v != slot.original]
             found.append(slot)
@@ -326,8 +343,12 @@ def mutants_of(file: str, text: str, limits: set[str]) -> list[Mutant]:
     for slot in slots_with_variants(text, limits):
         whole = slot.line.text()
         for variant in slot.variants:
-            mutated = variant if slot.form == "statement" else " ".join(
-                part for part in (slot.line.text(0, slot.start), variant, slot.line.text(slot.stop)) if part
+            mutated = (
+                variant
+                if slot.form == "statement"
+                else " ".join(
+                    part for part in (slot.line.text(0, slot.start), variant, slot.line.text(slot.stop)) if part
+                )
             )
             mutated = mutated.replace("( ", "(").replace(" )", ")").replace(" ,", ",")
             mutated = re.sub(r" :$", ":", mutated)

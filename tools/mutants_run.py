@@ -28,16 +28,16 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 FAILED, PASSED = 1, 0
-MEMORY = 3 << 30             # bytes of address space beyond those of the parent
-SLOWER, PATIENCE = 10, 5.0   # a test may take so many times its own time, and so many seconds
+MEMORY = 3 << 30  # bytes of address space beyond those of the parent
+SLOWER, PATIENCE = 10, 5.0  # a test may take so many times its own time, and so many seconds
 
 
 @dataclass
 class Job:
     """What tools/mutants.py wants: see its `run`."""
 
-    library: str     # the shared object with `kr_mutant_now`
-    reached: str     # the file of one byte for each mutant, which that library maps
+    library: str  # the shared object with `kr_mutant_now`
+    reached: str  # the file of one byte for each mutant, which that library maps
     numbers: list[int]
     tests: list[str]
     side_by_side: int
@@ -54,7 +54,7 @@ class Runner:
             self.reached = mmap.mmap(file.fileno(), 0)
         self.seconds: list[float] = []
         self.reaching: dict[int, list[int]] = {}
-        self.noticed_by: dict[int, int] = {}     # how many mutants a test has noticed
+        self.noticed_by: dict[int, int] = {}  # how many mutants a test has noticed
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
@@ -173,7 +173,7 @@ class Runner:
 
     def become_child(self, number: int) -> None:
         os.setsid()
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)       # PR_SET_PDEATHSIG: not without the parent
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: not without the parent
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         limit = address_space() + MEMORY
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -181,7 +181,7 @@ class Runner:
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(nowhere, descriptor)
-        os.environ["KAFKAREC_MUTANT"] = str(number)      # for processes that a test starts
+        os.environ["KAFKAREC_MUTANT"] = str(number)  # for processes that a test starts
         self.now.value = number
 
 

@@ -5,19 +5,47 @@ from __future__ import annotations
 from html import escape
 
 _LIGHT = {
-    "page": "#ffffff", "ink": "#1b1f24", "soft": "#5b6470", "line": "#d5dae1",
-    "frame": "#cfe3f7", "crc": "#f8d2dc", "attributes": "#fde3bd", "time": "#d9efd3", "producer": "#e2d8f5",
-    "records": "#f3eba9", "record": "#e4e8ed", "other": "#cdd4dc",
-    "good": "#2f9e63", "damaged": "#d6336c", "unreadable": "#e8590c", "preallocated": "#b9c2cc", "tail": "#f2b430",
-    "edge": "#8a94a1", "box": "#f4f6f8",
-}  # fmt: skip
+    "page": "#ffffff",
+    "ink": "#1b1f24",
+    "soft": "#5b6470",
+    "line": "#d5dae1",
+    "frame": "#cfe3f7",
+    "crc": "#f8d2dc",
+    "attributes": "#fde3bd",
+    "time": "#d9efd3",
+    "producer": "#e2d8f5",
+    "records": "#f3eba9",
+    "record": "#e4e8ed",
+    "other": "#cdd4dc",
+    "good": "#2f9e63",
+    "damaged": "#d6336c",
+    "unreadable": "#e8590c",
+    "preallocated": "#b9c2cc",
+    "tail": "#f2b430",
+    "edge": "#8a94a1",
+    "box": "#f4f6f8",
+}
 _DARK = {
-    "page": "#16191d", "ink": "#e8eaed", "soft": "#9aa4b0", "line": "#343b44",
-    "frame": "#1f4669", "crc": "#6b2439", "attributes": "#6b4a17", "time": "#2a5a26", "producer": "#4a3a73",
-    "records": "#5f5817", "record": "#333a43", "other": "#48515c",
-    "good": "#3fb57a", "damaged": "#ff5c93", "unreadable": "#ff8a4c", "preallocated": "#4a535e", "tail": "#ffc94d",
-    "edge": "#7d8896", "box": "#21262c",
-}  # fmt: skip
+    "page": "#16191d",
+    "ink": "#e8eaed",
+    "soft": "#9aa4b0",
+    "line": "#343b44",
+    "frame": "#1f4669",
+    "crc": "#6b2439",
+    "attributes": "#6b4a17",
+    "time": "#2a5a26",
+    "producer": "#4a3a73",
+    "records": "#5f5817",
+    "record": "#333a43",
+    "other": "#48515c",
+    "good": "#3fb57a",
+    "damaged": "#ff5c93",
+    "unreadable": "#ff8a4c",
+    "preallocated": "#4a535e",
+    "tail": "#ffc94d",
+    "edge": "#7d8896",
+    "box": "#21262c",
+}
 _FILLED = ("frame", "crc", "attributes", "time", "producer", "records", "record", "other")
 _STATES = ("good", "damaged", "unreadable", "preallocated", "tail")
 _MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
@@ -43,7 +71,7 @@ STYLE = (
     + "".join(f".{name}{{fill:var(--{name})}}" for name in (*_FILLED, *_STATES))
     # a mark in a text has the colour of its field, stronger than a cell's background
     + "".join(f".mark.{name}{{fill:var(--{name});stroke:var(--edge);stroke-width:.6}}" for name in _FILLED)
-)  # fmt: skip
+)
 
 
 def card(width: float, height: float, title: str, inside: str) -> str:

@@ -35,23 +35,32 @@ _ROWS_TOLD = 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", nargs="*", metavar="INPUT", help="files of rows; - or nothing: standard input")
     parser.add_argument(
-        "--from", "--format", dest="form", choices=input_formats.FORMATS,
+        "--from",
+        "--format",
+        dest="form",
+        choices=input_formats.FORMATS,
         type=lambda name: shared_options.SAME_FORMAT.get(name, name),
         help="the input's format (default: what its name and its first bytes say)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--columns", type=shared_options.names(TAKEN), metavar="A,B",
+        "--columns",
+        type=shared_options.names(TAKEN),
+        metavar="A,B",
         help=f"take these and pass over the rest; there are {', '.join(TAKEN)}",
-    )  # fmt: skip
+    )
     for name in ("key", "value"):
         parser.add_argument(
-            f"--{name}-as", choices=FORMS, default="utf8",
+            f"--{name}-as",
+            choices=FORMS,
+            default="utf8",
             help=f"what the {name} column holds (default utf8); {name}_base64 and {name}_hex are always taken",
-        )  # fmt: skip
+        )
     parser.add_argument(
-        "--errors", choices=("raise", "skip"), default="raise",
+        "--errors",
+        choices=("raise", "skip"),
+        default="raise",
         help="a row that does not fit: write nothing (raise), or leave it out and report it (skip); both exit 1",
-    )  # fmt: skip
+    )
     new_log.add_output(parser)
     _add_header(parser)
 
@@ -60,15 +69,20 @@ def _add_header(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what rows and batches get, whatever the columns say")
     new_log.add_compression(group, "none")
     group.add_argument(
-        "--batch-size", type=shared_options.size, default=16384, metavar="SIZE",
+        "--batch-size",
+        type=shared_options.size,
+        default=16384,
+        metavar="SIZE",
         help="how large a batch gets, as batch.size (default 16k)",
-    )  # fmt: skip
+    )
     group.add_argument("--magic", type=int, choices=(0, 1, 2), help="the record format (default 2)")
     group.add_argument("--base-offset", type=int, metavar="N", help="number the records from N on")
     group.add_argument(
-        "--timestamp", type=shared_options.when, metavar="T",
+        "--timestamp",
+        type=shared_options.when,
+        metavar="T",
         help="for rows without one: ISO 8601, ms, or -1h (default: none)",
-    )  # fmt: skip
+    )
     group.add_argument(
         "--timestamp-type", choices=("create", "log-append"), help="log-append: a batch has one timestamp"
     )
@@ -80,9 +94,10 @@ def _add_header(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--transactional", action="store_true", help="mark the batches; goes with --producer-id")
     group.add_argument(
-        "--odd", action="store_true",
+        "--odd",
+        action="store_true",
         help="take what Kafka's writers refuse: offsets that repeat, go back or lie below 0; negative timestamps",
-    )  # fmt: skip
+    )
 
 
 def _number(bits: int) -> Callable[[str], int]:
@@ -116,8 +131,10 @@ def run(args: argparse.Namespace) -> int:
         log.finish()
     if not is_stream(args.output):
         made = builders.values()
-        say(f"{new_log.contents(sum(each.records for each in made), sum(each.batches for each in made), log.size)}, "
-            f"in {log.description}")  # fmt: skip
+        say(
+            f"{new_log.contents(sum(each.records for each in made), sum(each.batches for each in made), log.size)}, "
+            f"in {log.description}"
+        )
     return refused.finish()
 
 
@@ -141,9 +158,15 @@ def _settings(args: argparse.Namespace, into_folder: bool) -> BuildSettings:
     new_log.demand_level(args.compression, args.level)
     defaults = {"partition_leader_epoch": 0} if into_folder and args.magic in (None, 2) else {}
     return BuildSettings(
-        {name: value for name, value in fields.items() if value is not None}, defaults,
-        args.level, args.batch_size, args.base_offset, args.base_sequence, args.timestamp, args.odd,
-    )  # fmt: skip
+        {name: value for name, value in fields.items() if value is not None},
+        defaults,
+        args.level,
+        args.batch_size,
+        args.base_offset,
+        args.base_sequence,
+        args.timestamp,
+        args.odd,
+    )
 
 
 class _Refused:

@@ -60,8 +60,17 @@ class Key(NamedTuple):
 
 
 # Columns whose values are fields of `Key` unchanged.
-_PLAIN = ("magic", "compression", "timestamp_type", "base_offset", "partition_leader_epoch", "producer_id",
-          "producer_epoch", "is_transactional", "is_control")  # fmt: skip
+_PLAIN = (
+    "magic",
+    "compression",
+    "timestamp_type",
+    "base_offset",
+    "partition_leader_epoch",
+    "producer_id",
+    "producer_epoch",
+    "is_transactional",
+    "is_control",
+)
 
 
 @dataclass(frozen=True)

@@ -53,18 +53,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         group.add_argument(f"--{name}", type=_milliseconds, default=86_400_000, metavar="MS", help=what)
     group.add_argument(
-        "--min-compaction-lag-ms", type=_milliseconds, default=0, metavar="MS",
+        "--min-compaction-lag-ms",
+        type=_milliseconds,
+        default=0,
+        metavar="MS",
         help="leave everything from the first batch on that is younger (min.compaction.lag.ms, default 0)",
-    )  # fmt: skip
+    )
     group.add_argument(
-        "--now", type=shared_options.when, metavar="T",
+        "--now",
+        type=shared_options.when,
+        metavar="T",
         help="the time that these count from: ISO 8601, ms, -1h (default: now)",
     )
     group.add_argument("--passes", type=_passes, default=1, metavar="N", help="run the cleaner N times (default 1)")
     parser.add_argument(
-        "--max-decompressed-bytes", type=shared_options.size, default=128 << 20, metavar="SIZE",
+        "--max-decompressed-bytes",
+        type=shared_options.size,
+        default=128 << 20,
+        metavar="SIZE",
         help="how far one batch may decompress (default 128m)",
-    )  # fmt: skip
+    )
     new_log.add_format(parser)
 
 
@@ -84,9 +92,11 @@ def run(args: argparse.Namespace) -> int:
     logs = inputs.find(args.paths, args.topic, args.partition)
     options = {
         "now": int(time.time() * 1000) if args.now is None else args.now,
-        "delete_retention_ms": args.delete_retention_ms, "producer_expiration_ms": args.producer_expiration_ms,
-        "min_compaction_lag_ms": args.min_compaction_lag_ms, "max_decompressed_bytes": args.max_decompressed_bytes,
-    }  # fmt: skip
+        "delete_retention_ms": args.delete_retention_ms,
+        "producer_expiration_ms": args.producer_expiration_ms,
+        "min_compaction_lag_ms": args.min_compaction_lag_ms,
+        "max_decompressed_bytes": args.max_decompressed_bytes,
+    }
     done: list[tuple[str, str, list[CleanerStats]]] = []
     try:
         with new_log.opened(args, any(map(os.path.isdir, args.paths))) as out:

@@ -34,26 +34,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     new_log.add_output(parser)
     group = parser.add_argument_group("the new batches")
     group.add_argument(
-        "--magic", choices=("2", "1", "0", "keep"), default="2",
+        "--magic",
+        choices=("2", "1", "0", "keep"),
+        default="2",
         help="the record format (default 2); keep: each batch its own",
-    )  # fmt: skip
+    )
     new_log.add_compression(group, "each its own")
     group.add_argument(
-        "--batch-size", type=shared_options.size, metavar="SIZE",
+        "--batch-size",
+        type=shared_options.size,
+        metavar="SIZE",
         help="put neighbours together up to so many bytes, before compression, and cut above (default: as they are)",
-    )  # fmt: skip
+    )
     group.add_argument(
-        "--on-loss", choices=("count", "raise"), default="count",
+        "--on-loss",
+        choices=("count", "raise"),
+        default="count",
         help="what magic 1 and 0 have no place for: count it, or write nothing and say what (raise)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--errors", choices=("raise", "skip"), default="raise",
+        "--errors",
+        choices=("raise", "skip"),
+        default="raise",
         help="at damage: end, and no file appears (raise), or leave such batches out (skip); both exit 1",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--max-decompressed-bytes", type=shared_options.size, default=128 << 20, metavar="SIZE",
+        "--max-decompressed-bytes",
+        type=shared_options.size,
+        default=128 << 20,
+        metavar="SIZE",
         help="how far one batch may decompress (default 128m)",
-    )  # fmt: skip
+    )
     new_log.add_format(parser)
 
 
@@ -68,9 +79,14 @@ def run(args: argparse.Namespace) -> int:
         args.argv, stop_at_first=False, last_path=inputs.segments(logs)[-1].path, limit=args.max_decompressed_bytes
     )
     options = {
-        "magic": magic, "compression": args.compression, "level": args.level, "batch_size": args.batch_size,
-        "on_loss": args.on_loss, "errors": args.errors, "max_decompressed_bytes": args.max_decompressed_bytes,
-    }  # fmt: skip
+        "magic": magic,
+        "compression": args.compression,
+        "level": args.level,
+        "batch_size": args.batch_size,
+        "on_loss": args.on_loss,
+        "errors": args.errors,
+        "max_decompressed_bytes": args.max_decompressed_bytes,
+    }
     try:
         with new_log.opened(args, any(map(os.path.isdir, args.paths))) as out:
             for log in logs:

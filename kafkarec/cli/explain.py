@@ -221,10 +221,12 @@ def _no_such_offset(segments: Sequence[Any], offset: int, before: int | None, af
         return f"{text}: there is no batch at all"
     where = " and ".join(
         part
-        for part in (f"a batch ends with {before}" if before is not None else "",
-                     f"the next one begins with {after}" if after is not None else "the log ends there")
+        for part in (
+            f"a batch ends with {before}" if before is not None else "",
+            f"the next one begins with {after}" if after is not None else "the log ends there",
+        )
         if part
-    )  # fmt: skip
+    )
     damage = [
         (segment, one)
         for segment in segments

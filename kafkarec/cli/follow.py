@@ -57,10 +57,14 @@ def _growing(args: argparse.Namespace, log: Log, reader: PieceReader, start: int
     options = dict(reader.decode)
     committed = options.pop("isolation") == "read_committed"
     return GrowingLog(
-        os.path.dirname(log.segments[0].path) or os.curdir, log.topic, log.partition, request(**options, errors="skip"),
-        RecordRange.of(start, None, args.from_time, None), committed=committed,
+        os.path.dirname(log.segments[0].path) or os.curdir,
+        log.topic,
+        log.partition,
+        request(**options, errors="skip"),
+        RecordRange.of(start, None, args.from_time, None),
+        committed=committed,
         only=[segment.name for segment in log.segments] if alone else (),
-    )  # fmt: skip
+    )
 
 
 def _endless(growing: Sequence[GrowingLog], reader: PieceReader, last: int | None) -> Generator[SelectedRows]:

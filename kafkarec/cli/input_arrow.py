@@ -105,8 +105,10 @@ def _demand_valid(pa: Any, batch: Any, first: int) -> None:
         row = first + low
         raise InvalidArrowError(  # pyarrow's message may hold bytes of a value
             f"column {name!r}, row {row}: its offsets, validity bits or text contradict its buffers: not valid Arrow",
-            reason="arrow_invalid", column=name, row=row,
-        )  # fmt: skip
+            reason="arrow_invalid",
+            column=name,
+            row=row,
+        )
 
 
 def _is_valid(pa: Any, column: Any) -> bool:
@@ -199,8 +201,16 @@ def _header_type(pa: Any) -> Any:
 
 
 def _is_bytes(pa: Any, kind: Any) -> bool:
-    known = ("is_binary", "is_large_binary", "is_binary_view", "is_fixed_size_binary", "is_string", "is_large_string",
-             "is_string_view", "is_null")  # fmt: skip
+    known = (
+        "is_binary",
+        "is_large_binary",
+        "is_binary_view",
+        "is_fixed_size_binary",
+        "is_string",
+        "is_large_string",
+        "is_string_view",
+        "is_null",
+    )
     return any(getattr(pa.types, name)(kind) for name in known)
 
 

@@ -27,9 +27,7 @@ _NUMBERS = ("l", "i", "s", "c", "tsm:UTC")
 Record = tuple[int, list[str]]  # the line it begins on, its cells as in the input
 
 
-def read(
-    file: BinaryIO, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
-) -> Iterator[ListRows]:
+def read(file: BinaryIO, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse) -> Iterator[ListRows]:
     """The rows of a file in blocks of about a MiB; see input_json.read."""
     titles: list[str] | None = None
     for records in _blocks(file):
@@ -74,10 +72,7 @@ def _rows(
 
 
 def _values(name: str, cells: Sequence[str], forms: Mapping[str, str]) -> list[Any]:
-    texts = [
-        (cell[1:-1].replace('""', '"') if cell[0] == '"' else cell) if cell else None
-        for cell in cells
-    ]  # fmt: skip
+    texts = [(cell[1:-1].replace('""', '"') if cell[0] == '"' else cell) if cell else None for cell in cells]
     if forms.get(name) == "utf8" or name in _AS_THEY_ARE:
         return texts
     return [None if text is None else _value(row, name, text, forms) for row, text in enumerate(texts)]

@@ -22,9 +22,17 @@ from .shared_options import CouldNot, WrongUse
 
 FORMATS = ("json", "csv", "arrow", "parquet")
 _SUFFIXES = {
-    ".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".parquet": "parquet", ".pq": "parquet",
-    ".arrow": "arrow", ".arrows": "arrow", ".ipc": "arrow", ".feather": "arrow",
-}  # fmt: skip
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".ipc": "arrow",
+    ".feather": "arrow",
+}
 _ARROW_FILE, _ARROW_STREAM, _PARQUET = b"ARROW1", b"\xff\xff\xff\xff", b"PAR1"
 _HEAD, _STEP, _ENDLESS = 64 << 10, 1 << 20, 1 << 62
 # Inputs that hold no rows: their first bytes, and advice.

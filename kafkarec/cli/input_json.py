@@ -21,9 +21,7 @@ Line = tuple[int, bytes]
 _Scan = Callable[[str, int], tuple[Any, int]]
 
 
-def read(
-    file: BinaryIO, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
-) -> Iterator[ListRows]:
+def read(file: BinaryIO, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse) -> Iterator[ListRows]:
     """The rows of a file in blocks of about a MiB.
 
     forms      key, value -> how the plain column is meant

@@ -228,9 +228,13 @@ def _paragraphs(title: str, items: Sequence[tuple[str, str]]) -> Iterator[str]:
             yield text_table.safe(f"  {name}") + "\n"
         indent = "    " if name else "  "
         filled = textwrap.fill(
-            text_table.safe(sentence), _WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False,
+            text_table.safe(sentence),
+            _WIDTH,
+            initial_indent=indent,
+            subsequent_indent=indent,
+            break_on_hyphens=False,
             break_long_words=False,
-        )  # fmt: skip
+        )
         yield filled + "\n"
 
 

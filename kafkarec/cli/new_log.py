@@ -51,18 +51,26 @@ class BadInput(KafkaRecordError):
 def add_output(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("where to")
     group.add_argument(
-        "-o", metavar="OUT", dest="output",
+        "-o",
+        metavar="OUT",
+        dest="output",
         help="NAME.log: a file; orders-0: a partition folder; DIR/: a folder of those; - or nothing: standard output",
-    )  # fmt: skip
+    )
     group.add_argument("--force", action="store_true", help="replace a log that is there; never an input")
     group.add_argument(
-        "--segment-bytes", type=shared_options.size, default=1 << 30, metavar="SIZE",
+        "--segment-bytes",
+        type=shared_options.size,
+        default=1 << 30,
+        metavar="SIZE",
         help="of a folder: begin a new segment before it gets larger (default 1g)",
-    )  # fmt: skip
+    )
     group.add_argument(
-        "--index-interval", type=shared_options.size, default=4096, metavar="SIZE",
+        "--index-interval",
+        type=shared_options.size,
+        default=4096,
+        metavar="SIZE",
         help="of a folder: the topic's index.interval.bytes (default 4096)",
-    )  # fmt: skip
+    )
     group.add_argument(
         "--topic-id", metavar="ID", help="of a folder: write partition.metadata with this id (22 characters)"
     )
@@ -71,9 +79,11 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 def add_compression(group: argparse._ArgumentGroup, default: str) -> None:
     group.add_argument("--compression", choices=CODECS, help=f"the codec (default: {default})")
     group.add_argument(
-        "--level", type=_level, metavar="N",
+        "--level",
+        type=_level,
+        metavar="N",
         help="gzip 1 to 9, lz4 1 to 17, zstd -131072 to 22 (default: Kafka's, -1, 9 and 3)",
-    )  # fmt: skip
+    )
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
@@ -221,9 +231,13 @@ class PartitionFolder(OneLog):
         settings = self._folder
         try:
             return SegmentWriter(
-                self._part, segment_bytes=settings.segment_bytes, index_interval_bytes=settings.index_interval,
-                start_offset=origin.start_offset, topic_id=settings.topic_id or origin.topic_id, check_all=False,
-            )  # fmt: skip
+                self._part,
+                segment_bytes=settings.segment_bytes,
+                index_interval_bytes=settings.index_interval,
+                start_offset=origin.start_offset,
+                topic_id=settings.topic_id or origin.topic_id,
+                check_all=False,
+            )
         except ValueError as error:
             raise WrongUse(str(error)) from error
 
@@ -368,9 +382,7 @@ def shown(log: Log, paths: Sequence[str]) -> str:
 def contents(records: int, batches: int, size: int, before: int | None = None) -> str:
     """`293 records in 149 batches, 17.6 KiB`; before: the size to compare with, in bytes."""
     share = f" ({100 * size / before:.1f} %)" if before else ""
-    return (
-        f"{records} record{'s' * (records != 1)} in {batches} batch{'es' * (batches != 1)}, {amount(size)}{share}"
-    )
+    return f"{records} record{'s' * (records != 1)} in {batches} batch{'es' * (batches != 1)}, {amount(size)}{share}"
 
 
 def report(form: str, objects: Iterable[dict[str, Any]], lines: Iterable[str]) -> None:

@@ -52,9 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--partition", type=int, help="the partition, likewise")
     parser.add_argument("--ignore-space", action="store_true", help="begin although the disk may get full")
     parser.add_argument(
-        "--max-decompressed-bytes", type=shared_options.size, default=128 << 20, metavar="SIZE",
+        "--max-decompressed-bytes",
+        type=shared_options.size,
+        default=128 << 20,
+        metavar="SIZE",
         help="a batch that decompresses to more is set aside (default: 128m)",
-    )  # fmt: skip
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
 
 
@@ -68,10 +71,16 @@ def run(args: argparse.Namespace) -> int:
         with spooled(args.sources, out, args.dry_run) as sources, progress_line() as progress:
             spool = next((path for path, given in zip(sources, args.sources, strict=True) if path != given), None)
             report = salvage(
-                sources, out, as_partition=args.as_partition, dry_run=args.dry_run, topic=args.topic,
-                partition=args.partition, check_free_space=not args.ignore_space,
-                max_decompressed_bytes=args.max_decompressed_bytes, progress=progress,
-            )  # fmt: skip
+                sources,
+                out,
+                as_partition=args.as_partition,
+                dry_run=args.dry_run,
+                topic=args.topic,
+                partition=args.partition,
+                check_free_space=not args.ignore_space,
+                max_decompressed_bytes=args.max_decompressed_bytes,
+                progress=progress,
+            )
     except KafkaRecordError:
         raise
     except NotEnoughSpace as error:

@@ -122,13 +122,16 @@ def add_output(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
 def add_file(parser: argparse.ArgumentParser) -> None:
     """-o of a verb that writes one file."""
     parser.add_argument(
-        "-o", metavar="FILE", dest="output",
+        "-o",
+        metavar="FILE",
+        dest="output",
         help="write to FILE, a new one, which appears when it is complete; - or nothing: standard output",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--force", action="store_true",
+        "--force",
+        action="store_true",
         help="replace a file that is there; never an input, nor anything in a folder that holds one",
-    )  # fmt: skip
+    )
 
 
 TIME_OPTIONS = ("--from-time", "--to-time", "--timestamp", "--now")

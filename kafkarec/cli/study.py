@@ -32,25 +32,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_inputs(parser)
     group = parser.add_argument_group("what to try")
     group.add_argument(
-        "--codecs", type=_codecs, default=CODECS, metavar="LIST",
+        "--codecs",
+        type=_codecs,
+        default=CODECS,
+        metavar="LIST",
         help=f"codecs, with or without a level (default {','.join(CODECS)})",
-    )  # fmt: skip
+    )
     group.add_argument(
-        "--batch-sizes", type=_sizes, default=BATCH_SIZES, metavar="LIST",
+        "--batch-sizes",
+        type=_sizes,
+        default=BATCH_SIZES,
+        metavar="LIST",
         help=f"bytes before compression, as convert takes them; {AS_CUT}: as they are cut (default "
         f"{','.join(map(study_text.size, BATCH_SIZES))})",
-    )  # fmt: skip
+    )
     some = parser.add_mutually_exclusive_group()
     some.add_argument(
-        "--sample", type=shared_options.size, metavar="SIZE",
+        "--sample",
+        type=shared_options.size,
+        metavar="SIZE",
         help="how much of each partition to look at (default 16m, less where there are many)",
-    )  # fmt: skip
+    )
     some.add_argument("--all", action="store_true", help="look at everything")
     parser.add_argument("--full", action="store_true", help="a table for each partition, where there are several")
     parser.add_argument(
-        "--max-decompressed-bytes", type=shared_options.size, default=128 << 20, metavar="SIZE",
+        "--max-decompressed-bytes",
+        type=shared_options.size,
+        default=128 << 20,
+        metavar="SIZE",
         help="how far one batch may decompress (default 128m)",
-    )  # fmt: skip
+    )
     parser.add_argument("--plot", metavar="FILE", help="a picture, .svg, .png or .pdf: size against speed of writing")
     shared_options.add_output(parser, ("text", "json"))
 
@@ -109,10 +120,13 @@ def _studied(logs: Sequence[Log], args: argparse.Namespace) -> list[tuple[str, S
             name = new_log.shown(log, args.paths)
             try:
                 one = study(
-                    log, codecs=args.codecs, batch_sizes=args.batch_sizes, sample=sample,
+                    log,
+                    codecs=args.codecs,
+                    batch_sizes=args.batch_sizes,
+                    sample=sample,
                     max_decompressed_bytes=args.max_decompressed_bytes,
                     done=partial(_report, tick, number, len(logs)),
-                )  # fmt: skip
+                )
             except NothingToTry as error:
                 say(f"{name}: {error}, left out")
                 continue

@@ -74,16 +74,18 @@ def _table(one: Study) -> str:
     rows = one.outcomes
     cuts = ("as cut" if row.candidate.batch_size is None else size(row.candidate.batch_size) for row in rows)
     levels = (text_table.NOTHING if row.candidate.level is None else str(row.candidate.level) for row in rows)
-    return text_table.render([
-        ("batches", ["as is", *cuts]),
-        ("codec", ["as is", *(row.candidate.compression for row in rows)]),
-        ("level", [text_table.NOTHING, *levels]),
-        ("bytes", [str(one.size), *(str(row.size) for row in rows)]),
-        ("of now", ["100.0 %", *(_share(row) for row in rows)]),
-        ("write MB/s", [text_table.NOTHING, *(_rate(row.write_rate) for row in rows)]),
-        ("read MB/s", [_rate(one.read_rate), *(_rate(row.read_rate) for row in rows)]),
-        ("", ["", *("*" if row.is_best else "" for row in rows)]),
-    ])  # fmt: skip
+    return text_table.render(
+        [
+            ("batches", ["as is", *cuts]),
+            ("codec", ["as is", *(row.candidate.compression for row in rows)]),
+            ("level", [text_table.NOTHING, *levels]),
+            ("bytes", [str(one.size), *(str(row.size) for row in rows)]),
+            ("of now", ["100.0 %", *(_share(row) for row in rows)]),
+            ("write MB/s", [text_table.NOTHING, *(_rate(row.write_rate) for row in rows)]),
+            ("read MB/s", [_rate(one.read_rate), *(_rate(row.read_rate) for row in rows)]),
+            ("", ["", *("*" if row.is_best else "" for row in rows)]),
+        ]
+    )
 
 
 def _share(row: Outcome) -> str:
@@ -119,15 +121,17 @@ def _overview(found: Sequence[Named]) -> Iterator[str]:
     rows.sort(key=lambda row: _saved(row[1], row[2]), reverse=True)
     saved = sum(_saved(one, best) for _, one, best in rows)
     total = sum(one.size for _, one, _ in rows)
-    yield text_table.render([
-        ("partition", [name for name, _, _ in rows]),
-        ("bytes", [str(one.size) for _, one, _ in rows]),
-        ("codecs", [", ".join(codec for codec, _ in one.makeup.by_codec.most_common()) for _, one, _ in rows]),
-        ("records a batch", [f"{one.makeup.records / one.makeup.batches:.1f}" for _, one, _ in rows]),
-        ("smallest", [str(best.size if best else one.size) for _, one, best in rows]),
-        ("of now", [_share(best) if best else "100.0 %" for _, _, best in rows]),
-        ("with", [_wish(best) if best else "as it is" for _, _, best in rows]),
-    ])  # fmt: skip
+    yield text_table.render(
+        [
+            ("partition", [name for name, _, _ in rows]),
+            ("bytes", [str(one.size) for _, one, _ in rows]),
+            ("codecs", [", ".join(codec for codec, _ in one.makeup.by_codec.most_common()) for _, one, _ in rows]),
+            ("records a batch", [f"{one.makeup.records / one.makeup.batches:.1f}" for _, one, _ in rows]),
+            ("smallest", [str(best.size if best else one.size) for _, one, best in rows]),
+            ("of now", [_share(best) if best else "100.0 %" for _, _, best in rows]),
+            ("with", [_wish(best) if best else "as it is" for _, _, best in rows]),
+        ]
+    )
     yield f"in all {amount(total)}; {amount(saved)} less with these. Everything tried: --full\n"
 
 

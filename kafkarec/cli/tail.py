@@ -49,9 +49,16 @@ class GrowingLog:
     """One partition. `only`: follow these files, not what else appears in the folder."""
 
     def __init__(
-        self, folder: str, topic: str | None, partition: int | None, asked: DecodeRequest, wanted: RecordRange, *,
-        committed: bool = False, only: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+        self,
+        folder: str,
+        topic: str | None,
+        partition: int | None,
+        asked: DecodeRequest,
+        wanted: RecordRange,
+        *,
+        committed: bool = False,
+        only: Sequence[str] = (),
+    ) -> None:
         self._folder, self._only = LocalFolder(folder), tuple(only)
         self._topic, self._partition = topic, partition
         self._asked = asked._replace(options=replace(asked.options, offsets=wanted.offsets, times=wanted.times))
@@ -95,9 +102,11 @@ class GrowingLog:
             found = os.listdir(self._folder.path)
         except FileNotFoundError:
             raise CouldNot(f"{self._folder.path} is gone: the partition was deleted or moved") from None
-        segments = [name for name in found if name in self._only] if self._only else [
-            name for name in found if names.is_segment(name) and not name.endswith(".checkpoint")
-        ]  # fmt: skip
+        segments = (
+            [name for name in found if name in self._only]
+            if self._only
+            else [name for name in found if names.is_segment(name) and not name.endswith(".checkpoint")]
+        )
         if self._only and not segments and self._name:
             raise CouldNot(f"{self._folder.join(self._name)} is gone: it was deleted or moved")
         return sorted(segments, key=_place)

@@ -37,9 +37,13 @@ Exit status: 0 fine, 1 damage found (or, with --fail-if-hanging, a hanging trans
 
 _DURATION = re.compile(r"(\d{1,12})(ms|s|m|h|d|w)")
 _UNITS = {
-    "ms": timedelta(milliseconds=1), "s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(hours=1),
-    "d": timedelta(days=1), "w": timedelta(weeks=1),
-}  # fmt: skip
+    "ms": timedelta(milliseconds=1),
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+}
 
 
 def duration(text: str) -> timedelta:

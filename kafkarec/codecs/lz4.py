@@ -230,9 +230,7 @@ def _check_header(payload: Any, end: int) -> None:
     """Compares the header checksum, the last byte before `end`."""
     stored, computed = payload[end - 1], header_checksum(bytes(payload[4 : end - 1]))
     if stored != computed:
-        raise CodecError(
-            "payload_checksum_mismatch", f"lz4: header checksum {stored:#04x}, computed {computed:#04x}"
-        )
+        raise CodecError("payload_checksum_mismatch", f"lz4: header checksum {stored:#04x}, computed {computed:#04x}")
 
 
 def _end_mark(payload: Any, at: int, flags: int, block_maximum: int) -> tuple[int, bool]:

@@ -131,9 +131,7 @@ def _xerial_blocks(payload: Any, limit: int) -> tuple["array[int]", int]:
             if payload[at : at + 4] == MAGIC[4:]:
                 version = int.from_bytes(payload[at + 4 : at + 8], "big", signed=True)
                 if version < 1:
-                    raise CodecError(
-                        "payload_unsupported", f"snappy: stream version {version}, not 1 or more"
-                    )
+                    raise CodecError("payload_unsupported", f"snappy: stream version {version}, not 1 or more")
             elif total == ended_at:
                 break
             else:

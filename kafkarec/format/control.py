@@ -286,9 +286,7 @@ _TYPES: dict[ControlRecordType, _Message] = {
         SnapshotHeaderRecord, (_Field("last_contained_log_timestamp", "lastContainedLogTimestamp", _INT64),)
     ),
     ControlRecordType.SNAPSHOT_FOOTER: _Message(SnapshotFooterRecord, ()),
-    ControlRecordType.KRAFT_VERSION: _Message(
-        KRaftVersionRecord, (_Field("kraft_version", "kRaftVersion", _INT16),)
-    ),
+    ControlRecordType.KRAFT_VERSION: _Message(KRaftVersionRecord, (_Field("kraft_version", "kRaftVersion", _INT16),)),
     ControlRecordType.KRAFT_VOTERS: _Message(
         KRaftVotersRecord, (_Field("voters", "voters", _array(_VOTER, least=27)),)
     ),
@@ -370,9 +368,7 @@ def _parse_key(key: bytes | None) -> tuple[int, int]:
 
 
 def _read_fields(message: _Message, cursor: _Cursor, version: int) -> dict[str, Any]:
-    found = {
-        field.attribute: field.read(cursor, version) for field in message.fields if version >= field.since
-    }
+    found = {field.attribute: field.read(cursor, version) for field in message.fields if version >= field.since}
     if message.flexible:
         cursor.skip_tagged_fields()
     return found

@@ -22,10 +22,19 @@ _CODES = {name: code for code, name in enumerate(_CORE_ORDER.split())}
 UNITS = {"ms": ("tsm:UTC", 1), "us": ("tsu:UTC", 1000), "ns": ("tsn:UTC", 1_000_000), "int64": ("l", 1)}
 
 _TYPE_NAMES = {
-    "l": "int64", "i": "int32", "I": "uint32", "s": "int16", "c": "int8", "b": "bool", "u": "string", "z": "binary",
+    "l": "int64",
+    "i": "int32",
+    "I": "uint32",
+    "s": "int16",
+    "c": "int8",
+    "b": "bool",
+    "u": "string",
+    "z": "binary",
     "+l": "list<struct<key: string not null, value: binary>>",
-    "tsm:UTC": "timestamp[ms, UTC]", "tsu:UTC": "timestamp[us, UTC]", "tsn:UTC": "timestamp[ns, UTC]",
-}  # fmt: skip
+    "tsm:UTC": "timestamp[ms, UTC]",
+    "tsu:UTC": "timestamp[us, UTC]",
+    "tsn:UTC": "timestamp[ns, UTC]",
+}
 
 
 class Field(NamedTuple):
@@ -60,9 +69,7 @@ class Schema(tuple[Field, ...]):
 
 def _fields(table: str) -> dict[str, Field]:
     rows = (line.split() for line in table.strip().splitlines())
-    return {
-        name: Field(name, format_, "not-null" not in flags, _CODES[code]) for name, format_, code, *flags in rows
-    }
+    return {name: Field(name, format_, "not-null" not in flags, _CODES[code]) for name, format_, code, *flags in rows}
 
 
 RECORD_FIELDS = _fields("""

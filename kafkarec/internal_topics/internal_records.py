@@ -87,7 +87,7 @@ def read(topic: str, key: bytes | None, value: bytes | None, *, errors: str = "k
     name, number = (found.kind.name, found.kind.id) if found.kind else (None, None)
     return InternalRecord(
         topic, name, number, found.version, found.key, found.value, value is None, problem, key, value
-    )  # fmt: skip
+    )
 
 
 @dataclass(slots=True)
@@ -199,9 +199,13 @@ def _rows(
         head: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp}
         if type is None:
             yield head | {
-                "type": found.type, "version": found.version, "is_tombstone": found.is_tombstone, "key": found.key,
-                "value": found.value, "problem": found.problem,
-            }  # fmt: skip
+                "type": found.type,
+                "version": found.version,
+                "is_tombstone": found.is_tombstone,
+                "key": found.key,
+                "value": found.value,
+                "problem": found.problem,
+            }
         elif found.type == type:
             cells = {f"key_{name}": cell for name, cell in (found.key or {}).items()}
             cells |= {f"value_{name}": cell for name, cell in (found.value or {}).items()}

@@ -126,9 +126,16 @@ Read = Callable[[Cursor], Any]
 
 _INT16 = struct.Struct(">h").unpack_from
 FIXED: dict[str, tuple[int, str]] = {
-    "bool": (1, ">?"), "int8": (1, ">b"), "int16": (2, ">h"), "uint16": (2, ">H"), "int32": (4, ">i"),
-    "uint32": (4, ">I"), "int64": (8, ">q"), "float64": (8, ">d"), "uuid": (16, ">16s"),
-}  # fmt: skip
+    "bool": (1, ">?"),
+    "int8": (1, ">b"),
+    "int16": (2, ">h"),
+    "uint16": (2, ">H"),
+    "int32": (4, ">i"),
+    "uint32": (4, ">I"),
+    "int64": (8, ">q"),
+    "float64": (8, ">d"),
+    "uuid": (16, ">16s"),
+}
 
 
 def uuid_text(blob: bytes) -> str:

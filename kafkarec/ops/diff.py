@@ -235,12 +235,16 @@ class _Side:
         epoch = -1 if batch.epoch is None else batch.epoch
         return sorted(
             (
-                (r.offset or 0, (r.timestamp, r.key, r.value, tuple(r.headers), r.is_control), epoch,
-                 len(r.key or b"") + len(r.value or b""))
+                (
+                    r.offset or 0,
+                    (r.timestamp, r.key, r.value, tuple(r.headers), r.is_control),
+                    epoch,
+                    len(r.key or b"") + len(r.value or b""),
+                )
                 for r in found
             ),
             key=lambda item: item[0],
-        )  # fmt: skip
+        )
 
     def finish(self) -> None:
         self.replica.lineage = leader_epochs.of_log(self._log, self._epochs, self.replica.end or 0)

@@ -42,9 +42,16 @@ _MARKER_CODES = {control.ControlRecordType.ABORT.value: ABORT, control.ControlRe
 
 # In a marker's row `record_count` holds the coordinator epoch of the marker's value.
 COLUMNS = (
-    "producer_id", "base_offset", "last_offset", "size_in_bytes", "record_count", "base_timestamp", "max_timestamp",
-    "producer_epoch", "position",
-)  # fmt: skip
+    "producer_id",
+    "base_offset",
+    "last_offset",
+    "size_in_bytes",
+    "record_count",
+    "base_timestamp",
+    "max_timestamp",
+    "producer_epoch",
+    "position",
+)
 _COUNT = COLUMNS.index("record_count")
 _BATCHES = Layout(Schema(BATCH_FIELDS[name] for name in ("attributes", *COLUMNS)))
 _MARKERS = Layout(record_schema(("key", "value"), "ms"))

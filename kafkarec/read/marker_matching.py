@@ -48,10 +48,22 @@ class Note(NamedTuple):
 EPOCH, FIRST, LAST, FIRST_TIME, LAST_TIME, BATCHES, RECORDS, BYTES, SEGMENT, POSITION, SIZE = range(11)
 # An ended transaction: WIDTH consecutive int64 of one array; -1: absent.
 ROW = (
-    "producer_id", "code", "marker_offset", "marker_timestamp", "coordinator_epoch", "last_segment",
-    "producer_epoch", "first_offset", "last_offset", "first_timestamp", "last_timestamp", "batches", "records", "bytes",
+    "producer_id",
+    "code",
+    "marker_offset",
+    "marker_timestamp",
+    "coordinator_epoch",
+    "last_segment",
+    "producer_epoch",
+    "first_offset",
+    "last_offset",
+    "first_timestamp",
+    "last_timestamp",
+    "batches",
+    "records",
+    "bytes",
     "segment",
-)  # fmt: skip
+)
 WIDTH = len(ROW)
 
 
@@ -179,10 +191,12 @@ class Match:
     def _epoch_changed(self, producer: int, txn: list[int], epoch: int, offset: int) -> None:
         """Notes a missing marker: the coordinator ends a transaction before the producer's epoch changes."""
         self.note(
-            "marker_missing", offset, producer,
+            "marker_missing",
+            offset,
+            producer,
             f"producer {producer} goes from epoch {txn[EPOCH]} to {epoch} at offset {offset}, and no marker ends its "
             f"transaction of offset {txn[FIRST]} before that; both are taken for one, as a broker takes them",
-        )  # fmt: skip
+        )
         txn[EPOCH] = epoch
 
     def _unreadable(self, step: MarkerColumns, producer: int, position: int, size: int, offset: int) -> None:
@@ -190,15 +204,16 @@ class Match:
         detail = next(what for at, what in step.unreadable if at == row)
         if self.raises:
             fault = {
-                "position": position, "base_offset": offset, "file": self._file, "detail": detail,
+                "position": position,
+                "base_offset": offset,
+                "file": self._file,
+                "detail": detail,
                 "next_position": position + size,
-            }  # fmt: skip
+            }
             raise error("control_record_invalid", fault)
         self.note("marker_unreadable", offset, producer, detail)
 
-    def _compare(
-        self, code: int, producer: int, offset: int, epoch: int, txn: list[int] | None
-    ) -> list[int] | None:
+    def _compare(self, code: int, producer: int, offset: int, epoch: int, txn: list[int] | None) -> list[int] | None:
         """Compares a marker with its .txnindex entry, which may have a first offset before the input."""
         assert self._index is not None and self.first_offset is not None
         entry = self._index.pop((producer, offset), None)
@@ -269,9 +284,7 @@ class Match:
         A damaged header can look like the start of a transaction that never ends, which would exclude the rest of the
         log; so these batches are checked.
         """
-        return all(
-            passes_checksum(self.inputs[txn[SEGMENT]], txn[POSITION], txn[SIZE]) for txn in self.open.values()
-        )
+        return all(passes_checksum(self.inputs[txn[SEGMENT]], txn[POSITION], txn[SIZE]) for txn in self.open.values())
 
 
 def match(inputs: Iterable[Any], *, raises: bool = False, check_all: bool = False) -> Match:

@@ -92,9 +92,13 @@ def _lists(start: int, table: Table, offsets: list[int], nulls: list[int], damag
 
 
 def _each(
-    values: Any, decoder: Decoder, most: int, filled: Callable[[Decoder], tuple[int, int]],
-    make: Callable[[Decoder], Table], of_batches: bool = False,
-) -> Iterator[RecordLists]:  # fmt: skip
+    values: Any,
+    decoder: Decoder,
+    most: int,
+    filled: Callable[[Decoder], tuple[int, int]],
+    make: Callable[[Decoder], Table],
+    of_batches: bool = False,
+) -> Iterator[RecordLists]:
     """Decodes value after value. filled: (rows, bytes) decoded so far; make: takes these rows out as a table."""
     count, get = _getter(values)
     start, offsets = 0, [0]
@@ -142,9 +146,14 @@ def decode_each(
     Yields at least one RecordLists.
     """
     asked = request(
-        columns=columns, control=control, check_crcs=check_crcs, errors=errors, timestamp_unit=timestamp_unit,
-        max_decompressed_bytes=max_decompressed_bytes, header_keys=header_keys,
-    )  # fmt: skip
+        columns=columns,
+        control=control,
+        check_crcs=check_crcs,
+        errors=errors,
+        timestamp_unit=timestamp_unit,
+        max_decompressed_bytes=max_decompressed_bytes,
+        header_keys=header_keys,
+    )
     return _decode_each(values, asked, max_output_bytes)
 
 
@@ -154,9 +163,12 @@ def _decode_each(values: Any, asked: DecodeRequest, most: int) -> Iterator[Recor
     def make(decoder: Decoder) -> RecordColumns:
         chunk, rows = decoder.take(empty=True)
         return RecordColumns(
-            asked.layout, [(chunk, 0, len(chunk))], [rows],
-            ticks=options.ticks, binary_header_keys=options.binary_header_keys,
-        )  # fmt: skip
+            asked.layout,
+            [(chunk, 0, len(chunk))],
+            [rows],
+            ticks=options.ticks,
+            binary_header_keys=options.binary_header_keys,
+        )
 
     def filled(decoder: Decoder) -> tuple[int, int]:
         records, _, size = decoder.filled

@@ -39,9 +39,15 @@ def joined(parts: list[PassResult]) -> PassResult:
 def as_columns(asked: DecodeRequest, part: PassResult, stable: int | None = None) -> RecordColumns:
     pieces = [(chunk, 0, len(chunk)) for chunk in part.chunks]
     return RecordColumns(
-        asked.layout, pieces, part.tables, tuple(part.damage), part.remaining, stable,
-        asked.options.ticks, asked.options.binary_header_keys,
-    )  # fmt: skip
+        asked.layout,
+        pieces,
+        part.tables,
+        tuple(part.damage),
+        part.remaining,
+        stable,
+        asked.options.ticks,
+        asked.options.binary_header_keys,
+    )
 
 
 def _pieces(decoder: Decoder) -> Iterator[PassResult]:
@@ -107,9 +113,12 @@ def scan_pieces(
 ) -> Iterator[BatchTable]:
     """Batch tables from frames and headers alone, about 11,000 batches each or, with `whole`, all of them."""
     options = EngineOptions(
-        payloads=NO_PAYLOADS, check_crc=NO_CHECKS, chunk_bytes=None if whole else CHUNK_BYTES,
-        offsets=asked.options.offsets, times=asked.options.times,
-    )  # fmt: skip
+        payloads=NO_PAYLOADS,
+        check_crc=NO_CHECKS,
+        chunk_bytes=None if whole else CHUNK_BYTES,
+        offsets=asked.options.offsets,
+        times=asked.options.times,
+    )
     decoder = asked.decoder(options, NO_COLUMNS)
     decoder.feed(source, start, stop)
     for part in _pieces(decoder):

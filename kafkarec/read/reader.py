@@ -64,10 +64,18 @@ def decode(
         raise ValueError(f"threads {threads!r}: 1 or more")
     source = Source(data)
     asked = request(
-        columns=columns, control=control, check_crcs=check_crcs, errors=errors, timestamp_unit=timestamp_unit,
-        max_decompressed_bytes=max_decompressed_bytes, header_keys=header_keys, layout=layout,
-        _file=_file, _topic=_topic, _partition=_partition,
-    )  # fmt: skip
+        columns=columns,
+        control=control,
+        check_crcs=check_crcs,
+        errors=errors,
+        timestamp_unit=timestamp_unit,
+        max_decompressed_bytes=max_decompressed_bytes,
+        header_keys=header_keys,
+        layout=layout,
+        _file=_file,
+        _topic=_topic,
+        _partition=_partition,
+    )
     asked, stable = _isolated(asked, source, isolation, aborted, last_stable_offset)
     return as_columns(asked, read_part(asked, source, threads=threads), stable)
 
@@ -96,10 +104,18 @@ def stream(
     """
     source = Source(data)
     asked = request(
-        columns=columns, control=control, check_crcs=check_crcs, errors=errors, timestamp_unit=timestamp_unit,
-        max_decompressed_bytes=max_decompressed_bytes, header_keys=header_keys, layout=layout,
-        _file=_file, _topic=_topic, _partition=_partition,
-    )  # fmt: skip
+        columns=columns,
+        control=control,
+        check_crcs=check_crcs,
+        errors=errors,
+        timestamp_unit=timestamp_unit,
+        max_decompressed_bytes=max_decompressed_bytes,
+        header_keys=header_keys,
+        layout=layout,
+        _file=_file,
+        _topic=_topic,
+        _partition=_partition,
+    )
     asked, stable = _isolated(asked, source, isolation, aborted, last_stable_offset)
     return (as_columns(asked, part, stable) for part in read_pieces(asked, source))
 

@@ -43,9 +43,16 @@ _HEADERS = (
     "partition_leader_epoch",
 )
 _PRODUCER = (
-    "producer_id", "producer_epoch", "last_sequence", "base_offset", "last_offset", "max_timestamp",
-    "is_transactional", "is_control", "position",
-)  # fmt: skip
+    "producer_id",
+    "producer_epoch",
+    "last_sequence",
+    "base_offset",
+    "last_offset",
+    "max_timestamp",
+    "is_transactional",
+    "is_control",
+    "position",
+)
 
 
 class SegmentIndexes(NamedTuple):
@@ -168,6 +175,4 @@ def follow(
 
 def entry_of(ended: EndedTransaction) -> AbortedTransaction:
     """The entry of a .txnindex for an aborted transaction."""
-    return AbortedTransaction(
-        ended.producer_id, ended.first_offset, ended.last_offset, ended.last_stable_offset
-    )
+    return AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, ended.last_stable_offset)

@@ -119,9 +119,15 @@ class Producer:
         last = self.last or KeptBatch(NONE, NONE, 0, NONE)
         first = NONE if self.first_offset is None else self.first_offset
         return SnapshotEntry(
-            self.producer_id, self.producer_epoch, last.last_sequence, last.last_offset, last.offset_delta,
-            self.last_timestamp, self.coordinator_epoch, first,
-        )  # fmt: skip
+            self.producer_id,
+            self.producer_epoch,
+            last.last_sequence,
+            last.last_offset,
+            last.offset_delta,
+            self.last_timestamp,
+            self.coordinator_epoch,
+            first,
+        )
 
 
 class ProducerStates:
@@ -183,9 +189,14 @@ class ProducerStates:
                 )
             else:
                 self.append_data(
-                    producer_id, _number(row["producer_epoch"]), _number(row["last_sequence"]), row["base_offset"],
-                    row["last_offset"], _number(row["max_timestamp"]), row["is_transactional"],
-                )  # fmt: skip
+                    producer_id,
+                    _number(row["producer_epoch"]),
+                    _number(row["last_sequence"]),
+                    row["base_offset"],
+                    row["last_offset"],
+                    _number(row["max_timestamp"]),
+                    row["is_transactional"],
+                )
         self.end_offset = row["last_offset"] + 1
         return ended
 

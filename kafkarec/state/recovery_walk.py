@@ -17,10 +17,21 @@ from kafkarec.state.producers import Marker, read_markers
 from kafkarec.tables.records import BatchTable
 
 COLUMNS = (
-    "position", "size_in_bytes", "magic", "crc", "base_offset", "last_offset", "max_timestamp",
-    "partition_leader_epoch", "is_control", "is_transactional", "producer_id", "producer_epoch", "base_sequence",
+    "position",
+    "size_in_bytes",
+    "magic",
+    "crc",
+    "base_offset",
+    "last_offset",
+    "max_timestamp",
+    "partition_leader_epoch",
+    "is_control",
+    "is_transactional",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
     "last_sequence",
-)  # fmt: skip
+)
 _WINDOW = 1 << 20
 _LARGEST_MARKER = 1 << 20
 # Magic -> where in the batch the bytes under the checksum begin, directly after the CRC field.

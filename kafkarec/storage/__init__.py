@@ -1,16 +1,16 @@
 """Files and folders on a disk or in an object store: segments, partition folders, data folders.
 
-    opening           kafkarec.open
-    segment           Segment (one file), Readable (methods of Segment, Log and LogDir)
-    log, log_dir      Log: a partition folder; LogDir: a broker's data folder
-    names             parses names of files and folders
-    folders           lists folders, local and remote
-    sources           bytes of a file: pread, memory map, Python file object; gz_segment: of a .gz or .zst
-    remote*, tiered   URLs and object stores; objects of tiered storage (KIP-405)
-    ranges            ranges of offsets and timestamps, index lookups
-    raw_batches       bytes of whole batches, unchanged
-    segment_summary   first and last offsets, codecs of a segment (kafkarec ls)
-    output_rules      refuses outputs that would overwrite inputs
+opening           kafkarec.open
+segment           Segment (one file), Readable (methods of Segment, Log and LogDir)
+log, log_dir      Log: a partition folder; LogDir: a broker's data folder
+names             parses names of files and folders
+folders           lists folders, local and remote
+sources           bytes of a file: pread, memory map, Python file object; gz_segment: of a .gz or .zst
+remote*, tiered   URLs and object stores; objects of tiered storage (KIP-405)
+ranges            ranges of offsets and timestamps, index lookups
+raw_batches       bytes of whole batches, unchanged
+segment_summary   first and last offsets, codecs of a segment (kafkarec ls)
+output_rules      refuses outputs that would overwrite inputs
 """
 
 from .log import LeftOut, Log

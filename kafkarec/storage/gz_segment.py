@@ -130,8 +130,10 @@ class Unpacked:
         if len(piece) > self._limit - self._done:
             raise LimitExceededError(
                 f"{self.name} unpacks to more than {self._limit} bytes, which is more than a segment can have",
-                reason="limit_exceeded", expected=self._limit, file=self.name,
-            )  # fmt: skip
+                reason="limit_exceeded",
+                expected=self._limit,
+                file=self.name,
+            )
         self._write(spool, piece)
 
     def _write(self, spool: IO[bytes], piece: bytes) -> None:

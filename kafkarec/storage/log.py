@@ -33,9 +33,15 @@ class Log(Readable):
     """
 
     def __init__(
-        self, path: str, segments: Sequence[Segment], left_out: Sequence[LeftOut] = (), *,
-        folder: Folder | None = None, topic: str | None = None, partition: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        path: str,
+        segments: Sequence[Segment],
+        left_out: Sequence[LeftOut] = (),
+        *,
+        folder: Folder | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+    ) -> None:
         self.path, self.topic, self.partition = path, topic, partition
         self.segments = tuple(segments)
         self.left_out = tuple(left_out)
@@ -46,9 +52,14 @@ class Log(Readable):
 
     @classmethod
     def of(
-        cls, folder: Folder, topic: str | None = None, partition: int | None = None, *,
-        mapped: bool = False, entries: Sequence[FolderEntry] | None = None,
-    ) -> Log:  # fmt: skip
+        cls,
+        folder: Folder,
+        topic: str | None = None,
+        partition: int | None = None,
+        *,
+        mapped: bool = False,
+        entries: Sequence[FolderEntry] | None = None,
+    ) -> Log:
         """The log in a folder. topic, partition: override those in the folder's name."""
         entries = folder.entries() if entries is None else entries
         path = folder.path if "://" in folder.path else os.path.abspath(folder.path)  # of "." too
@@ -63,10 +74,15 @@ class Log(Readable):
             if not entry.is_dir and names.is_segment(entry.name):
                 (checkpoints if entry.name.endswith(".checkpoint") else segments).append(
                     Segment(
-                        folder.join(entry.name), entry.name, folder=folder, topic=topic, partition=partition,
-                        size=None if entry.name.endswith(tuple(names.PACKED_SUFFIXES)) else entry.size, mapped=mapped,
+                        folder.join(entry.name),
+                        entry.name,
+                        folder=folder,
+                        topic=topic,
+                        partition=partition,
+                        size=None if entry.name.endswith(tuple(names.PACKED_SUFFIXES)) else entry.size,
+                        mapped=mapped,
                     )
-                )  # fmt: skip
+                )
                 continue
             known = names.explain(entry.name, entry.is_dir)
             if known.kind not in _BESIDE:

@@ -45,9 +45,13 @@ def open(  # the name that users call: kafkarec.open
     if hasattr(path, "read_at") or (hasattr(path, "read") and not isinstance(path, os.PathLike)):
         source = path if hasattr(path, "is_damage") else FileObject(path)
         return Segment(
-            source.name, os.path.basename(source.name), source=source, topic=topic, partition=partition,
+            source.name,
+            os.path.basename(source.name),
+            source=source,
+            topic=topic,
+            partition=partition,
             size=source.size,
-        )  # fmt: skip
+        )
     text = os.fsdecode(path)
     if remote.is_url(text):
         local = remote.local_path(text)
@@ -88,11 +92,14 @@ def _opened(
     path = folder.join(name)
     owner = names.segment_owner(os.path.abspath(path) if isinstance(folder, LocalFolder) else path)
     return Segment(
-        path, name, folder=folder, mapped=mapped,
+        path,
+        name,
+        folder=folder,
+        mapped=mapped,
         topic=owner.topic if topic is None else topic,
         partition=owner.partition if partition is None else partition,
         size=None if name.endswith(tuple(names.PACKED_SUFFIXES)) else size,
-    )  # fmt: skip
+    )
 
 
 def open_folder(folder: Folder, topic: str | None, partition: int | None, mapped: bool) -> Opened:
@@ -106,9 +113,12 @@ def open_folder(folder: Folder, topic: str | None, partition: int | None, mapped
     if segments or (own is not None and not any(names.folder(entry.name) for entry in entries if entry.is_dir)):
         named = next(iter(flat)) if flat else (None, None)
         return Log.of(
-            folder, named[0] if topic is None else topic, named[1] if partition is None else partition,
-            mapped=mapped, entries=entries,
-        )  # fmt: skip
+            folder,
+            named[0] if topic is None else topic,
+            named[1] if partition is None else partition,
+            mapped=mapped,
+            entries=entries,
+        )
     return LogDir.of(folder, entries, mapped=mapped)
 
 

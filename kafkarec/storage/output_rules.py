@@ -31,9 +31,13 @@ _LEVELS = 3  # of folders below an input: topic, partition, files
 # Files that only a broker writes: directly in a partition folder, in a data folder.
 _OF_A_PARTITION = ("leader-epoch-checkpoint", "partition.metadata")
 _OF_A_BROKER = (
-    "meta.properties", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint",
-    "replication-offset-checkpoint", "cleaner-offset-checkpoint", ".kafka_cleanshutdown",
-)  # fmt: skip
+    "meta.properties",
+    "recovery-point-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "replication-offset-checkpoint",
+    "cleaner-offset-checkpoint",
+    ".kafka_cleanshutdown",
+)
 _SUFFIXES = (".log", ".checkpoint", *names.SIDECARS)
 
 Identity = tuple[int, int]

@@ -31,9 +31,12 @@ class RecordRange(NamedTuple):
 
     @classmethod
     def of(
-        cls, start_offset: int | None, end_offset: int | None,
-        start_timestamp: int | datetime | None, end_timestamp: int | datetime | None,
-    ) -> RecordRange:  # fmt: skip
+        cls,
+        start_offset: int | None,
+        end_offset: int | None,
+        start_timestamp: int | datetime | None,
+        end_timestamp: int | datetime | None,
+    ) -> RecordRange:
         offsets = (_number("start_offset", start_offset), _number("end_offset", end_offset))
         times = (_ms("start_timestamp", start_timestamp), _ms("end_timestamp", end_timestamp))
         return cls(offsets if offsets != (None, None) else None, times if times != (None, None) else None)

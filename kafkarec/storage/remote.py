@@ -233,8 +233,11 @@ def _library(url: str, storage_options: Mapping[str, Any] | None, wanted: str | 
     scheme = re.split(r"://|::", url, maxsplit=1)[0].lower()
     options = dict(storage_options or {})
     if scheme in S3 and "@" in urlsplit(url).netloc:
-        raise RemoteError(f"{display_url(url)}: keys do not belong into a URL; set AWS_ACCESS_KEY_ID and "
-                          f"AWS_SECRET_ACCESS_KEY, or pass storage_options", display_url(url))  # fmt: skip
+        raise RemoteError(
+            f"{display_url(url)}: keys do not belong into a URL; set AWS_ACCESS_KEY_ID and "
+            f"AWS_SECRET_ACCESS_KEY, or pass storage_options",
+            display_url(url),
+        )
     reasons: list[Exception] = []
     for name, maker in (("fsspec", Fsspec), ("pyarrow", Arrow)):
         if wanted not in (None, name):

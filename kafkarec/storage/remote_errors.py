@@ -156,7 +156,7 @@ ERROR_PATTERNS: tuple[_ErrorPattern, ...] = (
         "the server asks for fewer requests (503); try again later",
         "the server asks for fewer requests; try again later",
     ),
-)  # fmt: skip
+)
 
 _REGION = (
     re.compile(r"located in '([a-z0-9-]+)'"),

@@ -1,9 +1,9 @@
 """One file of record batches: a .log, a .checkpoint, or any blob.
 
-    00000000000000000030.log         batches, from base offset 30 on
-    00000000000000000030.index       positions of offsets; this and the next one are read for ranges
-    00000000000000000030.timeindex   offsets of timestamps
-    00000000000000000030.txnindex    aborted transactions
+00000000000000000030.log         batches, from base offset 30 on
+00000000000000000030.index       positions of offsets; this and the next one are read for ranges
+00000000000000000030.timeindex   offsets of timestamps
+00000000000000000030.txnindex    aborted transactions
 """
 
 from __future__ import annotations
@@ -75,9 +75,13 @@ class Readable:
         return None
 
     def _readings(
-        self, asked: DecodeRequest, wanted: RecordRange, isolation: Isolation | str,
-        aborted: Iterable[Any] | None, last_stable_offset: int | None,
-    ) -> Iterator[_Reading]:  # fmt: skip
+        self,
+        asked: DecodeRequest,
+        wanted: RecordRange,
+        isolation: Isolation | str,
+        aborted: Iterable[Any] | None,
+        last_stable_offset: int | None,
+    ) -> Iterator[_Reading]:
         options = replace(asked.options, offsets=wanted.offsets, times=wanted.times)
         committed = Isolation.of(isolation) is Isolation.READ_COMMITTED
         aborted = None if aborted is None else list(aborted)
@@ -163,9 +167,14 @@ class Readable:
         return self._stream(wanted, isolation, None, None, batch_bytes, options)
 
     def _stream(
-        self, wanted: RecordRange, isolation: Isolation | str, aborted: Any, stable: int | None, batch_bytes: int,
+        self,
+        wanted: RecordRange,
+        isolation: Isolation | str,
+        aborted: Any,
+        stable: int | None,
+        batch_bytes: int,
         options: dict[str, Any],
-    ) -> Generator[tuple[Segment, RecordColumns]]:  # fmt: skip
+    ) -> Generator[tuple[Segment, RecordColumns]]:
         if not isinstance(batch_bytes, int) or batch_bytes < 1:
             raise ValueError(f"batch_bytes {batch_bytes!r}: 1 or more")
         asked = self._request(options)
@@ -401,9 +410,16 @@ class Segment(Readable):
         if not 0 <= begin <= end <= self.size:
             raise ValueError(f"bytes {begin} to {end} of a file of {self.size}")
         part = Segment(
-            self.path, self.name, folder=self._folder, source=self._given, topic=self.topic, partition=self.partition,
-            size=self.size, later_segment=self.later_segment or end < self.size, mapped=self._mapped,
-        )  # fmt: skip
+            self.path,
+            self.name,
+            folder=self._folder,
+            source=self._given,
+            topic=self.topic,
+            partition=self.partition,
+            size=self.size,
+            later_segment=self.later_segment or end < self.size,
+            mapped=self._mapped,
+        )
         part.begin, part.end = begin, end
         return part
 

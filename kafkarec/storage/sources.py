@@ -27,8 +27,13 @@ _WINDOW = 1 << 20
 _SKIP_BYTES = 8 << 10
 # Errors that do not mean that bytes are lost: they end the reading and are raised unchanged.
 _NO_DAMAGE = (
-    ConnectionError, PermissionError, TimeoutError, FileNotFoundError, IsADirectoryError, InterruptedError,
-)  # fmt: skip
+    ConnectionError,
+    PermissionError,
+    TimeoutError,
+    FileNotFoundError,
+    IsADirectoryError,
+    InterruptedError,
+)
 
 
 class ByteSource(Protocol):

@@ -160,9 +160,15 @@ class RecordColumns(Table):
     def _same(self, pieces: Iterable[Piece]) -> RecordColumns:
         pieces = list(pieces)
         found = RecordColumns(
-            self._layout, pieces, self._tables, self.damage, self.remaining, self.last_stable_offset,
-            self._ticks, self._binary_header_keys,
-        )  # fmt: skip
+            self._layout,
+            pieces,
+            self._tables,
+            self.damage,
+            self.remaining,
+            self.last_stable_offset,
+            self._ticks,
+            self._binary_header_keys,
+        )
         found._whole = self._whole and pieces == self._pieces
         return found
 
@@ -204,10 +210,16 @@ class RecordColumns(Table):
         return [
             Record(offset, timestamp, type_, key, value, list(pairs), _sequence(base, base_offset, offset), is_control)
             for offset, timestamp, type_, key, value, pairs, (is_control, base, base_offset) in zip(
-                offsets, timestamps, cells_of("timestamp_type"), cells_of("key"), cells_of("value"), headers, facts,
+                offsets,
+                timestamps,
+                cells_of("timestamp_type"),
+                cells_of("key"),
+                cells_of("value"),
+                headers,
+                facts,
                 strict=True,
             )
-        ]  # fmt: skip
+        ]
 
     def _facts_of(self, chunk: Chunk) -> list[_Facts]:
         """The batch fields that a Record needs, for each batch of a chunk; cached."""
@@ -298,4 +310,3 @@ class RecordBatch:
             f"<RecordBatch: magic {self.magic}, offsets {self.base_offset}..{self.last_offset}, "
             f"{self.size_in_bytes} bytes at {self.position}, {self.compression}>"
         )
-

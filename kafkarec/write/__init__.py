@@ -1,9 +1,9 @@
 """Writes batches from records and columns.
 
-    encode               columns or rows to batches, in C                        encoding.py, record_input.py
-    RecordBatchBuilder   one batch, as MemoryRecordsBuilder                   builder.py, sizes.py, compression_ratio.py
-    stamp                changes header fields of existing batches in place      stamping.py
-    BatchHeader          header fields for the writer (`kafkarec/_writer.pyx`)   header.py
+encode               columns or rows to batches, in C                        encoding.py, record_input.py
+RecordBatchBuilder   one batch, as MemoryRecordsBuilder                   builder.py, sizes.py, compression_ratio.py
+stamp                changes header fields of existing batches in place      stamping.py
+BatchHeader          header fields for the writer (`kafkarec/_writer.pyx`)   header.py
 """
 
 from kafkarec import _writer, codecs
@@ -19,8 +19,16 @@ from .sizes import estimate_size, estimate_size_upper_bound
 from .stamping import stamp, stamp_all
 
 __all__ = [
-    "BatchHeader", "CompressionRatioEstimator", "RecordBatchBuilder", "encode", "estimate_size",
-    "estimate_size_upper_bound", "record_input_of", "stamp", "stamp_all", "write_empty_header",
-]  # fmt: skip
+    "BatchHeader",
+    "CompressionRatioEstimator",
+    "RecordBatchBuilder",
+    "encode",
+    "estimate_size",
+    "estimate_size_upper_bound",
+    "record_input_of",
+    "stamp",
+    "stamp_all",
+    "write_empty_header",
+]
 
 _writer.attach(codecs, native_compress, refused)

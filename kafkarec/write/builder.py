@@ -95,9 +95,7 @@ class RecordBatchBuilder(ControlAppends, BatchState):
             raise ValueError("a control record needs a control batch")
         return self._append(timestamp, key, value, headers, offset)
 
-    def _append(
-        self, timestamp: Timestamp, key: Any, value: Any, headers: Headers | None, offset: int | None
-    ) -> int:
+    def _append(self, timestamp: Timestamp, key: Any, value: Any, headers: Headers | None, offset: int | None) -> int:
         """Appends a record that the compiled code did not accept: converts its fields, or raises the error."""
         if self._state != OPEN:
             raise ValueError(f"no more records: the builder is {self._state}")

@@ -13,9 +13,20 @@ from kafkarec.tables.records import RecordColumns
 from .py_rows import WAYS
 
 FACTS = frozenset(
-    ("base_offset", "partition_leader_epoch", "timestamp_type", "timestampType", "producer_id", "producer_epoch",
-     "sequence", "is_transactional", "is_control", "magic", "compression")
-)  # fmt: skip
+    (
+        "base_offset",
+        "partition_leader_epoch",
+        "timestamp_type",
+        "timestampType",
+        "producer_id",
+        "producer_epoch",
+        "sequence",
+        "is_transactional",
+        "is_control",
+        "magic",
+        "compression",
+    )
+)
 """Columns with header fields of a record's batch."""
 
 Cuts = tuple[list[tuple[memoryview, list[tuple[memoryview, int, int]]]], bool]
@@ -64,4 +75,3 @@ def _known(record_input: RecordInput) -> RecordInput:
     if not record_input.names & {"key", "value"}:
         raise ValueError("neither a column 'key' nor a column 'value'")
     return record_input
-

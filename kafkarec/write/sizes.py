@@ -1,9 +1,9 @@
 """Sizes of records and batches before they are written (Kafka: AbstractRecords, DefaultRecord, LegacyRecord).
 
-    magic 2     61 of the batch + for each record: length varint, attributes 1, timestamp and offset deltas, key and
-                value with length varints, count of headers, headers. The first four are 21 bytes at most
-    magic 0, 1  for each message: offset 8, size 4, then 14 (magic 0) or 22 (magic 1) + key + value; with a codec also
-                12 + 14 or 22 of the wrapper
+magic 2     61 of the batch + for each record: length varint, attributes 1, timestamp and offset deltas, key and
+            value with length varints, count of headers, headers. The first four are 21 bytes at most
+magic 0, 1  for each message: offset 8, size 4, then 14 (magic 0) or 22 (magic 1) + key + value; with a codec also
+            12 + 14 or 22 of the wrapper
 """
 
 from __future__ import annotations

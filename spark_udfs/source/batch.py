@@ -1,8 +1,8 @@
 """The reader of `spark.read.format("kafkarec")`.
 
-    load()        schema: checks the options, expands the paths
-    first action  reader, partitions: lists folders, looks up offsets and transactions, splits segments
-    tasks         read: one Task each
+load()        schema: checks the options, expands the paths
+first action  reader, partitions: lists folders, looks up offsets and transactions, splits segments
+tasks         read: one Task each
 """
 
 from __future__ import annotations

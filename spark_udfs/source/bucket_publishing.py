@@ -41,7 +41,7 @@ from .publishing import (
     demand_one_task,
     from_json,
     warn_undone,
-)  # fmt: skip
+)
 from .staging import TEMPORARY, StagedPartition, WriteSettings
 
 _OWN = os.path.basename(COMMITS)
@@ -154,15 +154,24 @@ def _prepare(bucket: Bucket, lock: BucketLock, job: WriteJob, staged: list[Stage
         rows = _in_parallel(prepared, parts)
     before = bucket.read(SUCCESS) if job.query is None else None
     return {
-        "job": job.job, "query": job.query, "batch": job.batch, "partitions": rows,
+        "job": job.job,
+        "query": job.query,
+        "batch": job.batch,
+        "partitions": rows,
         "success": None if before is None else before.decode(errors="replace"),
-    }  # fmt: skip
+    }
 
 
 def _prepared(
-    bucket: Bucket, lock: BucketLock, job: WriteJob, name: str, parts: list[StagedPartition],
-    staged_objects: dict[str, list[ListedObject]], ids: dict[str, bytes], scratch: str,
-) -> dict[str, Any]:  # fmt: skip
+    bucket: Bucket,
+    lock: BucketLock,
+    job: WriteJob,
+    name: str,
+    parts: list[StagedPartition],
+    staged_objects: dict[str, list[ListedObject]],
+    ids: dict[str, bytes],
+    scratch: str,
+) -> dict[str, Any]:
     """The journal's row of one partition: which objects it will have. Segments that were staged with their
     final offsets and leader epoch are copied within the store; the driver rewrites the others."""
     lock.heartbeat()

@@ -82,9 +82,13 @@ def append(bucket: Bucket, job: WriteJob, folder: str, parts: Sequence[StagedPar
     name, copy = parts[0].name, f"{folder}.copy"
     try:
         with kafkarec.SegmentWriter(
-            folder, segment_bytes=job.settings.segment_bytes, assign_offsets=not parts[0].given, leader_epoch=epoch,
-            start_offset=None if parts[0].given else start, check_all=False,
-        ) as writer:  # fmt: skip
+            folder,
+            segment_bytes=job.settings.segment_bytes,
+            assign_offsets=not parts[0].given,
+            leader_epoch=epoch,
+            start_offset=None if parts[0].given else start,
+            check_all=False,
+        ) as writer:
             for part in parts:
                 staged = f"{TEMPORARY}/{job.job}/{part.folder}"
                 for one in bucket.names(staged, below=False):

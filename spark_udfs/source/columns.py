@@ -49,9 +49,16 @@ BATCHES = (
 
 _HEADER = T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])
 _TYPES: tuple[T.DataType, ...] = (
-    T.StringType(), T.BinaryType(), T.BooleanType(), T.ByteType(), T.ShortType(), T.IntegerType(), T.LongType(),
-    T.TimestampType(), T.ArrayType(_HEADER),
-)  # fmt: skip
+    T.StringType(),
+    T.BinaryType(),
+    T.BooleanType(),
+    T.ByteType(),
+    T.ShortType(),
+    T.IntegerType(),
+    T.LongType(),
+    T.TimestampType(),
+    T.ArrayType(_HEADER),
+)
 _BY_SQL = {each.simpleString(): each for each in _TYPES}
 
 

@@ -1,6 +1,6 @@
 """The path that a job writes to: a folder that driver and executors share, or a folder in a bucket
 
-    publisher(path)     publishing, or bucket_publishing: both have begin, staging_writer, commit, abort and sweep
+publisher(path)     publishing, or bucket_publishing: both have begin, staging_writer, commit, abort and sweep
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Operations on folders and logs for publishing, each of which can be repeated after a crash
 
-    exchange     swaps the names of two folders in one step (Linux renameat2)
-    clone        a copy of a log to append to, while readers go on with the original
+exchange     swaps the names of two folders in one step (Linux renameat2)
+clone        a copy of a log to append to, while readers go on with the original
 """
 
 from __future__ import annotations

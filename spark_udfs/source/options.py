@@ -246,7 +246,10 @@ TABLE = (
     Option("startingTimestamp", milliseconds, None, "read stream", "one for all partitions"),
     Option("endingTimestamp", milliseconds, None, "read", "one for all partitions"),
     Option(
-        "startingOffsetsByTimestampStrategy", one_of(("error", "latest")), "error", "read stream",
+        "startingOffsetsByTimestampStrategy",
+        one_of(("error", "latest")),
+        "error",
+        "read stream",
         "where no record is that late",
     ),
     Option("failOnDataLoss", flag, True, "read stream", "fail where requested offsets do not exist (any more)"),
@@ -280,4 +283,4 @@ TABLE = (
     Option("level", whole, None, "write", "of the codec; default: Kafka's"),
     Option("batchSize", size, 16384, "write", "bytes of a batch before it is compressed, as batch.size"),
     Option("segmentBytes", size, 1 << 30, "write", "of a segment, as segment.bytes"),
-)  # fmt: skip
+)

@@ -1,8 +1,8 @@
 """On the driver: paths, globs, folders and URLs to partitions and their segments, by names and sizes alone.
 
-    load("/kafka/data")                 a broker's data folder: every partition below it
-    load("/kafka/data/orders-0")        one partition
-    load(["/backup/{orders,payments}-*", "s3://bucket/kafka/orders-1"])
+load("/kafka/data")                 a broker's data folder: every partition below it
+load("/kafka/data/orders-0")        one partition
+load(["/backup/{orders,payments}-*", "s3://bucket/kafka/orders-1"])
 """
 
 from __future__ import annotations
@@ -166,9 +166,11 @@ def _remote_matches(url: str, storage: dict[str, Any]) -> Iterator[str]:
                 f"{one}/{entry.name}"
                 for one in found
                 for entry in _listing(one, storage)
-                if fnmatch.fnmatchcase(entry.name, part) and (entry.is_dir or last) and entry.name != _STAGED
+                if fnmatch.fnmatchcase(entry.name, part)
+                and (entry.is_dir or last)
+                and entry.name != _STAGED
                 and (not last or _wanted(entry.name, part, entry.is_dir))
-            ]  # fmt: skip
+            ]
         yield from found
 
 

@@ -112,10 +112,20 @@ def plan(
                 end = stop.position if segment.size is not None else None
                 later_segment = segment.later_segment or end != segment.size
                 splits.append(
-                    Split(segment.path, partition.topic, partition.partition, begin.position, end, later_segment,
-                          *ranges[key], uncommitted=_of_segment(uncommitted, segment, partition),
-                          first_offset=begin.offset, until_offset=stop.offset, file=file)
-                )  # fmt: skip
+                    Split(
+                        segment.path,
+                        partition.topic,
+                        partition.partition,
+                        begin.position,
+                        end,
+                        later_segment,
+                        *ranges[key],
+                        uncommitted=_of_segment(uncommitted, segment, partition),
+                        first_offset=begin.offset,
+                        until_offset=stop.offset,
+                        file=file,
+                    )
+                )
     return splits
 
 
@@ -136,11 +146,12 @@ def cut(options: SourceOptions, split: Split, base_offset: int | None, most: int
     for begin, stop in _pieces(options, segment, split.until_offset, most, (None, None)):
         if stop.position > split.begin:
             yield split._replace(
-                begin=max(begin.position, split.begin), end=stop.position,
+                begin=max(begin.position, split.begin),
+                end=stop.position,
                 later_segment=split.later_segment or stop.position != split.end,
                 first_offset=begin.offset if begin.position > split.begin else split.first_offset,
                 until_offset=stop.offset,
-            )  # fmt: skip
+            )
 
 
 def tasks(options: SourceOptions, splits: list[Split]) -> list[tuple[Split, ...]]:

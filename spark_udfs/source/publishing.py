@@ -184,9 +184,12 @@ def _append(job: WriteJob, name: str, folder: str, parts: list[StagedPartition],
     segment_bytes = job.settings.segment_bytes if limit is None else min(limit, job.settings.segment_bytes)
     try:
         with kafkarec.SegmentWriter(
-            folder, segment_bytes=segment_bytes, assign_offsets=not parts[0].given,
-            leader_epoch=leader_epoch(partial(folders.read_file, folder)), check_all=False,
-        ) as writer:  # fmt: skip
+            folder,
+            segment_bytes=segment_bytes,
+            assign_offsets=not parts[0].given,
+            leader_epoch=leader_epoch(partial(folders.read_file, folder)),
+            check_all=False,
+        ) as writer:
             start = parts[0].first_offset if parts[0].given else writer.next_offset
             for part in parts:
                 staged = os.path.join(job.folder, part.folder)

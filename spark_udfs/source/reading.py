@@ -116,9 +116,7 @@ def _damage_of(split: Split, error: kafkarec.KafkaRecordError) -> kafkarec.Damag
     import kafkarec
 
     size = (split.end or split.begin) - split.begin
-    return kafkarec.Damage(
-        split.path, split.begin, size, None, None, split.begin + size, str(error.reason), str(error)
-    )  # fmt: skip
+    return kafkarec.Damage(split.path, split.begin, size, None, None, split.begin + size, str(error.reason), str(error))
 
 
 # Reasons of damage at byte 0 of a file that is no log at all.
@@ -142,8 +140,11 @@ class _RowBuilder:
         self.wants_reasons = options["mode"] == "PERMISSIVE" and self.corrupt in self.schema.names
         path = shown(split.path)
         self.constants = {
-            "topic": split.topic, "partition": split.partition, "file": path, "_file_path": path,
-        }  # fmt: skip
+            "topic": split.topic,
+            "partition": split.partition,
+            "file": path,
+            "_file_path": path,
+        }
         self.repeated: dict[tuple[str, Any], pa.Array] = {}
         sources = schema.sources(columns)
         if (self.wants_reasons or "_batch_crc" in self.schema.names) and self.position_column not in sources:
@@ -266,8 +267,15 @@ class TaskCounters:
         first = next(iter(self.paths), "nothing")
         logger.info(
             "kafkarec %s files=%d bytes=%d batches=%d records=%d damaged=%d seconds=%.3f first=%s",
-            self.what, len(self.paths), self.bytes, self.batches, self.records, self.damaged, seconds, first,
-        )  # fmt: skip
+            self.what,
+            len(self.paths),
+            self.bytes,
+            self.batches,
+            self.records,
+            self.damaged,
+            seconds,
+            first,
+        )
 
 
 def log_to_stderr() -> None:

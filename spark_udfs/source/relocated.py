@@ -121,9 +121,16 @@ def _splits(partition: PartitionPaths, split: Split, start: int, end: int | None
             continue
         bounds = [each for each in (end, later) if each is not None]
         yield split._replace(
-            path=segment.path, begin=0, end=segment.size, later_segment=segment.later_segment, start_offset=start, end_offset=end,
-            first_offset=max(start, base), until_offset=min(bounds, default=None), file=file_of(segment),
-        )  # fmt: skip
+            path=segment.path,
+            begin=0,
+            end=segment.size,
+            later_segment=segment.later_segment,
+            start_offset=start,
+            end_offset=end,
+            first_offset=max(start, base),
+            until_offset=min(bounds, default=None),
+            file=file_of(segment),
+        )
 
 
 def _current_partition(options: SourceOptions, split: Split) -> PartitionPaths | None:

@@ -1,10 +1,10 @@
 """In a task: splits a batch of rows into one table per topic and partition, rows in their order
 
-    value, key   binary (a string becomes its UTF-8 bytes)
-    topic        from the option, else from the column
-    partition    from the column; where that is null, from the partitioner
-    timestamp    null becomes the current time, as in a producer
-    offset       all rows of a partition have one, or none has
+value, key   binary (a string becomes its UTF-8 bytes)
+topic        from the option, else from the column
+partition    from the column; where that is null, from the partitioner
+timestamp    null becomes the current time, as in a producer
+offset       all rows of a partition have one, or none has
 """
 
 from __future__ import annotations

@@ -57,8 +57,10 @@ def ranges(
         ends_of = _LogEnds(partition, options)
         start = ends_of.offset(begins[key], key, options["startingOffsetsByTimestampStrategy"])
         end = ends_of.offset(ends[key], key, "no bound")
-        found[key] = (_checked(start, "startingOffsets", key, ends_of, options),
-                      _checked(end, "endingOffsets", key, ends_of, options))  # fmt: skip
+        found[key] = (
+            _checked(start, "startingOffsets", key, ends_of, options),
+            _checked(end, "endingOffsets", key, ends_of, options),
+        )
     return found
 
 

@@ -100,9 +100,15 @@ class StagingWriter:
     """
 
     def __init__(
-        self, path: str, job: str, task: int, attempt: int, settings: WriteSettings, begun: bool = False,
+        self,
+        path: str,
+        job: str,
+        task: int,
+        attempt: int,
+        settings: WriteSettings,
+        begun: bool = False,
         home: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._begun, self._home = begun, home or os.path.abspath(path)
         self._path, self._settings, self._task = path, settings, task
         self._name = attempt_name(task, attempt)
@@ -137,11 +143,19 @@ class StagingWriter:
             self._close(next(iter(self._writers)))
         return tuple(
             StagedPartition(
-                topic, partition, self._task, f"{self._name}/{topic}-{partition}", one.records, one.size,
-                one.largest, one.first, one.end, one.given,
+                topic,
+                partition,
+                self._task,
+                f"{self._name}/{topic}-{partition}",
+                one.records,
+                one.size,
+                one.largest,
+                one.first,
+                one.end,
+                one.given,
             )
             for (topic, partition), one in sorted(self._partitions.items())
-        )  # fmt: skip
+        )
 
     def drop(self) -> None:
         """Removes what the failed task has written, as far as that is possible."""

@@ -84,9 +84,12 @@ class Tail:
     # ---- the log's end
 
     def update(
-        self, paths: PartitionPaths, committed_from: int | None = None, committed: bool = False,
+        self,
+        paths: PartitionPaths,
+        committed_from: int | None = None,
+        committed: bool = False,
         start: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Takes in a new listing.
 
         committed_from: every transaction that began before this offset has ended
@@ -254,13 +257,20 @@ class Tail:
             return []
         found = [
             Split(
-                segment.path, self.paths.topic, self.paths.partition, first, last, segment.later_segment,
+                segment.path,
+                self.paths.topic,
+                self.paths.partition,
+                first,
+                last,
+                segment.later_segment,
                 start_offset=None if begin.batch_end is None else start,
                 end_offset=None if stop.batch_end is None else end,
-                uncommitted=self._uncommitted(start, end), first_offset=max(start, segment.base_offset or 0), file=file,
+                uncommitted=self._uncommitted(start, end),
+                first_offset=max(start, segment.base_offset or 0),
+                file=file,
             )
             for segment, first, last, file in self._byte_ranges(begin, stop)
-        ]  # fmt: skip
+        ]
         untils = [*(each.first_offset for each in found[1:]), end]
         return [split._replace(until_offset=until) for split, until in zip(found, untils, strict=True)]
 

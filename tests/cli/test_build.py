@@ -79,10 +79,12 @@ def test_what_the_command_line_shows_of_a_legacy_log_comes_back(run: Here, tmp_p
     log = tmp_path / "old.log"
     inner = [builders.message(magic=1, offset=n, key=None, value=b"v%d" % n) for n in range(3)]
     log.write_bytes(
-        builders.message(magic=0, offset=0) + builders.message(magic=1, offset=1, timestamp=-1)
-        + builders.message(magic=1, offset=2, attributes=8) + builders.wrapper(inner, codec="gzip", offset=5)
+        builders.message(magic=0, offset=0)
+        + builders.message(magic=1, offset=1, timestamp=-1)
+        + builders.message(magic=1, offset=2, attributes=8)
+        + builders.wrapper(inner, codec="gzip", offset=5)
         + builders.good_batch(2, base_offset=6)
-    )  # fmt: skip
+    )
     before, after = there_and_back(run, log, "json", tmp_path / "new.log")
     assert after == before
     table = kafkarec.scan((tmp_path / "new.log").read_bytes())
@@ -154,9 +156,14 @@ def test_random_messages_of_internal_topics_come_back(run: Here, tmp_path: Path,
     assert run("cat", new).out == shown.out and shown.out.count(b'"data":') >= len(rows) * 0.8
 
 
-BLOBS = st.none() | st.binary(max_size=12) | st.text(max_size=12).map(str.encode) | st.sampled_from(
-    [b"", b"\0", b"\xff", b'"', b'""', b"\r\n", b",", b"null", "\u2028\x85\ud7ff".encode(), b"\xed\xa0\x80"]
-)  # fmt: skip
+BLOBS = (
+    st.none()
+    | st.binary(max_size=12)
+    | st.text(max_size=12).map(str.encode)
+    | st.sampled_from(
+        [b"", b"\0", b"\xff", b'"', b'""', b"\r\n", b",", b"null", "\u2028\x85\ud7ff".encode(), b"\xed\xa0\x80"]
+    )
+)
 RECORDS = st.lists(
     st.fixed_dictionaries(
         {

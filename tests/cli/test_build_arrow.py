@@ -110,7 +110,9 @@ def test_files_changed_at_random(tmp_path: Path) -> None:
     """In a process of its own, which prints the seed that it is at: a signal would end it."""
     done = subprocess.run(
         [sys.executable, "-c", CHANGED, str(tmp_path), "300"],
-        capture_output=True, text=True, check=False,
+        capture_output=True,
+        text=True,
+        check=False,
         env={"PYTHONPATH": f"{SUPPORT}:{ROOT}"},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, (done.returncode, done.stdout[-20:], done.stderr[-2000:])

@@ -64,7 +64,7 @@ BAD_LINES = {
         "the field group of GroupMetadataKey is missing",
     ),
     "header value": ('{"headers": [{"key": "a", "value": 1}]}', "header 1: text or null is expected as value"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD_LINES)
@@ -121,9 +121,11 @@ WRONG_USE = {
     "codec": (b'{"compression": "brotli"}', [], "line 1: compression: one of none, gzip"),
     "magic": (b'{"magic": 3}', [], "line 1: magic 3: 0, 1 or 2"),
     "another partition": (
-        b'{"topic":"a","partition":0}\n{"topic":"a","partition":1}', [], "line 2: another partition than before"
+        b'{"topic":"a","partition":0}\n{"topic":"a","partition":1}',
+        [],
+        "line 2: another partition than before",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", WRONG_USE)
@@ -204,9 +206,7 @@ def test_a_bad_line_far_into_the_input_leaves_nothing_of_a_folder(run: Here, tmp
     assert ran.status == 1 and "line 5001" in ran.complaint and sorted(os.listdir(tmp_path)) == ["in.jsonl"]
 
 
-def test_a_full_disk_is_one_line_and_leaves_nothing(
-    run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_one_line_and_leaves_nothing(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "in.jsonl").write_bytes(b'{"value": "v"}\n' * 1000)
 
     def full(*args: object) -> int:
@@ -247,8 +247,10 @@ def test_a_reader_that_goes_away_is_quiet(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_bytes(b'{"value": "%s"}\n' % (b"v" * 1000) * 5000)
     process = subprocess.Popen(
         [*COMMAND, "build", str(tmp_path / "in.jsonl")],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
     assert process.stdout is not None and process.stderr is not None
     process.stdout.read(1000)
     process.stdout.close()

@@ -60,8 +60,29 @@ def blob(row: dict[str, Any], name: str) -> bytes | None:
     return None if row[name] is None else row[name].encode()
 
 
-NASTY = [b"", b"\n", b"\r\n", b"\r", b"a,b", b'"', b'""', b"\0", b"\xff", b"\x1b[2J", b"=1+1", b" x ", b"\\", b"\\N",
-         b"null", b"\xef\xbb\xbf", "\u2028\x85".encode(), b"#", b"'", b"\t", "é".encode()]  # fmt: skip
+NASTY = [
+    b"",
+    b"\n",
+    b"\r\n",
+    b"\r",
+    b"a,b",
+    b'"',
+    b'""',
+    b"\0",
+    b"\xff",
+    b"\x1b[2J",
+    b"=1+1",
+    b" x ",
+    b"\\",
+    b"\\N",
+    b"null",
+    b"\xef\xbb\xbf",
+    "\u2028\x85".encode(),
+    b"#",
+    b"'",
+    b"\t",
+    "é".encode(),
+]
 BLOBS = st.none() | st.sampled_from(NASTY) | st.binary(max_size=10) | st.text(max_size=10).map(str.encode)
 RECORDS = st.lists(
     st.fixed_dictionaries(
@@ -143,8 +164,16 @@ def test_csv_for_a_spreadsheet_holds_no_formula(run: Here, tmp_path: Path) -> No
     assert out.startswith(b"\xef\xbb\xbfvalue,value_base64\r\n")
     rows = csv_rows(out[3:])
     assert [row["value"] or "" for row in rows[:9]] == [
-        "'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\tx", "'\r=1", "'\uff1d1", "plain", ""
-    ]  # fmt: skip
+        "'=1+1",
+        "'+1",
+        "'-1",
+        "'@SUM(A1)",
+        "'\tx",
+        "'\r=1",
+        "'\uff1d1",
+        "plain",
+        "",
+    ]
     assert rows[9]["value_base64"] == "'+Pg="
     assert "goes with --format csv" in run("cat", path, "--spreadsheet").complaint
 

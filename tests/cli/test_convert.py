@@ -37,9 +37,11 @@ def test_another_codec_changes_no_record(run: Here, tmp_path: Path, folder: str,
     for words in (["--control"], ["--isolation", "read_committed"]):
         assert run("cat", new, *words).out == run("cat", SEGMENTS / folder, *words).out
     data = {
-        row["compression"] for log in sorted(new.glob("*.log")) for row in kafkarec.scan(log.read_bytes())
+        row["compression"]
+        for log in sorted(new.glob("*.log"))
+        for row in kafkarec.scan(log.read_bytes())
         if row["record_count"] and not row["is_control"]
-    }  # fmt: skip
+    }
     assert data == {codec} and run("verify", new).status == 0
 
 

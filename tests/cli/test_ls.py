@@ -153,9 +153,19 @@ def test_text_of_a_partition(run: Here, partition: Path) -> None:
     assert lines[0] == f"{partition}: topic txn, partition 0, 2 segments, 17.6 KiB"
     assert "sampled" not in lines[1]
     assert lines[3].split() == [
-        "00000000000000000030.log", "16370", "30", "293", "137", "263", "2023-11-14T22:13:20.000Z",
-        "2026-11-21T02:25:12.924Z", "none,", "lz4,", "gzip,", "zstd",
-    ]  # fmt: skip
+        "00000000000000000030.log",
+        "16370",
+        "30",
+        "293",
+        "137",
+        "263",
+        "2023-11-14T22:13:20.000Z",
+        "2026-11-21T02:25:12.924Z",
+        "none,",
+        "lz4,",
+        "gzip,",
+        "zstd",
+    ]
     assert len(lines) == 4
 
 
@@ -219,8 +229,10 @@ def test_packed_segments(run: Here, partition: Path) -> None:
     rows = run("ls", partition, "--format", "json").rows
     assert [row["first_offset"] for row in rows[:2]] == [0, 30]
     assert rows[0]["notes"] == ["packed with gzip, --full unpacks it"] and rows[0]["next_offset"] is None
-    sizes = [os.path.getsize(f"{path}.gz") if number == 0 else os.path.getsize(f"{path}.zst") for number, path in
-             enumerate((first, path))]  # fmt: skip
+    sizes = [
+        os.path.getsize(f"{path}.gz") if number == 0 else os.path.getsize(f"{path}.zst")
+        for number, path in enumerate((first, path))
+    ]
     assert [row["size"] for row in rows[:2]] == sizes
     rows = run("ls", partition, "--full", "--format", "json").rows
     assert [row["next_offset"] for row in rows[:2]] == [30, 293]

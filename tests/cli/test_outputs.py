@@ -262,9 +262,13 @@ def test_standard_output_that_is_an_input(tree: Path) -> None:
     for given, target in ((["flat"], log), ([str(log)], tree / "hard"), (["-"], log)):
         with open(target, "ab") as file, open(log, "rb") as stdin:
             done = subprocess.run(
-                [*COMMAND, "cat", *given], stdout=file, stdin=stdin, stderr=subprocess.PIPE, env=ENVIRONMENT,
+                [*COMMAND, "cat", *given],
+                stdout=file,
+                stdin=stdin,
+                stderr=subprocess.PIPE,
+                env=ENVIRONMENT,
                 check=False,
-            )  # fmt: skip
+            )
         assert done.returncode == 2 and b"standard output goes to " in done.stderr and done.stderr.count(b"\n") == 1
         assert content(tree) == before
     with open(log, "rb") as stdin:
@@ -313,9 +317,7 @@ def test_a_missing_folder_is_told_before_anything_is_read(
 
 
 @pytest.mark.parametrize("has_links", [True, False])
-def test_a_file_that_appears_meanwhile(
-    run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
-) -> None:
+def test_a_file_that_appears_meanwhile(run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool) -> None:
     """The other file stays, and the output is kept under the reported name."""
     real = output_rules.publish
 
@@ -379,6 +381,4 @@ def test_no_verb_escapes() -> None:
 
 
 def _parsers(verb: str) -> list[argparse.ArgumentParser]:
-    return [
-        one.choices[verb] for one in app._parser(verb)._actions if isinstance(one, argparse._SubParsersAction)
-    ]
+    return [one.choices[verb] for one in app._parser(verb)._actions if isinstance(one, argparse._SubParsersAction)]

@@ -120,8 +120,9 @@ def test_nothing_to_try(run: Here, tmp_path: Path) -> None:
     (tmp_path / "text.log").write_text("no batches\n" * 50)
     ran = run("study", tmp_path / "text.log")
     assert ran.status == 3 and ran.err.splitlines() == [
-        f"kafkarec: {tmp_path / 'text.log'}: no good batch in 550 bytes, left out", "kafkarec: nothing to try",
-    ]  # fmt: skip
+        f"kafkarec: {tmp_path / 'text.log'}: no good batch in 550 bytes, left out",
+        "kafkarec: nothing to try",
+    ]
 
 
 def test_a_picture(run: Here, tmp_path: Path) -> None:

@@ -20,10 +20,13 @@ NOW = builders.NOW
 HOUR = 3_600_000
 # orders-3: producer 4711 has committed, then begun what nobody ended; 4712 has just begun. Two segments.
 HANGING = (
-    [Event(DATA, 4711, 100, 2, 3, NOW), Event(COMMIT, 4711, 102, 1, 3, NOW + 900),
-     Event(DATA, 4711, 103, 3, 3, NOW + 2000)],
+    [
+        Event(DATA, 4711, 100, 2, 3, NOW),
+        Event(COMMIT, 4711, 102, 1, 3, NOW + 900),
+        Event(DATA, 4711, 103, 3, 3, NOW + 2000),
+    ],
     [Event(PLAIN, -1, 106, 3, 0, NOW + HOUR), Event(DATA, 4712, 109, 1, 0, NOW + HOUR + 1)],
-)  # fmt: skip
+)
 OPEN = ([Event(DATA, 9, 0, 1, 0, NOW), Event(PLAIN, -1, 1, 3, 0, NOW + 60_000)],)
 QUIET = ([Event(PLAIN, -1, 0, 3, 0, NOW)],)
 
@@ -125,8 +128,11 @@ def test_one_file_of_a_log_says_what_it_cannot_know(run: Here) -> None:
 
 
 def test_many_are_counted_and_not_printed(run: Here, tmp_path: Path) -> None:
-    events = [Event(DATA, 1, 2 * n, 1, 0, NOW) if half == 0 else Event(ABORT, 1, 2 * n + 1, 1, 0, NOW)
-              for n in range(30) for half in (0, 1)]  # fmt: skip
+    events = [
+        Event(DATA, 1, 2 * n, 1, 0, NOW) if half == 0 else Event(ABORT, 1, 2 * n + 1, 1, 0, NOW)
+        for n in range(30)
+        for half in (0, 1)
+    ]
     folder = partition(tmp_path / "a-0", events)
     text = run("txn", folder).out.decode()
     assert "and 10 earlier ones: --all shows them" in text
@@ -187,9 +193,18 @@ def test_output_goes_to_a_file(run: Here, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("ms", "text"),
-    [(0, "0 ms"), (999, "999 ms"), (1500, "1.5 s"), (59_000, "59 s"), (60_000, "1 min"), (61_000, "1 min 1 s"),
-     (5_400_000, "1 h 30 min"), (90_000_000, "1 d 1 h"), (-1500, "-1.5 s")],
-)  # fmt: skip
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1500, "1.5 s"),
+        (59_000, "59 s"),
+        (60_000, "1 min"),
+        (61_000, "1 min 1 s"),
+        (5_400_000, "1 h 30 min"),
+        (90_000_000, "1 d 1 h"),
+        (-1500, "-1.5 s"),
+    ],
+)
 def test_durations_for_eyes(ms: int, text: str) -> None:
     assert lasting(ms) == text
 

@@ -18,9 +18,7 @@ INT64 = st.integers(-(2**63), 2**63 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT16 = st.integers(-(2**15), 2**15 - 1)
 BLOB = st.none() | st.binary(max_size=40) | st.binary(min_size=60, max_size=300)
-HEADER_KEY = st.text(max_size=8).map(lambda text: text.encode("utf-8", "surrogatepass")) | st.binary(
-    max_size=6
-)
+HEADER_KEY = st.text(max_size=8).map(lambda text: text.encode("utf-8", "surrogatepass")) | st.binary(max_size=6)
 OFTEN_SMALL = st.integers(0, 200) | INT64
 RECORD = st.builds(
     builders.record,
@@ -58,9 +56,7 @@ MESSAGE = st.builds(
 WRAPPER = st.builds(
     builders.wrapper,
     st.lists(MESSAGE, min_size=0, max_size=5).map(b"".join)
-    | st.tuples(st.lists(MESSAGE, min_size=1, max_size=3).map(b"".join), st.binary(max_size=20)).map(
-        b"".join
-    ),
+    | st.tuples(st.lists(MESSAGE, min_size=1, max_size=3).map(b"".join), st.binary(max_size=20)).map(b"".join),
     magic=st.sampled_from([0, 1]),
     codec=st.sampled_from(["gzip", "snappy", "lz4"]),
     offset=st.sampled_from([0, 1, 300]) | INT64,

@@ -20,13 +20,24 @@ INT64 = st.integers(-(2**63), 2**63 - 1)
 BLOB = st.none() | st.binary(max_size=40) | st.integers(60, 70).map(bytes) | st.integers(126, 300).map(bytes)
 KEY = st.text(st.characters(exclude_categories=["Cs"]), max_size=8).map(str.encode) | st.binary(max_size=6)
 HEADERS = st.lists(st.tuples(KEY, BLOB), max_size=4)
-TIMESTAMP = (
-    st.none() | st.integers(0, 200) | st.integers(0, 2**63 - 1) | st.integers(builders.NOW, builders.NOW + 300)
-)
+TIMESTAMP = st.none() | st.integers(0, 200) | st.integers(0, 2**63 - 1) | st.integers(builders.NOW, builders.NOW + 300)
 WIDE = (
-    "offset", "timestamp", "timestamp_type", "key", "value", "headers", "base_offset", "partition_leader_epoch",
-    "magic", "compression", "is_transactional", "is_control", "producer_id", "producer_epoch", "sequence",
-)  # fmt: skip
+    "offset",
+    "timestamp",
+    "timestamp_type",
+    "key",
+    "value",
+    "headers",
+    "base_offset",
+    "partition_leader_epoch",
+    "magic",
+    "compression",
+    "is_transactional",
+    "is_control",
+    "producer_id",
+    "producer_epoch",
+    "sequence",
+)
 
 
 def sequence_after(sequence: int, steps: int) -> int:
@@ -132,11 +143,14 @@ def canonical_batch(draw: st.DrawFn) -> bytes:
     base_timestamp = draw(st.integers(-1, 200) | st.just(builders.NOW) | st.integers(0, 2**63 - 1))
     parts = [
         builders.record(
-            offset_delta=delta, timestamp_delta=draw(st.integers(-50, 50) | INT64), key=draw(BLOB), value=draw(BLOB),
+            offset_delta=delta,
+            timestamp_delta=draw(st.integers(-50, 50) | INT64),
+            key=draw(BLOB),
+            value=draw(BLOB),
             headers=draw(HEADERS),
         )
         for delta in deltas
-    ]  # fmt: skip
+    ]
     producer: dict[str, int] = {}
     flags = draw(st.sampled_from([0, 0, builders.DELETE_HORIZON]))
     if draw(st.booleans()):

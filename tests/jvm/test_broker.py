@@ -53,9 +53,7 @@ def salvaged(name: str, maker: Maker, here: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def broker(
-    kafka: Oracle, folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Broker]:
+def broker(kafka: Oracle, folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     with serving(kafka, tmp_path_factory.mktemp("broker"), folders) as started:
         yield started
 

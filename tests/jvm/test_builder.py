@@ -112,17 +112,37 @@ class Script:
         horizon = dice.choice((-1, -1, -1, 0, 1_700_000_000_000, -2)) if odd else -1
         self.base = base
         words = (
-            self.magic, NAMES[codec], "-" if level is None else level, kind, time, base, limit, *self.producer,
-            int(transactional), int(control), epoch, horizon,
-        )  # fmt: skip
+            self.magic,
+            NAMES[codec],
+            "-" if level is None else level,
+            kind,
+            time,
+            base,
+            limit,
+            *self.producer,
+            int(transactional),
+            int(control),
+            epoch,
+            horizon,
+        )
 
         def run() -> None:
             self.builder = RecordBatchBuilder(
-                magic=self.magic, compression=NAMES[codec], level=level, timestamp_type=(None, 0, 1)[kind + 1],
-                log_append_time=time, base_offset=base, batch_size=limit, producer_id=self.producer[0],
-                producer_epoch=self.producer[1], base_sequence=self.producer[2], is_transactional=transactional,
-                is_control=control, partition_leader_epoch=epoch, delete_horizon_ms=horizon,
-            )  # fmt: skip
+                magic=self.magic,
+                compression=NAMES[codec],
+                level=level,
+                timestamp_type=(None, 0, 1)[kind + 1],
+                log_append_time=time,
+                base_offset=base,
+                batch_size=limit,
+                producer_id=self.producer[0],
+                producer_epoch=self.producer[1],
+                base_sequence=self.producer[2],
+                is_transactional=transactional,
+                is_control=control,
+                partition_leader_epoch=epoch,
+                delete_horizon_ms=horizon,
+            )
 
         self.append_time = kind == 1
         return self.call("new " + " ".join(map(str, words)), run)
@@ -163,19 +183,29 @@ class Script:
         value = self.blob()
         calls: list[tuple[str, Callable[[], Any]]] = [
             (f"marker {time} {kind} {number}", lambda: builder.append_end_txn_marker(time, kind, number)),
-            (f"leader {time} {number} 1,2,3 -", lambda: builder.append_leader_change(
-                time, number, [LeaderChangeVoter(1), LeaderChangeVoter(2), LeaderChangeVoter(3)])),
-            (f"leader {time} {number} - 8", lambda: builder.append_leader_change(
-                time, number, [], [LeaderChangeVoter(8)])),
+            (
+                f"leader {time} {number} 1,2,3 -",
+                lambda: builder.append_leader_change(
+                    time, number, [LeaderChangeVoter(1), LeaderChangeVoter(2), LeaderChangeVoter(3)]
+                ),
+            ),
+            (
+                f"leader {time} {number} - 8",
+                lambda: builder.append_leader_change(time, number, [], [LeaderChangeVoter(8)]),
+            ),
             (f"snapshotheader {time} {number}", lambda: builder.append_snapshot_header(time, number)),
             (f"snapshotfooter {time}", lambda: builder.append_snapshot_footer(time)),
             (f"version {time} {other}", lambda: builder.append_kraft_version(time, other)),
-            (f"voters {time} {number} {halves[0]} {halves[1]} 0 {other} CONTROLLER höst 9093",
-             lambda: builder.append_voters(time, [voter])),
+            (
+                f"voters {time} {number} {halves[0]} {halves[1]} 0 {other} CONTROLLER höst 9093",
+                lambda: builder.append_voters(time, [voter]),
+            ),
             (f"voters {time}", lambda: builder.append_voters(time, [])),
-            (f"control {time} {blob(key)} {blob(value)} [] {offset}",
-             lambda: builder.append_control_record(time, key, value, (), offset)),
-        ]  # fmt: skip
+            (
+                f"control {time} {blob(key)} {blob(value)} [] {offset}",
+                lambda: builder.append_control_record(time, key, value, (), offset),
+            ),
+        ]
         line, run = dice.choice(calls)
         self.call(line, lambda: self.quietly(run))
 
@@ -188,9 +218,14 @@ class Script:
         assert b is not None
         size = "?" if self.codec and b.is_closed and len(b) else b.estimated_size
         words = (
-            len(b), str(b.is_full).lower(), str(b.is_closed).lower(), size, b.uncompressed_bytes_written,
-            b.max_allowed_bytes, str(b.delete_horizon_ms is not None).lower(),
-        )  # fmt: skip
+            len(b),
+            str(b.is_full).lower(),
+            str(b.is_closed).lower(),
+            size,
+            b.uncompressed_bytes_written,
+            b.max_allowed_bytes,
+            str(b.delete_horizon_ms is not None).lower(),
+        )
         self.call("facts", lambda: " ".join(map(str, words)))
         if len(b) or not self.append_time:
             self.call("info", lambda: " ".join(map(str, b.info)))
@@ -372,9 +407,13 @@ def test_stamping_as_in_kafka(folder: str, kafka: Oracle) -> None:
     cases = [case for case in (golden.vectors() if folder == "vectors" else golden.invalid()) if whole(case)]
     refused = 0
     changes = (
-        (17, None, 0, None), (None, 5, 0, None), (None, None, 1, 99), (None, None, 0, 1_700_000_000_000),
-        (2**40, -1, 1, -1), (0, None, 1, 99),
-    )  # fmt: skip
+        (17, None, 0, None),
+        (None, 5, 0, None),
+        (None, None, 1, 99),
+        (None, None, 0, 1_700_000_000_000),
+        (2**40, -1, 1, -1),
+        (0, None, 1, 99),
+    )
     for case in cases:
         for last, epoch, kind, time in changes:
             words = ["-" if word is None else word for word in (last, epoch, kind, time)]
@@ -393,8 +432,15 @@ def test_empty_batches_are_kafkas(kafka: Oracle) -> None:
         last, epoch, flags = base + dice.randrange(9), dice.choice((-1, 4)), (dice.randrange(2), dice.randrange(2))
         theirs = kafka.ask("empty", 2, *producer, base, last, epoch, kind, time, *flags).out
         ours = write_empty_header(
-            base_offset=base, last_offset=last, max_timestamp=time, producer_id=producer[0],
-            producer_epoch=producer[1], base_sequence=producer[2], partition_leader_epoch=epoch, timestamp_type=kind,
-            is_transactional=bool(flags[0]), is_control=bool(flags[1]),
-        )  # fmt: skip
+            base_offset=base,
+            last_offset=last,
+            max_timestamp=time,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            base_sequence=producer[2],
+            partition_leader_epoch=epoch,
+            timestamp_type=kind,
+            is_transactional=bool(flags[0]),
+            is_control=bool(flags[1]),
+        )
         assert blob(ours) == theirs

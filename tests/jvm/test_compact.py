@@ -33,9 +33,14 @@ from kafkarec.sidecars import txn_index
 
 # FilterResult, in the order that tests/support/jvm/Compaction.java prints.
 _RESULT = (
-    "messages_read", "bytes_read", "messages_retained", "bytes_retained", "max_offset", "max_timestamp",
+    "messages_read",
+    "bytes_read",
+    "messages_retained",
+    "bytes_retained",
+    "max_offset",
+    "max_timestamp",
     "offset_of_max_timestamp",
-)  # fmt: skip
+)
 # Kafka reads what it needs of a message only: one that is thrown away unread may be cut, a deleted batch shorter than
 # its header.
 _UNREAD = {"message_truncated", "batch_too_small"}
@@ -176,10 +181,12 @@ class Run:
         assert answer.status == 1 or len(answer.out.splitlines()) == len(self.times)
         for number, (now, line) in enumerate(zip(self.times, answer.out.splitlines(), strict=False)):
             cleaned = compact(
-                kafkarec.open(self.ours), now=now, delete_retention_ms=self.retention,
+                kafkarec.open(self.ours),
+                now=now,
+                delete_retention_ms=self.retention,
                 producer_expiration_ms=self.expiration,
                 first_dirty_offset=self.dirty if number == 0 and self.dirty != self.start else None,
-            )  # fmt: skip
+            )
             self.compare(cleaned, self.out / str(number), list(map(int, line.split())), number)
             self.replace(cleaned)
 

@@ -51,10 +51,13 @@ def _transactions(folder: Path) -> None:
         common: dict[str, Any] = {"producer_id": producer, "producer_epoch": 0}
         parts.append(
             builders.batch(
-                builders.records(2, value=b"v" * 60), base_offset=offset, attributes=builders.TRANSACTIONAL,
-                base_sequence=number // 2 * 2, **common,
+                builders.records(2, value=b"v" * 60),
+                base_offset=offset,
+                attributes=builders.TRANSACTIONAL,
+                base_sequence=number // 2 * 2,
+                **common,
             )
-        )  # fmt: skip
+        )
         offset += 2
         if number % 4 > 1 and number < 29:
             parts.append(builders.end_marker(commit=number % 3 != 0, base_offset=offset, **common))
@@ -147,13 +150,13 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def broker(
-    kafka: Oracle, folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Broker]:
+def broker(kafka: Oracle, folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     started = Broker(
-        tmp_path_factory.mktemp("broker"), log_cleaner_enable="true", log_cleaner_backoff_ms="200",
+        tmp_path_factory.mktemp("broker"),
+        log_cleaner_enable="true",
+        log_cleaner_backoff_ms="200",
         transaction_state_log_num_partitions="1",
-    )  # fmt: skip
+    )
     try:
         started.serve(kafka, folders, {"w-keys": _COMPACTED}, clean=True)
         yield started

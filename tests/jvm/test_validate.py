@@ -132,9 +132,14 @@ def test_what_the_log_checks_before_logvalidator(kafka: jvm_oracle.Oracle, tmp_p
         verdict, *told = answer.split()
         try:
             ours = validate(
-                data, origin=origin, partition_leader_epoch=epoch, assign_offsets=False, first_offset=-(2**63),
-                append_checks=True, max_message_bytes=most,
-            )  # fmt: skip
+                data,
+                origin=origin,
+                partition_leader_epoch=epoch,
+                assign_offsets=False,
+                first_offset=-(2**63),
+                append_checks=True,
+                max_message_bytes=most,
+            )
         except kafkarec.KafkaRecordError as refusal:
             # for its message about the order Kafka reads all records, and may fail on those
             fits = refusal.reason in LOGS_OWN.get(told[0], ()) or refusal.reason == "offsets_out_of_order"

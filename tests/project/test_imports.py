@@ -60,9 +60,7 @@ def test_what_goes_against_a_table_is_named() -> None:
         "kafkarec.new.a is in no row of the table"
     ]
     assert imports.unlisted([], rows) == ["high does not import low"]
-    assert imports.upside_down([Row("low", "", ("high",)), rows[1]]) == [
-        "low may import high, which stands below it"
-    ]
+    assert imports.upside_down([Row("low", "", ("high",)), rows[1]]) == ["low may import high, which stands below it"]
 
 
 def test_one_operation_imports_another_only_where_listed() -> None:

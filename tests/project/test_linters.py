@@ -38,6 +38,10 @@ def test_ruff() -> None:
     )
 
 
+def test_the_code_is_formatted() -> None:
+    tool("ruff", "format", "--check", "--quiet", ".")
+
+
 def test_cython_lint() -> None:
     tool("cython-lint", *(str(path) for path in files("kafkarec", suffixes={".pyx", ".pxd"})))
 

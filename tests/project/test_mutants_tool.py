@@ -47,9 +47,14 @@ def test_a_cast_is_no_comparison(tool: ModuleType) -> None:
 
 def test_conditions(tool: ModuleType) -> None:
     assert mutated(tool, "if n < 2 and not p:") == [
-        "if True:", "if False:", "if n <= 2 and not p:", "if n < 3 and not p:", "if n < 1 and not p:",
-        "if n < 2 or not p:", "if n < 2 and p:",
-    ]  # fmt: skip
+        "if True:",
+        "if False:",
+        "if n <= 2 and not p:",
+        "if n < 3 and not p:",
+        "if n < 1 and not p:",
+        "if n < 2 or not p:",
+        "if n < 2 and p:",
+    ]
     assert mutated(tool, "while n != 0:") == ["while False:", "while n == 0:", "while n != 1:"]
 
 
@@ -70,12 +75,21 @@ def test_statements_are_left_out_or_turned_round(tool: ModuleType) -> None:
     assert mutated(tool, "x.count = mark") == ["pass"]
     assert mutated(tool, "memcpy(p, q, n)") == ["pass"]
     assert mutated(tool, "p[0] = n & 0x7F") == [
-        "pass", "p[0] = n | 0x7F", "p[0] = n", "p[0] = n & 0x80", "p[0] = n & 0x7e",
-    ]  # fmt: skip
+        "pass",
+        "p[0] = n | 0x7F",
+        "p[0] = n",
+        "p[0] = n & 0x80",
+        "p[0] = n & 0x7e",
+    ]
     code, places = tool.rewritten(body("n += 1"), set(), {0: 3, 2: 5})
     assert code.splitlines()[4:] == [
-        "    if kr_m(3):", "        pass", "    elif kr_m(5):", "        n += 2", "    else:", "        n += 1",
-    ]  # fmt: skip
+        "    if kr_m(3):",
+        "        pass",
+        "    elif kr_m(5):",
+        "        n += 2",
+        "    else:",
+        "        n += 1",
+    ]
     assert dict(places) == {5: [3], 6: [3], 7: [5], 8: [5]}
 
 
@@ -95,16 +109,22 @@ def test_values_of_declarations(tool: ModuleType) -> None:
     ]
     code, _ = tool.rewritten(body(line), set(), {3: 9})
     assert code.splitlines()[4:] == [
-        "    cdef int64_t left, size, at", "    size = n - 1",
-        "    if kr_m(9):", "        at = 1", "    else:", "        at = 0",
-    ]  # fmt: skip
+        "    cdef int64_t left, size, at",
+        "    size = n - 1",
+        "    if kr_m(9):",
+        "        at = 1",
+        "    else:",
+        "        at = 0",
+    ]
 
 
 def test_bounds_of_loops(tool: ModuleType) -> None:
     assert mutated(tool, "for i in range(k, n):") == [
-        "for i in range(k + 1, n):", "for i in range(k - 1, n):",
-        "for i in range(k, n + 1):", "for i in range(k, n - 1):",
-    ]  # fmt: skip
+        "for i in range(k + 1, n):",
+        "for i in range(k - 1, n):",
+        "for i in range(k, n + 1):",
+        "for i in range(k, n - 1):",
+    ]
     code, _ = tool.rewritten(body("for i in range(n):", "    g(i)"), set(), {0: 4})
     assert code.splitlines()[4].replace(" ", "") == "foriinrange(((n+1)ifkr_m(4)else(n))):"
 
@@ -160,18 +180,24 @@ def test_c_statements_and_values(c_tool: ModuleType) -> None:
 def test_c_casts_and_signs_are_no_operators(c_tool: ModuleType) -> None:
     assert c_mutated(c_tool, "return (int64_t)*p;") == []
     assert c_mutated(c_tool, "return (uint32_t)p[0] << n;") == [
-        "return (uint32_t)p[1] << n", "return (uint32_t)p[0] >> n",
-    ]  # fmt: skip
+        "return (uint32_t)p[1] << n",
+        "return (uint32_t)p[0] >> n",
+    ]
     assert c_mutated(c_tool, "return -1;") == ["return -2", "return -0"]
 
 
 def test_c_conditions(c_tool: ModuleType) -> None:
     assert c_mutated(c_tool, "if (n < k && p) return;") == [
-        "if (1)", "if (0)", "if (n <= k && p)", "if (n < k || p)",
-    ]  # fmt: skip
+        "if (1)",
+        "if (0)",
+        "if (n <= k && p)",
+        "if (n < k || p)",
+    ]
     assert c_mutated(c_tool, "for (k = 0; k < n; k++)", "    g(k);") == [
-        "for (k = 0; 0; k++)", "for (k = 0; k <= n; k++)", ";",
-    ]  # fmt: skip
+        "for (k = 0; 0; k++)",
+        "for (k = 0; k <= n; k++)",
+        ";",
+    ]
 
 
 def test_c_as_it_is_written(c_tool: ModuleType) -> None:

@@ -82,8 +82,12 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     env = dict(os.environ, KAFKAREC_SANITIZE="address,undefined")
     built = subprocess.run(
         [sys.executable, "setup.py", "-q", "build_ext", "-i"],
-        cwd=folder, env=env, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert built.returncode == 0, built.stderr[-3000:]
     stdcxx = subprocess.run(
         [compiler, "-print-file-name=libstdc++.so.6"], capture_output=True, text=True, check=False
@@ -214,8 +218,12 @@ def test_the_tests_of_the_core_run_without_a_report(sanitized: tuple[Path, str])
     env = environment(folder, libraries) | {"KAFKAREC_CORE": "1", "PYTHONPATH": str(folder)}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *chosen, "-p", "no:cacheprovider", *files],
-        cwd=folder, env=env, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert reports(folder) == ""
     assert done.returncode == 0, done.stdout[-5000:]
     assert " passed" in done.stdout

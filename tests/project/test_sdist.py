@@ -31,9 +31,7 @@ pytestmark = pytest.mark.slow
 
 def run(*command: str | Path, cwd: Path, **extra: str) -> subprocess.CompletedProcess[str]:
     env = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "CFLAGS")} | extra
-    return subprocess.run(
-        [str(c) for c in command], cwd=cwd, env=env, capture_output=True, text=True, check=False
-    )
+    return subprocess.run([str(c) for c in command], cwd=cwd, env=env, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +55,7 @@ def installed(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     folder = tmp_path_factory.mktemp("empty")
     venv.create(folder / "env", with_pip=True)
     python = folder / "env" / "bin" / "python"
-    reach = run(
-        python, "-m", "pip", "download", "--no-deps", "-q", "-d", folder / "probe", "crc32c", cwd=folder
-    )
+    reach = run(python, "-m", "pip", "download", "--no-deps", "-q", "-d", folder / "probe", "crc32c", cwd=folder)
     if reach.returncode != 0:
         pytest.skip(f"no package index within reach: {reach.stderr.strip()[-200:]}")
     done = run(python, "-m", "pip", "install", "-v", sdist, cwd=folder)

@@ -49,10 +49,12 @@ def test_a_new_log_has_what_a_broker_leaves_there_and_what_is_added_comes_after_
     assert sorted(before) == [
         "_SUCCESS",
         *(f"t-0/{name}" for name in (f"{0:020}.index", f"{0:020}.log", f"{0:020}.timeindex", f"{2:020}.snapshot")),
-        "t-0/leader-epoch-checkpoint", "t-0/partition.metadata",
+        "t-0/leader-epoch-checkpoint",
+        "t-0/partition.metadata",
         *(f"t-1/{name}" for name in (f"{0:020}.index", f"{0:020}.log", f"{0:020}.timeindex", f"{1:020}.snapshot")),
-        "t-1/leader-epoch-checkpoint", "t-1/partition.metadata",
-    ]  # fmt: skip
+        "t-1/leader-epoch-checkpoint",
+        "t-1/partition.metadata",
+    ]
     told = publish(store, "job-2", {"t-0": ["d"]}, {"t-0": ["e"]})
     assert told == [{"name": "t-0", "records": 2, "first_offset": 2, "next_offset": 4}]
     after = objects(store)
@@ -61,9 +63,7 @@ def test_a_new_log_has_what_a_broker_leaves_there_and_what_is_added_comes_after_
     }
     assert sorted(after.keys() - before.keys()) == [f"t-0/{2:020}.{kind}" for kind in ("index", "log", "timeindex")]
     assert content(store) == {"t-0": numbered(*"abde"), "t-1": numbered("c")}
-    assert json.loads(after["_SUCCESS"])["partitions"] == {
-        "t-0": {"records": 2, "first_offset": 2, "next_offset": 4}
-    }  # fmt: skip
+    assert json.loads(after["_SUCCESS"])["partitions"] == {"t-0": {"records": 2, "first_offset": 2, "next_offset": 4}}
 
 
 def test_a_part_that_fits_is_copied_by_the_store_and_no_byte_comes_here(store: str) -> None:

@@ -28,9 +28,14 @@ pytestmark = [pytest.mark.spark]
 
 LOG = (SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes()
 COUNTS = {
-    "__cluster_metadata": 142, "__consumer_offsets": 18, "all-codecs": 865, "compacted": 25, "logappend": 150,
-    "logappend-live": 150, "txn": 267,
-}  # fmt: skip
+    "__cluster_metadata": 142,
+    "__consumer_offsets": 18,
+    "all-codecs": 865,
+    "compacted": 25,
+    "logappend": 150,
+    "logappend-live": 150,
+    "txn": 267,
+}
 
 
 @pytest.fixture(scope="module")

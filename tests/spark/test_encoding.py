@@ -178,10 +178,12 @@ def test_unknown_field_is_named() -> None:
         ({"compression": "zstd"}, "zstd"),
         ({"compression": "zstd", "level": 9}, '{"compression": "zstd", "level": 9}'),
         ({"magic": 0}, '{"magic": 0}'),
-        ({"producer_id": 0, "producer_epoch": 0, "base_sequence": 0},
-         '{"base_sequence": 0, "producer_epoch": 0, "producer_id": 0}'),
+        (
+            {"producer_id": 0, "producer_epoch": 0, "base_sequence": 0},
+            '{"base_sequence": 0, "producer_epoch": 0, "producer_id": 0}',
+        ),
     ],
-)  # fmt: skip
+)
 def test_options_travel_as_one_literal(given: dict[str, Any], literal: str | None) -> None:
     assert encoding.options_of(given) == literal
     if literal is not None:

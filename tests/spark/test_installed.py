@@ -48,8 +48,9 @@ def told(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactory) 
     with tarfile.open(archive, "w:gz", compresslevel=1) as packed:
         packed.add(installed, ".")
     environ = {
-        "PYSPARK_PYTHON": "./environment/bin/python", "PYSPARK_DRIVER_PYTHON": str(installed / "bin" / "python"),
-    }  # fmt: skip
+        "PYSPARK_PYTHON": "./environment/bin/python",
+        "PYSPARK_DRIVER_PYTHON": str(installed / "bin" / "python"),
+    }
     conf = {"spark.archives": f"{archive}#environment"}
     arguments = (str(SEGMENTS), str(archive))
     return Application("packed.py", None, bare_python, folder / "app", *arguments, environ=environ, **conf).result()
@@ -124,8 +125,12 @@ def test_lookup_of_data_sources_never_fails(tmp_path: Path, spoil: str | None, n
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         [sys.executable, "-P", "-c", LOOKUP],
-        env=environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False, timeout=120,
+        env=environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
         cwd=tmp_path,
-    )  # fmt: skip
+    )
     assert done.stdout.splitlines() == [names, "[]"], done.stderr
     assert words in done.stderr and done.stderr.count("\n") <= 1

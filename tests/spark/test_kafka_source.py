@@ -53,9 +53,12 @@ def values() -> list[Value]:
 def odd_records(folder: Path) -> None:
     """A log of everything that a record can be, with a damaged batch in its middle."""
     headers: list[list[tuple[str, bytes | None]]] = [
-        [], [("h", b"x")], [("empty", b""), ("null", None)], [("twice", b"1"), ("twice", b"2"), ("twice", b"1")],
+        [],
+        [("h", b"x")],
+        [("empty", b""), ("null", None)],
+        [("twice", b"1"), ("twice", b"2"), ("twice", b"1")],
         [("ключ", b"\x00\xff"), ("", b"no name")],
-    ]  # fmt: skip
+    ]
     with kafkarec.SegmentWriter(folder) as writer:
         for number, codec in enumerate(("none", "gzip", "snappy", "lz4", "zstd")):
             made = []

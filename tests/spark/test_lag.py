@@ -45,8 +45,10 @@ def test_what_it_says() -> None:
     assert lag(SimpleNamespace(lastProgress=None)) is None
     assert BEHIND.total == 70 and str(BEHIND) == "70 offsets behind in 2 partitions (a-0 70)"
     assert BEHIND.metrics == {
-        "minOffsetsBehindLatest": "0", "maxOffsetsBehindLatest": "70", "avgOffsetsBehindLatest": "35.0",
-    }  # fmt: skip
+        "minOffsetsBehindLatest": "0",
+        "maxOffsetsBehindLatest": "70",
+        "avgOffsetsBehindLatest": "35.0",
+    }
     with pytest.raises(TypeError, match="int is no query, no progress and no event"):
         lag(3)
 

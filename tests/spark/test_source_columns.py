@@ -183,6 +183,13 @@ def test_unchecked_checksums_and_the_limit_of_a_payload(tmp_path: Path) -> None:
     assert len(read(path, checkCrcs="false")) == 1
     with pytest.raises(kafkarec.LimitExceededError):
         read(path, checkCrcs="false", maxDecompressedBytes="64k")
-    told = Read({"path": str(path), "checkCrcs": "false", "maxDecompressedBytes": "64k", "mode": "PERMISSIVE",
-                 "columnNameOfCorruptRecord": "why"}).rows  # fmt: skip
+    told = Read(
+        {
+            "path": str(path),
+            "checkCrcs": "false",
+            "maxDecompressedBytes": "64k",
+            "mode": "PERMISSIVE",
+            "columnNameOfCorruptRecord": "why",
+        }
+    ).rows
     assert [row["why"] is None for row in told] == [False] and "limit_exceeded" in told[0]["why"]

@@ -41,9 +41,7 @@ def entries_then(monkeypatch: pytest.MonkeyPatch, change: Callable[[list[Any]], 
 # ---- while it is listed ---------------------------------------------------------------------------------------------
 
 
-def test_a_segment_that_grows_and_is_rolled_while_it_is_listed(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_segment_that_grows_and_is_rolled_while_it_is_listed(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     broker.write(10)
     before = len(broker.log())
 
@@ -201,11 +199,7 @@ def test_a_log_that_is_cleaned_between_planning_and_reading(broker: Broker, size
     chosen = broker.log()[begin:end]
     first, behind = int(chosen[0].stem), int(broker.log()[end].stem)
     living_log.clean(chosen, third)
-    wanted = [
-        offset
-        for offset, _ in broker.rows["orders", 0]
-        if not first <= offset < behind - 1 or third(offset)
-    ]  # fmt: skip
+    wanted = [offset for offset, _ in broker.rows["orders", 0] if not first <= offset < behind - 1 or third(offset)]
     assert planned.offsets() == wanted
     assert bounded.offsets() == [offset for offset in wanted if offset < 77]
 

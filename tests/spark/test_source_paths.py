@@ -20,9 +20,14 @@ pytestmark = pytest.mark.spark
 
 LOG = (SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes()
 COUNTS = {
-    "__cluster_metadata": 142, "__consumer_offsets": 18, "all-codecs": 865, "compacted": 25, "logappend": 150,
-    "logappend-live": 150, "txn": 267,
-}  # fmt: skip
+    "__cluster_metadata": 142,
+    "__consumer_offsets": 18,
+    "all-codecs": 865,
+    "compacted": 25,
+    "logappend": 150,
+    "logappend-live": 150,
+    "txn": 267,
+}
 
 
 def counts(*paths: Path | str, **given: str) -> dict[Any, int]:
@@ -45,7 +50,7 @@ def counts(*paths: Path | str, **given: str) -> dict[Any, int]:
         (["/**/*.log"], COUNTS),
         (["/{txn-0,compacted-0}/*.log"], ["txn", "compacted"]),
     ],
-)  # fmt: skip
+)
 def test_paths_and_globs(paths: list[str], topics: Any) -> None:
     wanted = {topic: COUNTS[topic] for topic in topics}
     found = counts(*(f"{SEGMENTS}{each}" for each in paths))
@@ -183,8 +188,11 @@ def test_environment_tells_the_keys_and_missing_objects_are_told(
 
 
 def test_an_object_without_an_index_is_one_task_unless_asked(bucket: Server) -> None:
-    given = {"storageOptions": json.dumps(bucket.options()), "path": f"s3://{BUCKET}/plain/orders-0",
-             "maxPartitionBytes": "8000"}  # fmt: skip
+    given = {
+        "storageOptions": json.dumps(bucket.options()),
+        "path": f"s3://{BUCKET}/plain/orders-0",
+        "maxPartitionBytes": "8000",
+    }
     bucket.reset()
     one = Read(given)
     assert len(one.tasks) == 1 and bucket.served < len(LOG) + 10_000

@@ -33,8 +33,9 @@ def local_with_damage(path: Path) -> list[Any]:
     """Records and damaged ranges of a file in order: (position of batch or damage, what)."""
     segment = kafkarec.open(path)
     assert isinstance(segment, kafkarec.Segment)
-    columns = segment.read(errors="skip", columns=["offset", "timestamp", "timestamp_type", "key", "value", "headers",
-                                                   "batch_position"])  # fmt: skip
+    columns = segment.read(
+        errors="skip", columns=["offset", "timestamp", "timestamp_type", "key", "value", "headers", "batch_position"]
+    )
     rows: list[tuple[int, int, Any]] = [
         (position, 1, expected(record, segment.topic, segment.partition))
         for position, record in zip(columns.column("batch_position"), columns, strict=True)

@@ -34,14 +34,24 @@ def offsets(rows: list[dict[str, Any]]) -> list[int]:
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
-        ({}, {"__cluster_metadata", "__consumer_offsets", "all-codecs", "compacted", "logappend", "logappend-live",
-              "txn"}),
+        (
+            {},
+            {
+                "__cluster_metadata",
+                "__consumer_offsets",
+                "all-codecs",
+                "compacted",
+                "logappend",
+                "logappend-live",
+                "txn",
+            },
+        ),
         ({"subscribe": "txn, compacted"}, {"txn", "compacted"}),
         ({"subscribePattern": "__.*"}, {"__cluster_metadata", "__consumer_offsets"}),
         ({"subscribePattern": "none"}, set()),
         ({"assign": '{"txn": [0]}'}, {"txn"}),
     ],
-)  # fmt: skip
+)
 def test_partitions_are_chosen(given: dict[str, str], wanted: set[str]) -> None:
     assert {row["topic"] for row in read(SEGMENTS, **given)} == wanted
 
@@ -170,9 +180,13 @@ def transactions(seed: int) -> bytes:
             continue
         count = chance.randrange(1, 4)
         data += builders.batch(
-            builders.records(count), base_offset=at, attributes=builders.TRANSACTIONAL, producer_id=producer,
-            producer_epoch=0, base_sequence=at,
-        )  # fmt: skip
+            builders.records(count),
+            base_offset=at,
+            attributes=builders.TRANSACTIONAL,
+            producer_id=producer,
+            producer_epoch=0,
+            base_sequence=at,
+        )
         running.add(producer)
         at += count
     return data
@@ -188,12 +202,18 @@ def test_transactions_across_splits_and_segments(seed: int, tmp_path: Path) -> N
     assert 0 < len(wanted) < len(kafkarec.open(folder).read())
     for size in ("1g", "1000", "1"):
         assert offsets(read(folder, isolationLevel="read_committed", maxPartitionBytes=size)) == wanted
-    some = read(folder, isolationLevel="read_committed", maxPartitionBytes="500",
-                startingOffsets='{"t": {"0": 50}}', endingOffsets='{"t": {"0": 100}}')  # fmt: skip
+    some = read(
+        folder,
+        isolationLevel="read_committed",
+        maxPartitionBytes="500",
+        startingOffsets='{"t": {"0": 50}}',
+        endingOffsets='{"t": {"0": 100}}',
+    )
     assert offsets(some) == [each for each in wanted if 50 <= each < 100]
 
 
 # ---- filters ----------------------------------------------------------------------------------------------
+
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -210,9 +230,13 @@ def at(milliseconds: int) -> datetime:
 
 
 COMPARISONS: dict[type, Any] = {
-    EqualTo: operator.eq, GreaterThan: operator.gt, GreaterThanOrEqual: operator.ge, LessThan: operator.lt,
-    LessThanOrEqual: operator.le, In: lambda value, some: value in some,
-}  # fmt: skip
+    EqualTo: operator.eq,
+    GreaterThan: operator.gt,
+    GreaterThanOrEqual: operator.ge,
+    LessThan: operator.lt,
+    LessThanOrEqual: operator.le,
+    In: lambda value, some: value in some,
+}
 
 
 def passes(pushed: list[Any], row: dict[str, Any]) -> bool:

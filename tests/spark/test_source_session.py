@@ -142,9 +142,7 @@ def test_pushed_filters_where_the_session_allows_it(spark_session: Any, load: Ca
         spark_session.conf.unset(key)
 
 
-def test_spark_keeps_the_last_pushed_filters_for_the_whole_frame(
-    spark_session: Any, load: Callable[..., Any]
-) -> None:
+def test_spark_keeps_the_last_pushed_filters_for_the_whole_frame(spark_session: Any, load: Callable[..., Any]) -> None:
     """Why docs/spark.md says one load() per use: Spark 4.3.0 (PythonScanBuilder.pushFilters) saves the pruned plan in
     the frame's source, and later queries on that frame get it. Where this fails, Spark has mended it."""
     key = "spark.sql.python.filterPushdown.enabled"

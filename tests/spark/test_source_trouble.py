@@ -165,8 +165,10 @@ def test_a_disk_that_tells_no_sizes(folder: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(folders.LocalFolder, "entries", entries)
     assert [row["offset"] for row in read(folder, columns="offset")] == [
-        *range(20), *range(1000, 1020), *range(2000, 2020),
-    ]  # fmt: skip
+        *range(20),
+        *range(1000, 1020),
+        *range(2000, 2020),
+    ]
 
 
 # ---- tasks ----------------------------------------------------------------------------------------------------------

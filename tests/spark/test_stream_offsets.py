@@ -140,7 +140,7 @@ def test_a_cut_log_goes_back() -> None:
         ({"endingOffsets": "latest"}, "option endingOffsets is for read, not for stream"),
         ({"view": "batches"}, "option view is for read, not for stream"),
     ],
-)  # fmt: skip
+)
 def test_options_that_cannot_be(given_options: dict[str, str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         options.parse(given_options, "stream")

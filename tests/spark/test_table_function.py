@@ -68,9 +68,14 @@ def test_value_that_cannot_be_held_is_a_reason() -> None:
 
 @pytest.mark.parametrize(
     ("microseconds", "wanted"),
-    [(None, None), (0, datetime(1970, 1, 1, tzinfo=UTC)), (-1000, datetime(1969, 12, 31, 23, 59, 59, 999000, UTC)),
-     (2**62, None), (253_402_300_799_000_000, datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))],
-)  # fmt: skip
+    [
+        (None, None),
+        (0, datetime(1970, 1, 1, tzinfo=UTC)),
+        (-1000, datetime(1969, 12, 31, 23, 59, 59, 999000, UTC)),
+        (2**62, None),
+        (253_402_300_799_000_000, datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
+    ],
+)
 def test_times(microseconds: int | None, wanted: datetime | None) -> None:
     assert udtf._time(microseconds) == wanted
 

@@ -115,8 +115,10 @@ def test_partitions_that_are_null_are_chosen_and_the_others_kept(spark_session: 
     )
     frame.coalesce(1).write.format("kafkarec").mode("append").options(topic="t", numPartitions="7").save(str(tmp_path))
     assert {name: [row[3] for row in found] for name, found in records(tmp_path).items()} == {
-        "t-2": [b"a"], "t-3": [b"b"], "t-6": [b"c"],
-    }  # fmt: skip
+        "t-2": [b"a"],
+        "t-3": [b"b"],
+        "t-6": [b"c"],
+    }
 
 
 @pytest.mark.parametrize(
@@ -136,7 +138,7 @@ def test_partitions_that_are_null_are_chosen_and_the_others_kept(spark_session: 
         ("string(id) AS value, 9 - id AS offset, 0 AS partition", {"topic": "t"}, "write_log"),
         ("string(id) AS value, id AS offset, 0 AS partition, '{}' AS _corrupt_record", {"topic": "t"}, "damage"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_written_is_told_and_leaves_nothing(
     spark_session: Any, tmp_path: Path, columns: str, options: dict[str, str], told: str
 ) -> None:
@@ -179,9 +181,11 @@ def test_folders_that_must_not_be_written_are_left_alone(spark_session: Any, tmp
         writer.write([(0, NOW, None, b"x", [])])
     (tmp_path / "file").write_text("")
     for path, told in (
-        (tmp_path / "broker", "a broker's data folder"), (tmp_path / "t-0", "one partition's folder"),
-        (tmp_path / "file", "is a file"), ("https://host/x", "does not write to https://"),
-    ):  # fmt: skip
+        (tmp_path / "broker", "a broker's data folder"),
+        (tmp_path / "t-0", "one partition's folder"),
+        (tmp_path / "file", "is a file"),
+        ("https://host/x", "does not write to https://"),
+    ):
         with pytest.raises(Exception, match=told):
             frame.write.format("kafkarec").mode("append").save(str(path))
 

@@ -16,9 +16,11 @@ from pathlib import Path
 from jvm_oracle import JARS, SOURCES, Oracle, tool
 
 _OF_THE_FOLDERS_BEFORE = (
-    "recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint",
+    "recovery-point-offset-checkpoint",
+    "replication-offset-checkpoint",
+    "log-start-offset-checkpoint",
     ".kafka_cleanshutdown",
-)  # fmt: skip
+)
 
 
 def _free_ports() -> tuple[int, int]:
@@ -113,11 +115,19 @@ class Broker:
         self._classes.mkdir()
         subprocess.run(
             [
-                str(tool("javac")), "--release", "17", "-proc:none", "-cp", f"{JARS}/*", "-d", str(self._classes),
+                str(tool("javac")),
+                "--release",
+                "17",
+                "-proc:none",
+                "-cp",
+                f"{JARS}/*",
+                "-d",
+                str(self._classes),
                 str(source),
             ],
-            check=True, timeout=120,
-        )  # fmt: skip
+            check=True,
+            timeout=120,
+        )
 
 
 @contextmanager

@@ -51,9 +51,7 @@ class Here:
         return Ran(status, out, err.decode())
 
 
-def own_process(
-    *argv: object, stdin: bytes = b"", file: Any = None, modules: Path | None = None, **kwargs: Any
-) -> Ran:
+def own_process(*argv: object, stdin: bytes = b"", file: Any = None, modules: Path | None = None, **kwargs: Any) -> Ran:
     """Calls `python -m kafkarec`; standard input is a pipe with `stdin`, or `file` itself. `modules`: a folder whose
     modules stand before all others."""
     first = {} if modules is None else {"PYTHONPATH": os.pathsep.join([str(modules), str(ROOT)])}

@@ -12,10 +12,25 @@ import builders
 import kafkarec
 
 FIELDS = (
-    "base_offset", "last_offset", "next_offset", "partition_leader_epoch", "magic", "attributes", "compression",
-    "timestamp_type", "is_transactional", "is_control", "delete_horizon_ms", "base_timestamp", "max_timestamp",
-    "producer_id", "producer_epoch", "base_sequence", "last_sequence", "record_count",
-)  # fmt: skip
+    "base_offset",
+    "last_offset",
+    "next_offset",
+    "partition_leader_epoch",
+    "magic",
+    "attributes",
+    "compression",
+    "timestamp_type",
+    "is_transactional",
+    "is_control",
+    "delete_horizon_ms",
+    "base_timestamp",
+    "max_timestamp",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "last_sequence",
+    "record_count",
+)
 _RECORDS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence", "is_control")
 
 
@@ -122,26 +137,37 @@ class Log:
             attributes |= builders.TRANSACTIONAL if producer.transactional else 0
             producer.open |= producer.transactional
             who = {
-                "producer_id": producer.number, "producer_epoch": producer.epoch, "base_sequence": producer.sequence,
-            }  # fmt: skip
+                "producer_id": producer.number,
+                "producer_epoch": producer.epoch,
+                "base_sequence": producer.sequence,
+            }
             producer.sequence = (producer.sequence + last + 1) % 2**31
         self.put(
             builders.batch(
-                records, codec=self.codec(), base_offset=self.offset, leader_epoch=self.random.randrange(3) // 2,
-                attributes=attributes, last_offset_delta=last, base_timestamp=self.now, max_timestamp=self.now + 499,
+                records,
+                codec=self.codec(),
+                base_offset=self.offset,
+                leader_epoch=self.random.randrange(3) // 2,
+                attributes=attributes,
+                last_offset_delta=last,
+                base_timestamp=self.now,
+                max_timestamp=self.now + 499,
                 **who,
             ),
             last + 1,
-        )  # fmt: skip
+        )
 
     def end(self, producer: Producer) -> None:
         producer.epoch += self.bumps
         if self.bumps:
             producer.sequence = 0
         marker = builders.end_marker(
-            commit=bool(self.random.randrange(2)), producer_id=producer.number, producer_epoch=producer.epoch,
-            base_offset=self.offset, base_timestamp=self.now,
-        )  # fmt: skip
+            commit=bool(self.random.randrange(2)),
+            producer_id=producer.number,
+            producer_epoch=producer.epoch,
+            base_offset=self.offset,
+            base_timestamp=self.now,
+        )
         producer.open = False
         self.put(marker, 1)
 

@@ -18,9 +18,12 @@ class ConvertibleMaker(Maker):
 
     def good_record(self, offset_delta: int, timestamp_delta: int) -> bytes:
         return builders.record(
-            offset_delta=offset_delta, timestamp_delta=timestamp_delta,
-            key=self.blob(), value=self.blob(), headers=self.headers(),
-        )  # fmt: skip
+            offset_delta=offset_delta,
+            timestamp_delta=timestamp_delta,
+            key=self.blob(),
+            value=self.blob(),
+            headers=self.headers(),
+        )
 
     def good_batch(self, offset: int, producer: dict[str, int], codecs: tuple[str, ...]) -> tuple[bytes, int]:
         """A batch and its last offset. `producer` remembers the next sequence."""
@@ -61,11 +64,15 @@ class ConvertibleMaker(Maker):
         stamped = magic * self.random.choice([0, 0, builders.LOG_APPEND])
         messages = [
             builders.message(
-                magic=magic, offset=i if relative else offset + i, key=self.blob(), value=self.blob(),
-                timestamp=times[i], attributes=stamped,
+                magic=magic,
+                offset=i if relative else offset + i,
+                key=self.blob(),
+                value=self.blob(),
+                timestamp=times[i],
+                attributes=stamped,
             )
             for i in range(count)
-        ]  # fmt: skip
+        ]
         last = offset + count - 1
         if codec == "none":
             return b"".join(messages), last
@@ -76,9 +83,11 @@ class ConvertibleMaker(Maker):
 
     def marker(self, offset: int, producer: dict[str, int]) -> bytes:
         return builders.end_marker(
-            commit=bool(self.random.randrange(2)), producer_id=producer["id"], base_offset=offset,
+            commit=bool(self.random.randrange(2)),
+            producer_id=producer["id"],
+            base_offset=offset,
             leader_epoch=self.random.choice([-1, 0]),
-        )  # fmt: skip
+        )
 
     def good_log(self, *, codecs: tuple[str, ...] = CODECS, legacy: bool = True, odd: int = 0) -> bytes:
         """Up to a dozen batches; one in `odd` is odd."""
@@ -112,9 +121,20 @@ def headers_only(raw: bytes) -> list[tuple[int, ...]]:
 
 
 _COLUMNS = (
-    "offset", "timestamp", "key", "value", "headers", "sequence", "is_control", "control_type", "is_transactional",
-    "producer_id", "producer_epoch", "partition_leader_epoch", "timestamp_type",
-)  # fmt: skip
+    "offset",
+    "timestamp",
+    "key",
+    "value",
+    "headers",
+    "sequence",
+    "is_control",
+    "control_type",
+    "is_transactional",
+    "producer_id",
+    "producer_epoch",
+    "partition_leader_epoch",
+    "timestamp_type",
+)
 
 
 def records(data: Any) -> list[tuple[Any, ...]]:

@@ -6,14 +6,33 @@ from builders import varint
 from core_reading import INT_MAX, INT_MIN
 
 FIELDS = (
-    "attributes", "timestamp_delta", "offset_delta", "key_length", "key", "value_length", "value", "header_count",
-    "header_key_length", "header_key", "header_value_length", "header_value",
-)  # fmt: skip
+    "attributes",
+    "timestamp_delta",
+    "offset_delta",
+    "key_length",
+    "key",
+    "value_length",
+    "value",
+    "header_count",
+    "header_key_length",
+    "header_key",
+    "header_value_length",
+    "header_value",
+)
 GOOD = {
-    "attributes": b"\x00", "timestamp_delta": varint(5), "offset_delta": varint(3), "key_length": varint(3),
-    "key": b"key", "value_length": varint(5), "value": b"value", "header_count": varint(1),
-    "header_key_length": varint(2), "header_key": b"hk", "header_value_length": varint(3), "header_value": b"hv!",
-}  # fmt: skip
+    "attributes": b"\x00",
+    "timestamp_delta": varint(5),
+    "offset_delta": varint(3),
+    "key_length": varint(3),
+    "key": b"key",
+    "value_length": varint(5),
+    "value": b"value",
+    "header_count": varint(1),
+    "header_key_length": varint(2),
+    "header_key": b"hk",
+    "header_value_length": varint(3),
+    "header_value": b"hv!",
+}
 LENGTHS = {"key_length": 3, "value_length": 5, "header_count": 1, "header_key_length": 2, "header_value_length": 3}
 
 

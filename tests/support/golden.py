@@ -71,10 +71,7 @@ def segment_files() -> list[Case]:
 
 def consumer_reads() -> list[tuple[str, str]]:
     """(folder, isolation level) of every file that a real KafkaConsumer wrote."""
-    return [
-        (path.parent.name, path.stem)
-        for path in sorted((VECTORS / "segments").glob("*/read_*committed.json"))
-    ]
+    return [(path.parent.name, path.stem) for path in sorted((VECTORS / "segments").glob("*/read_*committed.json"))]
 
 
 def partition_bytes(folder: str) -> bytes:
@@ -109,9 +106,7 @@ def same_blob(got: bytes | None, wanted: Any) -> bool:
 def expected_record(record: dict[str, Any], batch: dict[str, Any]) -> dict[str, Any]:
     """A record of the JSON in the words and with the nulls of the contract's columns."""
     timestamp_type = record.get("timestampType") or batch["timestampType"]
-    headers = tuple(
-        (key, None if value is None else base64.b64decode(value)) for key, value in record["headers"]
-    )
+    headers = tuple((key, None if value is None else base64.b64decode(value)) for key, value in record["headers"])
     return {
         "offset": record["offset"],
         "timestamp": null_if_absent(record["timestamp"]),

@@ -45,12 +45,14 @@ class DownConverter(Jvm):
         path = f"{JARS}/*{os.pathsep}{classes}"
         subprocess.run(
             [str(tool("javac")), "--release", "17", "-proc:none", "-cp", path, "-d", str(classes), str(SOURCE)],
-            check=True, timeout=120,
-        )  # fmt: skip
+            check=True,
+            timeout=120,
+        )
         self._jvm = subprocess.Popen(
             [str(tool("java")), "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", path, "Down"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
 
     def __call__(self, data: bytes, magic: int, first_offset: int = -(2**63)) -> Answer:
         assert self._jvm.stdin is not None

@@ -82,15 +82,26 @@ class Oracle(Jvm):
         path = f"{JARS}/*{os.pathsep}{classes}"
         subprocess.run(
             [
-                str(tool("javac")), "--release", "17", "-proc:none", "-cp", path, "-sourcepath", str(SOURCES),
-                "-d", str(classes), str(SOURCES / "Oracle.java"),
+                str(tool("javac")),
+                "--release",
+                "17",
+                "-proc:none",
+                "-cp",
+                path,
+                "-sourcepath",
+                str(SOURCES),
+                "-d",
+                str(classes),
+                str(SOURCES / "Oracle.java"),
             ],
-            check=True, timeout=120,
-        )  # fmt: skip
+            check=True,
+            timeout=120,
+        )
         self._jvm = subprocess.Popen(
             [str(tool("java")), "-Xmx1g", "-XX:TieredStopAtLevel=1", "-cp", path, "Oracle"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
 
     def ask(self, *words: Any) -> Answer:
         assert self._jvm.stdin is not None

@@ -18,8 +18,10 @@ from kafkarec.errors import CorruptRecordError, InvalidRecordError, UnsupportedC
 from kafkarec.ops.segment_writer import AppendRefused, SegmentWriter
 
 SETTINGS: dict[str, Any] = {
-    "segment_bytes": 1300, "index_interval_bytes": 300, "topic_id": "pmqbwj8JRCSCfzvNTqatEw",
-}  # fmt: skip
+    "segment_bytes": 1300,
+    "index_interval_bytes": 300,
+    "topic_id": "pmqbwj8JRCSCfzvNTqatEw",
+}
 CALLS = ("open", "pwrite", "ftruncate", "fsync", "replace", "unlink", "mkdir", "close")
 
 
@@ -29,8 +31,10 @@ def batches() -> tuple[bytes, ...]:
     made, offset, sequence = [], 0, 0
     for number in range(22):
         where: dict[str, Any] = {
-            "base_offset": offset, "leader_epoch": 0 if number < 9 else 3, "base_timestamp": builders.NOW + 10 * number,
-        }  # fmt: skip
+            "base_offset": offset,
+            "leader_epoch": 0 if number < 9 else 3,
+            "base_timestamp": builders.NOW + 10 * number,
+        }
         if number % 5 == 4:
             made.append(builders.end_marker(commit=number % 2 == 0, producer_id=7, **where))
             offset += 1
@@ -39,12 +43,15 @@ def batches() -> tuple[bytes, ...]:
         records = builders.records(3, value=random.Random(number).randbytes(90))
         made.append(
             builders.batch(
-                records, codec=list(builders.CODEC_IDS)[number % 5],
+                records,
+                codec=list(builders.CODEC_IDS)[number % 5],
                 attributes=builders.TRANSACTIONAL if transactional else 0,
-                producer_id=7 if transactional else -1, producer_epoch=0 if transactional else -1,
-                base_sequence=sequence if transactional else -1, **where,
+                producer_id=7 if transactional else -1,
+                producer_epoch=0 if transactional else -1,
+                base_sequence=sequence if transactional else -1,
+                **where,
             )
-        )  # fmt: skip
+        )
         sequence += 3 * transactional
         offset += 3 + (number == 12)
     return tuple(made)
@@ -173,17 +180,26 @@ REFUSED: dict[str, tuple[bytes, type[ValueError], str, int]] = {
     "no next offset": (batch(2**63 - 1, 1), AppendRefused, "do not follow", 0),
     "epoch": (batch(3, leader_epoch=4) + batch(6, leader_epoch=3), AppendRefused, "below 4", len(_GOOD)),
     "plain in a transaction": (
-        batch(3, **_OPEN) + batch(6, producer_id=9, producer_epoch=0, base_sequence=3), AppendRefused,
-        "whose transaction is open", len(_GOOD),
+        batch(3, **_OPEN) + batch(6, producer_id=9, producer_epoch=0, base_sequence=3),
+        AppendRefused,
+        "whose transaction is open",
+        len(_GOOD),
     ),
     "marker of no kind": (
         builders.batch(
-            [builders.record(key=b"\0\0\0\x07", value=b"\0\0\0\0\0\0")], base_offset=3, producer_id=9,
+            [builders.record(key=b"\0\0\0\x07", value=b"\0\0\0\0\0\0")],
+            base_offset=3,
+            producer_id=9,
             attributes=builders.CONTROL | builders.TRANSACTIONAL,
-        ), InvalidRecordError, "ABORT or COMMIT", 0,
+        ),
+        InvalidRecordError,
+        "ABORT or COMMIT",
+        0,
     ),
     "marker that cannot be read": (
         builders.batch([builders.record(key=b"\0")], base_offset=3, producer_id=9, attributes=builders.CONTROL),
-        InvalidRecordError, "control record", 0,
+        InvalidRecordError,
+        "control record",
+        0,
     ),
-}  # fmt: skip
+}

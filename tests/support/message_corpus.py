@@ -75,8 +75,12 @@ def ask(asked: list[dict[str, Any]]) -> list[list[str]]:
         subprocess.run(compiler, check=True, timeout=120)
         done = subprocess.run(
             [_tool("java"), "-Xmx1g", "-cp", f"{folder}:{jars}", "MessageOracle"],
-            input="".join(lines), capture_output=True, text=True, check=True, timeout=300,
-        )  # fmt: skip
+            input="".join(lines),
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=300,
+        )
     return [line.split(" ") for line in done.stdout.splitlines()]
 
 

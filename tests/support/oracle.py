@@ -142,9 +142,17 @@ def legacy_columns(raw: bytes, position: int) -> dict[str, object]:
     offset, size, crc, magic, attributes = struct.unpack_from(">qiIbb", raw)
     timestamp = struct.unpack_from(">q", raw, 18)[0] if magic == 1 else -1
     columns: dict[str, object] = dict.fromkeys(
-        ("partition_leader_epoch", "delete_horizon_ms", "base_timestamp", "producer_id", "producer_epoch",
-         "base_sequence", "last_sequence", "record_count")
-    )  # fmt: skip
+        (
+            "partition_leader_epoch",
+            "delete_horizon_ms",
+            "base_timestamp",
+            "producer_id",
+            "producer_epoch",
+            "base_sequence",
+            "last_sequence",
+            "record_count",
+        )
+    )
     return columns | {
         "position": position,
         "base_offset": None if attributes & 7 else offset,

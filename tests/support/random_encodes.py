@@ -12,9 +12,22 @@ HEADER_KEYS = ("", "h", "naïve", "€😀", "x" * 70)
 SIZES = (0, 1, 100, 200, 500, 1000, 3000, 16384)
 LENGTHS = (0, 1, 5, 20, 62, 63, 64, 100, 127, 128, 300)
 WIDE = (
-    "offset", "timestamp", "timestamp_type", "key", "value", "headers", "base_offset", "partition_leader_epoch",
-    "magic", "compression", "is_transactional", "is_control", "producer_id", "producer_epoch", "sequence",
-)  # fmt: skip
+    "offset",
+    "timestamp",
+    "timestamp_type",
+    "key",
+    "value",
+    "headers",
+    "base_offset",
+    "partition_leader_epoch",
+    "magic",
+    "compression",
+    "is_transactional",
+    "is_control",
+    "producer_id",
+    "producer_epoch",
+    "sequence",
+)
 
 
 class Made:

@@ -55,9 +55,7 @@ def _spoiled(maker: Maker, data: bytes, size: int, log_size: int) -> bytes:
         return random.randbytes(size * random.randrange(4))
     if kind == 8 and size == 8:
         count = random.randrange(5)
-        return b"".join(
-            struct.pack(">ii", random.randrange(60), random.randrange(log_size + 20)) for _ in range(count)
-        )
+        return b"".join(struct.pack(">ii", random.randrange(60), random.randrange(log_size + 20)) for _ in range(count))
     if kind == 8:
         return b"".join(
             struct.pack(">qi", NOW + random.randrange(2000), random.randrange(80)) for _ in range(random.randrange(6))

@@ -105,9 +105,15 @@ class Maker:
             3: struct.pack(">q", self.some(0, 1_700_000_000_000, bits=64)) + b"\0",
             4: b"\0",
             5: struct.pack(">h", self.some(0, 1, bits=16)) + b"\0",
-            6: b"\x02" + struct.pack(">i", self.some(1)) + self.random.randbytes(16) + b"\x02" + endpoint + feature
-            + b"\0" + self.random.choice([b"\0", b"\0", b"\x01\x05\x02ab"]),
-        }  # fmt: skip
+            6: b"\x02"
+            + struct.pack(">i", self.some(1))
+            + self.random.randbytes(16)
+            + b"\x02"
+            + endpoint
+            + feature
+            + b"\0"
+            + self.random.choice([b"\0", b"\0", b"\x01\x05\x02ab"]),
+        }
         return version + bodies.get(kind, struct.pack(">i", self.some(0, 5)))
 
     def legacy(self, offset: int) -> bytes:

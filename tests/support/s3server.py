@@ -128,5 +128,9 @@ def running(*clients: str) -> Iterator[Server]:
 def without_aws() -> dict[str, str]:
     """This environment without anything that would let a library find credentials."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    return {**kept, "AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": os.devnull,
-            "AWS_SHARED_CREDENTIALS_FILE": os.devnull}  # fmt: skip
+    return {
+        **kept,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    }

@@ -17,8 +17,11 @@ def files(*folders: str, suffixes: set[str] = CODE) -> list[Path]:
     """What git knows of, and what is new and not ignored; without git, everything."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", *folders],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if listed.returncode == 0 and listed.stdout:
         found = [ROOT / name for name in listed.stdout.splitlines()]
     else:

@@ -149,9 +149,7 @@ def index_of(events: Sequence[Event], segment: Sequence[Event]) -> list[AbortedT
             before = events[: events.index(txn.marker) + 1]
             others = [data[0].base for data in still_open(before)]
             stable = min(others, default=txn.marker.last + 1)
-            entries.append(
-                AbortedTransaction(txn.producer, txn.data[0].base, txn.marker.base, stable)
-            )
+            entries.append(AbortedTransaction(txn.producer, txn.data[0].base, txn.marker.base, stable))
     return entries
 
 

@@ -122,9 +122,7 @@ def compare(asked: Asked, kafkas: Answer) -> str:
 
 
 def _rows(data: bytes) -> list[tuple[Any, ...]]:
-    return [
-        (one.offset, one.timestamp, one.key, one.value, one.headers) for one in kafkarec.decode(data, control=True)
-    ]
+    return [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in kafkarec.decode(data, control=True)]
 
 
 def _utf8(data: bytes) -> bool:

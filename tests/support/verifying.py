@@ -27,8 +27,6 @@ def kinds(report: Report, *severities: str) -> set[str]:
     return {one.kind for one in report.findings if one.severity in wanted}
 
 
-
-
 def made(tmp_path: Path, segments: dict[int, list[bytes]], name: str = "orders-0", **small: str) -> Path:
     """A partition folder: base offset -> batches; `small`: other files, _ for - in their names."""
     folder = tmp_path / name

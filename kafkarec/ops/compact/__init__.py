@@ -30,4 +30,4 @@ __all__ = [
     "cleaned",
     "compact",
     "filter_to",
-]  # fmt: skip
+]

@@ -21,13 +21,31 @@ from kafkarec.tables.table import cells
 COLUMNS = ("offset", "timestamp", "key", "value", "headers", "control_type")
 _OFFSET, _TIMESTAMP, _KEY, _VALUE, _, _CONTROL_TYPE = range(len(COLUMNS))
 _FIELDS = (
-    "position", "size_in_bytes", "magic", "base_offset", "last_offset", "next_offset", "max_timestamp",
-    "partition_leader_epoch", "compression", "timestamp_type", "is_transactional", "is_control", "delete_horizon_ms",
-    "producer_id", "producer_epoch", "base_sequence", "record_count",
-)  # fmt: skip
+    "position",
+    "size_in_bytes",
+    "magic",
+    "base_offset",
+    "last_offset",
+    "next_offset",
+    "max_timestamp",
+    "partition_leader_epoch",
+    "compression",
+    "timestamp_type",
+    "is_transactional",
+    "is_control",
+    "delete_horizon_ms",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "record_count",
+)
 _NONE_IS_MINUS_ONE = {
-    "max_timestamp", "partition_leader_epoch", "producer_id", "producer_epoch", "base_sequence",
-}  # fmt: skip
+    "max_timestamp",
+    "partition_leader_epoch",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+}
 _ABSENT = bytes.maketrans(b"01", b"\x01\x00")
 
 
@@ -142,9 +160,13 @@ class BatchRecords:
 def decode_request(check_crcs: bool | str, max_decompressed_bytes: int) -> DecodeRequest:
     """The request for all columns that are needed to write a record again unchanged."""
     return request(
-        columns=COLUMNS, control=True, timestamp_unit="int64", header_keys="binary", check_crcs=check_crcs,
+        columns=COLUMNS,
+        control=True,
+        timestamp_unit="int64",
+        header_keys="binary",
+        check_crcs=check_crcs,
         max_decompressed_bytes=max_decompressed_bytes,
-    )  # fmt: skip
+    )
 
 
 def batches(table: BatchTable, rows: BatchRecords) -> Iterator[BatchInfo]:

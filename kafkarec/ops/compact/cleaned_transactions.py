@@ -1,10 +1,10 @@
 """Transactions while a log is cleaned (Kafka: CleanedTransactionMetadata, KIP-98)
 
-    data of an aborted transaction      removed at once
-    its marker                          removed when the transaction has no data left before it, after the delete
-                                        horizon; until then its entry stays in the .txnindex
-    marker of a committed transaction   the same
-    any other control batch             kept
+data of an aborted transaction      removed at once
+its marker                          removed when the transaction has no data left before it, after the delete
+                                    horizon; until then its entry stays in the .txnindex
+marker of a committed transaction   the same
+any other control batch             kept
 """
 
 from __future__ import annotations

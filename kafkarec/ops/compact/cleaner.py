@@ -1,16 +1,16 @@
 """The record filter of the log cleaner (Kafka: Cleaner, KIP-534, KIP-98)
 
-    record without key                         removed, and counted as invalid
-    record with a later offset for its key     removed
-    tombstone                                  kept until the delete horizon of its batch, now + delete_retention_ms,
-                                               which is set by the first pass that reads it
-    tombstone of magic 0 and 1                 kept while its segment was modified less than delete_retention_ms before
-                                               the last clean one; it becomes one of magic 2 with a horizon
-    batch with a producer's last sequence      its header is kept until the producer writes again or expires
-    last batch of the pass                     its header is kept, as the log's end offset. A message of magic 0 or 1
-                                               becomes an empty batch of magic 2; a broker fails on such a log
-    transactions                               see cleaned_transactions.py
-    from the first uncleanable offset on       everything is kept
+record without key                         removed, and counted as invalid
+record with a later offset for its key     removed
+tombstone                                  kept until the delete horizon of its batch, now + delete_retention_ms,
+                                           which is set by the first pass that reads it
+tombstone of magic 0 and 1                 kept while its segment was modified less than delete_retention_ms before
+                                           the last clean one; it becomes one of magic 2 with a horizon
+batch with a producer's last sequence      its header is kept until the producer writes again or expires
+last batch of the pass                     its header is kept, as the log's end offset. A message of magic 0 or 1
+                                           becomes an empty batch of magic 2; a broker fails on such a log
+transactions                               see cleaned_transactions.py
+from the first uncleanable offset on       everything is kept
 """
 
 from __future__ import annotations
@@ -62,9 +62,14 @@ class CleanerRecordFilter:
     retains_legacy_tombstones = True
 
     def __init__(
-        self, offsets: OffsetMap, transactions: CleanedTransactions, last_records: dict[int, LastRecord],
-        end_offset: int, now: int, stats: CleanerStats,
-    ) -> None:  # fmt: skip
+        self,
+        offsets: OffsetMap,
+        transactions: CleanedTransactions,
+        last_records: dict[int, LastRecord],
+        end_offset: int,
+        now: int,
+        stats: CleanerStats,
+    ) -> None:
         self._offsets = offsets
         self._transactions = transactions
         self._last_records = last_records

@@ -119,9 +119,14 @@ class Filter:
     """
 
     def __init__(
-        self, record_filter: RecordFilter, now: int, delete_retention_ms: int, stats: FilterStats, *,
+        self,
+        record_filter: RecordFilter,
+        now: int,
+        delete_retention_ms: int,
+        stats: FilterStats,
+        *,
         empties_messages: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.stats = stats
         self._empties_messages = empties_messages
         self._record_filter = record_filter

@@ -1,7 +1,7 @@
 """The input of the cleaner: a buffer, a segment, or all segments of a log, with one interface
 
-    Buffer     bytes in memory: one segment that begins with its first batch
-    LogFile    a storage.Segment: base offset from its name, .txnindex and .snapshot beside it
+Buffer     bytes in memory: one segment that begins with its first batch
+LogFile    a storage.Segment: base offset from its name, .txnindex and .snapshot beside it
 """
 
 from __future__ import annotations

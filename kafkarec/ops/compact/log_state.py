@@ -121,9 +121,7 @@ _DATA = ("producer_id", "producer_epoch", "last_sequence", "base_offset", "last_
 _Marker = tuple[int, int]
 
 
-def _abort_markers(
-    states: ProducerStates, stretch: GoodBatches
-) -> Iterator[tuple[_Marker, EndedTransaction | None]]:
+def _abort_markers(states: ProducerStates, stretch: GoodBatches) -> Iterator[tuple[_Marker, EndedTransaction | None]]:
     """((producer id, offset), the transaction or None if it has no data) of each ABORT marker. Updates `states`; skips
     batches without a producer."""
     columns = stretch.columns

@@ -223,11 +223,17 @@ def compact(
     source that is a path or a data folder; ValueError for a number out of range.
     """
     cleaning = cleaned(
-        source, now=now, delete_retention_ms=delete_retention_ms, producer_expiration_ms=producer_expiration_ms,
-        min_compaction_lag_ms=min_compaction_lag_ms, first_dirty_offset=first_dirty_offset,
-        first_uncleanable_offset=first_uncleanable_offset, max_keys=max_keys,
-        check_crcs=check_crcs, max_decompressed_bytes=max_decompressed_bytes,
-    )  # fmt: skip
+        source,
+        now=now,
+        delete_retention_ms=delete_retention_ms,
+        producer_expiration_ms=producer_expiration_ms,
+        min_compaction_lag_ms=min_compaction_lag_ms,
+        first_dirty_offset=first_dirty_offset,
+        first_uncleanable_offset=first_uncleanable_offset,
+        max_keys=max_keys,
+        check_crcs=check_crcs,
+        max_decompressed_bytes=max_decompressed_bytes,
+    )
     result = Compacted(b"".join(cleaning))
     result.stats, result.aborted_transactions = cleaning.stats, cleaning.aborted_transactions
     result.remaining = cleaning.remaining

@@ -15,9 +15,11 @@ from .source_batches import SourceBatch
 def refused(unit: SourceBatch, reason: str, **sides: Any) -> KafkaRecordError:
     """The error for a batch that cannot be written: `sides` is expected and found, or `detail`."""
     location = {
-        "position": unit.position, "base_offset": unit.base_offset, "file": unit.file,
+        "position": unit.position,
+        "base_offset": unit.base_offset,
+        "file": unit.file,
         "next_position": unit.position + unit.size_in_bytes,
-    }  # fmt: skip
+    }
     return damage.error(reason, {**location, **sides})
 
 
@@ -26,9 +28,12 @@ def too_wide(unit: SourceBatch, base: int, last: int) -> KafkaRecordError:
     where = f"in {unit.file} at byte" if unit.file else "at byte"
     return InvalidRecordError(
         f"the batch cannot be written anew {where} {unit.position}: offset {last} is too far from the first, {base}",
-        reason="batch_not_rewritable", position=unit.position, base_offset=unit.base_offset,
-        next_position=unit.position + unit.size_in_bytes, file=unit.file,
-    )  # fmt: skip
+        reason="batch_not_rewritable",
+        position=unit.position,
+        base_offset=unit.base_offset,
+        next_position=unit.position + unit.size_in_bytes,
+        file=unit.file,
+    )
 
 
 def zstd_below_2(unit: SourceBatch) -> KafkaRecordError:

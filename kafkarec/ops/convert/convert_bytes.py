@@ -102,9 +102,17 @@ def convert(
     offsets that are too far apart for one batch. `errors="skip"` leaves such batches out and lists them in `.damage`.
     """
     conversion = converted(
-        data, magic=magic, compression=compression, level=level, batch_size=batch_size, first_offset=first_offset,
-        on_loss=on_loss, check_crcs=check_crcs, errors=errors, max_decompressed_bytes=max_decompressed_bytes,
-    )  # fmt: skip
+        data,
+        magic=magic,
+        compression=compression,
+        level=level,
+        batch_size=batch_size,
+        first_offset=first_offset,
+        on_loss=on_loss,
+        check_crcs=check_crcs,
+        errors=errors,
+        max_decompressed_bytes=max_decompressed_bytes,
+    )
     found = Converted(b"".join(conversion))
     found.stats, found.damage, found.remaining = conversion.stats, conversion.damage, conversion.remaining
     return found

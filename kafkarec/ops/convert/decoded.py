@@ -30,9 +30,13 @@ class Decoded:
 
     def __init__(self, units: Sequence[SourceBatch], max_decompressed_bytes: int) -> None:
         asked = request(
-            columns=_COLUMNS, control=True, check_crcs=False, header_keys="binary", timestamp_unit="int64",
+            columns=_COLUMNS,
+            control=True,
+            check_crcs=False,
+            header_keys="binary",
+            timestamp_unit="int64",
             max_decompressed_bytes=max_decompressed_bytes,
-        )  # fmt: skip
+        )
         part = read_part(asked, Source(units[0].raw if len(units) == 1 else b"".join(unit.raw for unit in units)))
         self.units = units
         self.columns = as_columns(asked, part)

@@ -32,9 +32,14 @@ def _shared_fields(unit: SourceBatch, shape: Shape) -> tuple[object, ...]:
     if shape.magic < 2:
         return (stamped, unit.max_timestamp if stamped else None) if shape.magic else ()
     return (
-        stamped, unit.max_timestamp if stamped else None, unit.partition_leader_epoch, unit.producer_id,
-        unit.producer_epoch, unit.is_transactional, unit.delete_horizon_ms,
-    )  # fmt: skip
+        stamped,
+        unit.max_timestamp if stamped else None,
+        unit.partition_leader_epoch,
+        unit.producer_id,
+        unit.producer_epoch,
+        unit.is_transactional,
+        unit.delete_horizon_ms,
+    )
 
 
 def _in_sequence(last: SourceBatch, unit: SourceBatch) -> bool:

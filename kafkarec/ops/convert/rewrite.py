@@ -184,7 +184,12 @@ def _batch_header(group: Group, shape: Shape, target: Target) -> BatchHeader:
     if unit.base_sequence is not None and unit.base_offset is not None:
         sequence = sequence_after(unit.base_sequence, base - unit.base_offset)
     return BatchHeader(
-        shape.magic, shape.codec, target.level, timestamp_type, base, last,
+        shape.magic,
+        shape.codec,
+        target.level,
+        timestamp_type,
+        base,
+        last,
         partition_leader_epoch=_or_minus_one(unit.partition_leader_epoch),
         log_append_time=time,
         producer_id=_or_minus_one(unit.producer_id),
@@ -192,7 +197,7 @@ def _batch_header(group: Group, shape: Shape, target: Target) -> BatchHeader:
         base_sequence=sequence,
         is_transactional=unit.is_transactional,
         delete_horizon_ms=unit.delete_horizon_ms,
-    )  # fmt: skip
+    )
 
 
 def _or_minus_one(value: int | None) -> int:
@@ -216,9 +221,7 @@ def count_losses(group: Group, plan: GroupPlan, shape: Shape, stats: ConversionS
     """Counts what magic 0 and 1 cannot store: of the rows that are written and of the units that end in the group."""
     decoded = group.decoded
     location = decoded.units[group.first].location
-    counts, timestamps = (
-        column[group.start : group.stop] for column in (decoded.header_counts, decoded.timestamps)
-    )
+    counts, timestamps = (column[group.start : group.stop] for column in (decoded.header_counts, decoded.timestamps))
     if plan.keep:
         counts, timestamps = list(compress(counts, plan.keep)), list(compress(timestamps, plan.keep))
     stats.add_loss("headers", sum(counts), location)

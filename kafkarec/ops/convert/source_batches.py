@@ -142,10 +142,14 @@ def _join_plain_messages(units: Iterable[SourceBatch]) -> Iterator[SourceBatch]:
     for unit in units:
         plain = unit.magic < 2 and not unit.attributes & 7 and (unit.max_timestamp or 0) >= 0
         if (
-            first and plain and unit.magic == first.magic and unit.timestamp_type == first.timestamp_type
-            and unit.position == first.position + size and last < unit.last_offset <= first.last_offset + WIDEST
+            first
+            and plain
+            and unit.magic == first.magic
+            and unit.timestamp_type == first.timestamp_type
+            and unit.position == first.position + size
+            and last < unit.last_offset <= first.last_offset + WIDEST
             and (not unit.timestamp_type or unit.max_timestamp == first.max_timestamp)
-        ):  # fmt: skip
+        ):
             last, size = unit.last_offset, size + unit.size_in_bytes
             raws.append(unit.raw)
             continue

@@ -75,9 +75,20 @@ def batch_line(source: DumpedFile, piece: FilePiece, frame: Frame, batches: list
     if len(header) < OVERHEAD:
         refuse("batch_too_small", source, position, offset=frame.offset, expected=OVERHEAD, found=frame.size)
     (
-        offset, _, leader_epoch, magic, crc, attributes, last_delta, base_timestamp, max_timestamp,
-        producer_id, producer_epoch, base_sequence, count,
-    ) = _HEADER.unpack(header)  # fmt: skip
+        offset,
+        _,
+        leader_epoch,
+        magic,
+        crc,
+        attributes,
+        last_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    ) = _HEADER.unpack(header)
     last_sequence = -1 if base_sequence == -1 else increment_sequence(base_sequence, last_delta)
     yield (
         f"baseOffset: {offset} lastOffset: {wrapped(offset + last_delta, 64)} count: {count} "
@@ -96,10 +107,19 @@ def batch_line(source: DumpedFile, piece: FilePiece, frame: Frame, batches: list
     )
     batches.append(
         DumpedBatch(
-            position, raw, magic, offset, codec, timestamp_type, bool(attributes & 0x20), base_timestamp,
-            max_timestamp, base_sequence, count,
+            position,
+            raw,
+            magic,
+            offset,
+            codec,
+            timestamp_type,
+            bool(attributes & 0x20),
+            base_timestamp,
+            max_timestamp,
+            base_sequence,
+            count,
         )
-    )  # fmt: skip
+    )
 
 
 def _message_line(

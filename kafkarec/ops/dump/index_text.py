@@ -214,9 +214,7 @@ def _batch_at(checked: Checked, entry: OffsetEntry, max_message_size: int) -> in
 
 def _inside(checked: Checked, offset: int, position: int) -> None:
     if not 0 <= position <= checked.log.size:
-        _broken(
-            checked, f"offset {offset} points at byte {position}, and the log has {checked.log.size} bytes"
-        )
+        _broken(checked, f"offset {offset} points at byte {position}, and the log has {checked.log.size} bytes")
 
 
 def _sane(checked: Checked, entry_size: int, last_offset: int) -> None:

@@ -66,9 +66,7 @@ class _PieceText:
             return
         size = len(batch.raw)
         if size < OVERHEAD:
-            refuse(
-                "batch_too_small", self._source, batch.position, offset=batch.offset, expected=OVERHEAD, found=size
-            )
+            refuse("batch_too_small", self._source, batch.position, offset=batch.offset, expected=OVERHEAD, found=size)
         if batch.record_count == 0:
             return  # Kafka ignores the payload
         for rows in self._rows(number, batch, style):

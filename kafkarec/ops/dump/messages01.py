@@ -66,16 +66,24 @@ def messages(source: DumpedFile, batch: DumpedBatch, limit: int) -> Iterator[_Me
         last = inside[-1].offset
         if batch.offset < last:
             refuse(
-                "wrapper_offset_too_small", source, batch.position,
-                offset=batch.offset, expected=last, found=batch.offset,
-            )  # fmt: skip
+                "wrapper_offset_too_small",
+                source,
+                batch.position,
+                offset=batch.offset,
+                expected=last,
+                found=batch.offset,
+            )
         shift = wrapped(batch.offset - last, 64)
     for message in inside:
         if message.raw[5] & 7:
             refuse(
-                "inner_compressed", source, batch.position,
-                offset=batch.offset, expected=0, found=message.raw[5] & 7,
-            )  # fmt: skip
+                "inner_compressed",
+                source,
+                batch.position,
+                offset=batch.offset,
+                expected=0,
+                found=message.raw[5] & 7,
+            )
         yield message._replace(offset=wrapped(message.offset + shift, 64))
 
 
@@ -92,9 +100,13 @@ def _inside(source: DumpedFile, batch: DumpedBatch, value: memoryview, limit: in
         size = int.from_bytes(data[at + 8 : at + 12], "big", signed=True)
         if size < LEAST_SIZE:
             refuse(
-                "inner_size_too_small", source, batch.position,
-                offset=batch.offset, expected=LEAST_SIZE, found=size,
-            )  # fmt: skip
+                "inner_size_too_small",
+                source,
+                batch.position,
+                offset=batch.offset,
+                expected=LEAST_SIZE,
+                found=size,
+            )
         if size > len(data) - at - LOG_OVERHEAD:
             break  # incomplete: Kafka drops it without an error
         raw = data[at + LOG_OVERHEAD : at + LOG_OVERHEAD + size]
@@ -163,9 +175,13 @@ def _value_at(source: DumpedFile, batch: DumpedBatch, raw: memoryview) -> int:
 def _integer(source: DumpedFile, batch: DumpedBatch, raw: memoryview, at: int, size: int) -> int:
     if at + size > len(raw):
         refuse(
-            "message_truncated", source, batch.position,
-            offset=batch.offset, expected=at + size, found=len(raw),
-        )  # fmt: skip
+            "message_truncated",
+            source,
+            batch.position,
+            offset=batch.offset,
+            expected=at + size,
+            found=len(raw),
+        )
     return int.from_bytes(raw[at : at + size], "big", signed=True)
 
 
@@ -175,7 +191,11 @@ def _blob(source: DumpedFile, batch: DumpedBatch, raw: memoryview, at: int) -> m
         return None
     if size > len(raw) - at - 4:
         refuse(
-            "message_truncated", source, batch.position,
-            offset=batch.offset, expected=at + 4 + size, found=len(raw),
-        )  # fmt: skip
+            "message_truncated",
+            source,
+            batch.position,
+            offset=batch.offset,
+            expected=at + 4 + size,
+            found=len(raw),
+        )
     return raw[at + 4 : at + 4 + size]

@@ -42,9 +42,7 @@ class _Section(NamedTuple):
 # In the order in which they are printed.
 _SECTIONS = {
     "index_mismatch": _Section("Mismatches in :{}", "  Index offset: {}, log offset: {}", True),
-    "time_mismatch": _Section(
-        "Found timestamp mismatch in :{}", "  Index timestamp: {}, log timestamp: {}", None
-    ),
+    "time_mismatch": _Section("Found timestamp mismatch in :{}", "  Index timestamp: {}, log timestamp: {}", None),
     "time_order": _Section(
         "Found out of order timestamp in :{}", "  Index timestamp: {}, Previously indexed timestamp: {}", None
     ),

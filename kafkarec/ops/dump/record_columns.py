@@ -42,9 +42,13 @@ class RecordReader:
 
     def __init__(self, data: bytes, limit: int, texts: bool, raw: bool) -> None:
         self._pieces = reader.stream(
-            data, columns=_COLUMNS, control=True, check_crcs=False, timestamp_unit="int64",
+            data,
+            columns=_COLUMNS,
+            control=True,
+            check_crcs=False,
+            timestamp_unit="int64",
             max_decompressed_bytes=limit,
-        )  # fmt: skip
+        )
         self._texts, self._raw = texts, raw
         self._held = RecordTexts((), (), (), (), None, (), (), None)
         self._at = 0
@@ -247,10 +251,15 @@ def _one(cursor: _Cursor) -> RecordTexts:
         cursor.refuse("record_structure_invalid", expected=length, found=cursor.at - start)
     sizes = (str(-1 if blob is None else len(blob)) for blob in (key, value))
     return RecordTexts(
-        (offset,), (timestamp,), (next(sizes),), (next(sizes),), (",".join(names),),
-        (None if key is None else java_text(key),), (None if value is None else java_text(value),),
+        (offset,),
+        (timestamp,),
+        (next(sizes),),
+        (next(sizes),),
+        (",".join(names),),
+        (None if key is None else java_text(key),),
+        (None if value is None else java_text(value),),
         ((key,), (value,)),
-    )  # fmt: skip
+    )
 
 
 def records_of(source: DumpedFile, batch: DumpedBatch, limit: int) -> Iterator[RecordTexts]:

@@ -107,11 +107,18 @@ def _common(batch: DumpedBatch, rows: RecordTexts) -> str:
             f"| offset: {offset} {kind}: {timestamp} keySize: {key_size} valueSize: {value_size} "
             f"sequence: {sequence} headerKeys: [{names}] key: {key} payload: {value}\n"
             for offset, timestamp, key_size, value_size, sequence, names, key, value in zip(
-                rows.offsets, rows.timestamps, rows.key_sizes, rows.value_sizes, sequences, headers, rows.keys,
-                rows.values, strict=True,
+                rows.offsets,
+                rows.timestamps,
+                rows.key_sizes,
+                rows.value_sizes,
+                sequences,
+                headers,
+                rows.keys,
+                rows.values,
+                strict=True,
             )
         ]
-    )  # fmt: skip
+    )
 
 
 def _heads(batch: DumpedBatch, rows: RecordTexts) -> list[str]:
@@ -121,10 +128,15 @@ def _heads(batch: DumpedBatch, rows: RecordTexts) -> list[str]:
         f"| offset: {offset} {kind}: {timestamp} keySize: {key_size} valueSize: {value_size} "
         f"sequence: {sequence} headerKeys: [{keys}]"
         for offset, timestamp, key_size, value_size, sequence, keys in zip(
-            rows.offsets, rows.timestamps, rows.key_sizes, rows.value_sizes, _sequences(batch, rows.offsets), headers,
+            rows.offsets,
+            rows.timestamps,
+            rows.key_sizes,
+            rows.value_sizes,
+            _sequences(batch, rows.offsets),
+            headers,
             strict=True,
         )
-    ]  # fmt: skip
+    ]
 
 
 def content(key: str | None, value: str | None, metadata: bool) -> str:

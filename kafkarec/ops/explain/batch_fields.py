@@ -83,9 +83,16 @@ def _header(writer: SpanWriter, whole: bool) -> Head | None:
         writer.add_fault("record_count_negative", 0, count)
     trusted = not any(fault.reason == "crc_mismatch" for fault in writer.faults)
     return Head(
-        base_offset, attributes, base_timestamp, max_timestamp, base_sequence if producer_id >= 0 else -1, count,
-        bool(attributes & LOG_APPEND_TIME), bool(attributes & CONTROL), trusted,
-    )  # fmt: skip
+        base_offset,
+        attributes,
+        base_timestamp,
+        max_timestamp,
+        base_sequence if producer_id >= 0 else -1,
+        count,
+        bool(attributes & LOG_APPEND_TIME),
+        bool(attributes & CONTROL),
+        trusted,
+    )
 
 
 def _empty(writer: SpanWriter) -> bool:

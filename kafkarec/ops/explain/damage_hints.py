@@ -45,8 +45,10 @@ def of_checksum(data: memoryview, magic: int, stored: int, computed: int, field:
     """Guesses about a checksum mismatch; `field`: position of the stored CRC, `start`: of the first byte it covers."""
     difference = stored ^ computed
     if difference.bit_count() == 1:
-        yield (f"the stored checksum and the computed one differ in one bit: the checksum itself (bytes {field} to "
-               f"{field + 3} of the batch) may be what was hit")  # fmt: skip
+        yield (
+            f"the stored checksum and the computed one differ in one bit: the checksum itself (bytes {field} to "
+            f"{field + 3} of the batch) may be what was hit"
+        )
         return
     found = flipped_bit(magic, difference, start, len(data))
     if found:
@@ -76,5 +78,7 @@ def of_length(data: memoryview, stored: int, magic: int) -> Iterator[str]:
         return
     computed = checksums_of(data[at:])[0 if magic == 2 else 2]
     if computed == int.from_bytes(data[crc : crc + 4], "big"):
-        yield (f"the checksum matches for a length of {len(data) - 12} (stored: {stored}): only the length field is "
-               "damaged, the rest of the batch is whole")  # fmt: skip
+        yield (
+            f"the checksum matches for a length of {len(data) - 12} (stored: {stored}): only the length field is "
+            "damaged, the rest of the batch is whole"
+        )

@@ -72,7 +72,9 @@ def _header(writer: SpanWriter, path: str, start: int, stop: int | None) -> tupl
         _compare(writer, path, stored, start + CRC_FROM, stop)
     magic = writer.number(f"{path}magic", 1, "LegacyRecord")
     attributes = writer.number(
-        f"{path}attributes", 1, lambda v: value_words.message_attributes(v & 0xFF, magic),
+        f"{path}attributes",
+        1,
+        lambda v: value_words.message_attributes(v & 0xFF, magic),
         show=lambda v: f"0x{v & 0xFF:02x}",
     )
     timestamp = writer.number(f"{path}timestamp", 8, iso_time) if magic else -1

@@ -56,9 +56,12 @@ def message_attributes(value: int, magic: int) -> str:
         rows.append(_bit(value, 3, "timestamp is log append time", "timestamp is create time"))
     unused = value >> (4 if magic else 3) & (0xF if magic else 0x1F)
     rows.append(
-        ("bits 4-7" if magic else "bits 3-7", f"{unused:0{4 if magic else 5}b}",
-         "unused" + (", and yet set: ignored" if unused else ""))
-    )  # fmt: skip
+        (
+            "bits 4-7" if magic else "bits 3-7",
+            f"{unused:0{4 if magic else 5}b}",
+            "unused" + (", and yet set: ignored" if unused else ""),
+        )
+    )
     return "\n".join(f"{where:<9} {bits:<9} {what}" for where, bits, what in rows)
 
 

@@ -94,9 +94,15 @@ def _plain(log: Log) -> Iterator[Plain]:
                 if open_since is not None and not row["is_control"] and not row["is_transactional"]:
                     count = int.from_bytes(segment.raw(position + _COUNT_AT, 4), "big", signed=True)
                     yield Plain(
-                        segment.name, position, row["size_in_bytes"], row["base_offset"], row["last_offset"],
-                        count, row["producer_id"], open_since,
-                    )  # fmt: skip
+                        segment.name,
+                        position,
+                        row["size_in_bytes"],
+                        row["base_offset"],
+                        row["last_offset"],
+                        count,
+                        row["producer_id"],
+                        open_since,
+                    )
                 else:
                     states.append(row, stretch.markers.get(position))
 

@@ -40,9 +40,15 @@ class PartitionWriter:
     """
 
     def __init__(
-        self, out: str | None, folder: str, step: str, base_offsets: list[int], roll: int, report: SalvagedPartition,
+        self,
+        out: str | None,
+        folder: str,
+        step: str,
+        base_offsets: list[int],
+        roll: int,
+        report: SalvagedPartition,
         progress: Progress,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.report = report
         self._out, self._folder, self._step = out, folder, step
         self._base_offsets, self._roll = base_offsets, min(roll, _LARGEST)

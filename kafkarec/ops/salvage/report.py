@@ -303,7 +303,7 @@ def _offsets(lost: list[tuple[int | None, int | None]]) -> str:
 
 
 def _zeros(damage: dict[str, Any]) -> str:
-    """": zeros" if the damage begins with zeros: pages that were never written, or lost by the disk."""
+    """ ": zeros" if the damage begins with zeros: pages that were never written, or lost by the disk."""
     return ": zeros" if damage["reason"] == "size_too_small" and str(damage["detail"]).endswith("found 0") else ""
 
 

@@ -194,9 +194,13 @@ class _Run:
         open_transactions.remove(out, whole, [open_transactions.Plain(*one) for one in done["batches"]])
 
     def _step(
-        self, work: SalvagePartition, whole: SalvagedPartition, step: str, journal: Journal | None,
+        self,
+        work: SalvagePartition,
+        whole: SalvagedPartition,
+        step: str,
+        journal: Journal | None,
         only: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """One segment, or all sources of a partition: writes and syncs the files, then adds the step to the journal."""
         done = journal.done.get((whole.folder, step)) if journal else None
         if done is not None:

@@ -54,9 +54,16 @@ class ActiveSegment:
     """
 
     def __init__(
-        self, folder: str, base: int, maker: SegmentRebuild, settings: WriterSettings, now: int, *,
-        size: int = 0, first_timestamp: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        folder: str,
+        base: int,
+        maker: SegmentRebuild,
+        settings: WriterSettings,
+        now: int,
+        *,
+        size: int = 0,
+        first_timestamp: int | None = None,
+    ) -> None:
         self.base, self.maker, self.size = base, maker, size
         self._folder, self._settings, self._opened_at = folder, settings, now
         self._first_timestamp = first_timestamp

@@ -70,9 +70,13 @@ class CheckedBatches(NamedTuple):
 
 
 def checked(
-    data: Any, settings: WriterSettings, states: ProducerStates, next_offset: int, epoch: int,
+    data: Any,
+    settings: WriterSettings,
+    states: ProducerStates,
+    next_offset: int,
+    epoch: int,
     blank_epoch: int | None = None,
-) -> CheckedBatches:  # fmt: skip
+) -> CheckedBatches:
     """The batches of a buffer, checked for a log that ends at `next_offset` with the leader epoch `epoch`.
 
     blank_epoch: the epoch to set on batches without a leader epoch
@@ -155,9 +159,12 @@ def _check_place(row: dict[str, Any], settings: WriterSettings, next_offset: int
 
 
 def _check_producer(
-    view: memoryview, row: dict[str, Any], states: ProducerStates, open_now: dict[int, bool],
+    view: memoryview,
+    row: dict[str, Any],
+    states: ProducerStates,
+    open_now: dict[int, bool],
     markers: dict[int, Marker | None],
-) -> None:  # fmt: skip
+) -> None:
     """open_now: producer id -> whether it has an open transaction, for the producers of this append"""
     producer_id, position = row["producer_id"], row["position"]
     if row["is_control"]:

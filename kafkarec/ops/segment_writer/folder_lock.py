@@ -1,7 +1,7 @@
 """The lock of a partition folder against other writers and a running broker
 
-    <folder>/.kafkarec.lock   flock, removed at the end; the file of a killed writer is reused
-    <folder>/../.lock         the broker's lock of its data folder: held in shared mode, so that no broker starts there
+<folder>/.kafkarec.lock   flock, removed at the end; the file of a killed writer is reused
+<folder>/../.lock         the broker's lock of its data folder: held in shared mode, so that no broker starts there
 """
 
 from __future__ import annotations

@@ -215,8 +215,11 @@ def _check_stretch(segment: Segment, stretch: GoodBatches, found: Recovered, dam
 def _refuse_damage(segment: Segment, one: Damage) -> NoReturn:
     raise REASONS[one.reason].error(
         f"{one.detail}; the log goes on behind it, so it is no torn end; {_ADVICE}",
-        position=one.position, reason=one.reason, file=segment.path, next_position=one.next_position,
-    )  # fmt: skip
+        position=one.position,
+        reason=one.reason,
+        file=segment.path,
+        next_position=one.next_position,
+    )
 
 
 def _refuse(segment: Segment, position: int, why: str) -> NoReturn:

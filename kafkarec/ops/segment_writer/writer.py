@@ -94,9 +94,16 @@ class SegmentWriter:
         self._active: ActiveSegment | None = None
         self._failure: BaseException | None = None
         self._settings = WriterSettings(
-            segment_bytes, segment_ms, index_interval_bytes, max_index_size, flush_messages, leader_epoch, start_offset,
-            assign_offsets, preallocate,
-        )  # fmt: skip
+            segment_bytes,
+            segment_ms,
+            index_interval_bytes,
+            max_index_size,
+            flush_messages,
+            leader_epoch,
+            start_offset,
+            assign_offsets,
+            preallocate,
+        )
         self._folder = os.path.abspath(os.fsdecode(folder))
         named = names.folder(os.path.basename(self._folder))
         self.topic = named.topic if named else None
@@ -125,9 +132,14 @@ class SegmentWriter:
         self.cut = found.cut
         if found.maker is not None:
             self._active = ActiveSegment(
-                self._folder, found.base, found.maker, self._settings, _now(),
-                size=found.size, first_timestamp=found.first_timestamp,
-            )  # fmt: skip
+                self._folder,
+                found.base,
+                found.maker,
+                self._settings,
+                _now(),
+                size=found.size,
+                first_timestamp=found.first_timestamp,
+            )
             self._active.remove_old_indexes()
             self._active.sync()
         else:

@@ -21,4 +21,4 @@ __all__ = [
     "Study",
     "codec_and_level",
     "study",
-]  # fmt: skip
+]

@@ -1,8 +1,8 @@
 """The codecs, levels and batch sizes to try.
 
-    none, snappy          no levels
-    zstd, zstd:9          Kafka's default level, that level
-    as cut, 16384 ...     batches stay as they are, or adjacent ones are joined up to this many bytes
+none, snappy          no levels
+zstd, zstd:9          Kafka's default level, that level
+as cut, 16384 ...     batches stay as they are, or adjacent ones are joined up to this many bytes
 """
 
 from __future__ import annotations

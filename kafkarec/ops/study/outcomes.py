@@ -168,7 +168,8 @@ def mark_best(outcomes: Sequence[Outcome]) -> None:
     for one in outcomes:
         speed = one.write_rate or 0.0
         one.is_best = not any(
-            other.share <= one.share and (other.write_rate or 0.0) >= speed
+            other.share <= one.share
+            and (other.write_rate or 0.0) >= speed
             and (other.share, -(other.write_rate or 0.0)) != (one.share, -speed)
             for other in outcomes
-        )  # fmt: skip
+        )

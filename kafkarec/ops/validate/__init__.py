@@ -1,17 +1,17 @@
 """Kafka's LogValidator: how a broker checks a produce request and assigns offsets before it appends it to the log.
 
-    _validator.pyx      batches are delimited and checked, records are scanned
-    topic_rules         the rules of the topic and the sender
-    batch_rules         checks of a batch
-    validation_errors   errors of a batch and of single records
-    accept              the batches of the log: modified in place, or rewritten
-    result              ValidatedRecords
-    run                 validate()
+_validator.pyx      batches are delimited and checked, records are scanned
+topic_rules         the rules of the topic and the sender
+batch_rules         checks of a batch
+validation_errors   errors of a batch and of single records
+accept              the batches of the log: modified in place, or rewritten
+result              ValidatedRecords
+run                 validate()
 
-    uncompressed, same magic and codec    offsets, leader epoch and time of every batch are set in place
-    compressed, same magic and codec      the same for the one batch, after its records were scanned: keys and values
-                                          are skipped and the records' lengths not checked (KAFKA-8106)
-    otherwise                             all records are rewritten as one batch (magic 2), message set or wrapper
+uncompressed, same magic and codec    offsets, leader epoch and time of every batch are set in place
+compressed, same magic and codec      the same for the one batch, after its records were scanned: keys and values
+                                      are skipped and the records' lengths not checked (KAFKA-8106)
+otherwise                             all records are rewritten as one batch (magic 2), message set or wrapper
 """
 
 from .result import RecordError, RecordValidationStats, ValidatedRecords

@@ -1,10 +1,10 @@
 """The bytes of an accepted request: batches modified in place, or records rewritten.
 
-    in place    base or last offset, leader epoch, timestamp type and max timestamp are set by `write/stamping.py`;
-                plain messages are written by the writer
-    rewritten   one batch, message set or wrapper is written from the decoded columns: offsets count up from the first
-                one, producer fields are kept, control and delete horizon flags are lost (buildRecordsAndAssignOffsets,
-                convertAndAssignOffsetsNonCompressed)
+in place    base or last offset, leader epoch, timestamp type and max timestamp are set by `write/stamping.py`;
+            plain messages are written by the writer
+rewritten   one batch, message set or wrapper is written from the decoded columns: offsets count up from the first
+            one, producer fields are kept, control and delete horizon flags are lost (buildRecordsAndAssignOffsets,
+            convertAndAssignOffsetsNonCompressed)
 """
 
 from __future__ import annotations

@@ -28,11 +28,13 @@ class EpochCheck:
         for number, (before, entry) in enumerate(pairwise(entries), 1):
             if entry.epoch <= before.epoch or entry.start_offset < before.start_offset:
                 findings.add(
-                    ERROR, "epoch_order", file,
+                    ERROR,
+                    "epoch_order",
+                    file,
                     f"line {number + _FIRST_LINE}: epoch {entry.epoch} from offset {entry.start_offset} follows epoch "
                     f"{before.epoch} from offset {before.start_offset}; both must rise",
                     entry=number + _FIRST_LINE,
-                )  # fmt: skip
+                )
 
     def see(self, columns: Mapping[str, list[Any]]) -> None:
         """A stretch of batches."""

@@ -119,7 +119,7 @@ KINDS: dict[str, FindingKind] = {
         _RENAMED.get(check, check): FindingKind(ERROR, f"does not hold: {holds}", _REINDEX)
         for check, holds in CHECKS.items()
     },
-}  # fmt: skip
+}
 
 
 COMPARED = frozenset(check for check in CHECKS if check not in _RENAMED)

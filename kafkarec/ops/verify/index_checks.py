@@ -49,10 +49,14 @@ class OffsetCheck:
             if before is not None and (entry.offset <= before.offset or entry.position <= before.position):
                 ordered = False
                 self._add(
-                    ERROR, "index_order", number, f"offset > {before.offset}, byte > {before.position}", entry,
+                    ERROR,
+                    "index_order",
+                    number,
+                    f"offset > {before.offset}, byte > {before.position}",
+                    entry,
                     f"does not rise: it follows offset {before.offset} at byte {before.position}, so a search goes "
                     "astray",
-                )  # fmt: skip
+                )
             before = entry
         numbers: Sequence[int] = range(len(index))
         if not ordered:
@@ -72,9 +76,13 @@ class OffsetCheck:
                 self._check(number, entry, base, last)
             elif not in_damage(entry.position):
                 self._add(
-                    ERROR, "index_position", number, f"the start of a batch, such as byte {position}", entry,
+                    ERROR,
+                    "index_position",
+                    number,
+                    f"the start of a batch, such as byte {position}",
+                    entry,
                     f"points into a batch: the next one begins at byte {position}",
-                )  # fmt: skip
+                )
             self._next = next(self._entries, None)
         self._match_appends(last)
         self._previous_last = last
@@ -84,17 +92,25 @@ class OffsetCheck:
         before = self._previous_last
         if before is not None and entry.offset <= before:
             self._add(
-                ERROR, "index_offset", number, f"offset {last}", entry,
+                ERROR,
+                "index_offset",
+                number,
+                f"offset {last}",
+                entry,
                 f"is too far on: the batch in front of it goes up to offset {before}, so a search for {entry.offset} "
                 "misses it",
-            )  # fmt: skip
+            )
         elif entry.offset > last:
             self._waiting.append((number, entry))
         elif base is not None and entry.offset < base:
             self._add(
-                WARNING, "index_offset", number, f"offset {last}", entry,
+                WARNING,
+                "index_offset",
+                number,
+                f"offset {last}",
+                entry,
                 f"points at a batch that does not hold its offset: that one has {base} to {last}",
-            )  # fmt: skip
+            )
 
     def _match_appends(self, last: int) -> None:
         """Entries with an offset above their batch: if it is the last offset of a later one, it is that of an append of
@@ -105,14 +121,22 @@ class OffsetCheck:
                 self._waiting.append((number, entry))
             elif entry.offset == last:
                 self._add(
-                    NOTE, "index_append", number, None, entry,
+                    NOTE,
+                    "index_append",
+                    number,
+                    None,
+                    entry,
                     "names the last offset of an append of several batches, as brokers before 4.1 do: no harm",
-                )  # fmt: skip
+                )
             else:
                 self._add(
-                    WARNING, "index_offset", number, "the last offset of the batch there", entry,
+                    WARNING,
+                    "index_offset",
+                    number,
+                    "the last offset of the batch there",
+                    entry,
                     f"points at a batch that does not hold its offset: a later batch does, which ends at {last}",
-                )  # fmt: skip
+                )
 
     def finish(self, end: int, in_damage: InDamage, live: bool = False) -> None:
         """end: end position of the last batch; live: the file was copied while it was written, or its broker crashed,
@@ -126,10 +150,14 @@ class OffsetCheck:
             self._next = next(self._entries, None)
         for number, entry in self._waiting:
             self._add(
-                severity, "index_offset", number, f"at most {self._previous_last}", entry,
+                severity,
+                "index_offset",
+                number,
+                f"at most {self._previous_last}",
+                entry,
                 f"is above the segment's last offset, {self._previous_last}"
                 + (why or ": a broker takes the segment for empty"),
-            )  # fmt: skip
+            )
         if self._previous_last is not None:
             self._coverage(end)
 
@@ -139,10 +167,14 @@ class OffsetCheck:
         spacing = reached // len(self._index) if len(self._index) else 4096
         if end - reached > _FAR + self._largest_batch + 8 * spacing:
             self._findings.add(
-                WARNING, "index_coverage", self._file,
+                WARNING,
+                "index_coverage",
+                self._file,
                 f"the last {end - reached} bytes of the log have no entry: reading there begins at byte {reached}; "
-                "kafkarec reindex makes a whole one", expected=end, found=reached,
-            )  # fmt: skip
+                "kafkarec reindex makes a whole one",
+                expected=end,
+                found=reached,
+            )
 
 
 class TimeCheck:
@@ -163,9 +195,13 @@ class TimeCheck:
             if before is not None and (entry.timestamp <= before.timestamp or entry.offset < before.offset):
                 ordered = False
                 self._add(
-                    ERROR, "time_order", number, f"timestamp > {before.timestamp}, offset >= {before.offset}", entry,
+                    ERROR,
+                    "time_order",
+                    number,
+                    f"timestamp > {before.timestamp}, offset >= {before.offset}",
+                    entry,
                     f"does not rise: it follows timestamp {before.timestamp} at offset {before.offset}",
-                )  # fmt: skip
+                )
             before = entry
         numbers: Sequence[int] = range(len(index))
         if not ordered:
@@ -191,15 +227,23 @@ class TimeCheck:
     def _check(self, number: int, entry: TimeEntry, largest: int | None) -> None:
         if largest is not None and entry.timestamp < largest:
             self._add(
-                ERROR, "time_largest", number, f"timestamp {largest}", entry,
+                ERROR,
+                "time_largest",
+                number,
+                f"timestamp {largest}",
+                entry,
                 f"is too early: batches up to that offset go up to {largest}, and a search by time misses them",
-            )  # fmt: skip
+            )
         elif largest is None or entry.timestamp > largest:
             there = "no timestamp" if largest is None else f"{largest} at most"
             self._add(
-                WARNING, "time_largest", number, there, entry,
+                WARNING,
+                "time_largest",
+                number,
+                there,
+                entry,
                 f"is later than all records up to that offset ({there}): retention by time keeps the segment too long",
-            )  # fmt: skip
+            )
 
     def finish(self, closed: bool, live: bool = False) -> None:
         """closed: it is not the active segment; live: as for OffsetCheck."""
@@ -215,7 +259,11 @@ class TimeCheck:
         latest = None if self._last_entry is None else self._last_entry.timestamp
         if latest is None or latest < self._largest:
             self._findings.add(
-                WARNING, "time_end", self._file,
+                WARNING,
+                "time_end",
+                self._file,
                 f"the last entry has timestamp {latest} and the segment's largest is {self._largest}: retention by "
-                "time may remove the segment too early", expected=self._largest, found=latest,
-            )  # fmt: skip
+                "time may remove the segment too early",
+                expected=self._largest,
+                found=latest,
+            )

@@ -32,9 +32,11 @@ def check(batches: Sequence[tuple[Any, FindingPlace]], notes: FindingNotes) -> N
         return
     try:
         found = decode(
-            b"".join(batch for batch, _ in batches), columns=["offset", "key", "value"], control=True,
+            b"".join(batch for batch, _ in batches),
+            columns=["offset", "key", "value"],
+            control=True,
             check_crcs=False,
-        )  # fmt: skip
+        )
     except KafkaRecordError:
         return  # not the bytes that were read before: the file changes while it is read
     offsets, keys, values = (found.column(name) for name in ("offset", "key", "value"))

@@ -68,7 +68,11 @@ class OffsetTrack:
         self.next = nexts[-1] if self.next is None else max(self.next, nexts[-1])
 
     def _look(
-        self, bases: Sequence[int | None], nexts: Sequence[int], rows: BatchColumns, damaged: set[int],
+        self,
+        bases: Sequence[int | None],
+        nexts: Sequence[int],
+        rows: BatchColumns,
+        damaged: set[int],
         notes: FindingNotes,
     ) -> None:
         positions = rows["position"]

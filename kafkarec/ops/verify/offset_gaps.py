@@ -1,10 +1,10 @@
 """Explanations of gaps in a log's offsets. The first rule that applies is used:
 
-    lost         it is next to damage, or in a log that was never cleaned
-    aborted      it is within a transaction that a .txnindex lists as aborted: the cleaner removes such data at once
-    control      one offset after a transaction's data: its marker, which the cleaner removes after its delete horizon
-    compacted    the log was cleaned
-    unexplained  it is not known whether the log was ever cleaned
+lost         it is next to damage, or in a log that was never cleaned
+aborted      it is within a transaction that a .txnindex lists as aborted: the cleaner removes such data at once
+control      one offset after a transaction's data: its marker, which the cleaner removes after its delete horizon
+compacted    the log was cleaned
+unexplained  it is not known whether the log was ever cleaned
 """
 
 from __future__ import annotations

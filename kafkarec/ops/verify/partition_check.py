@@ -91,9 +91,7 @@ def _explained(
 def _set_lost_at_ends(files: Sequence[FileFacts]) -> None:
     """Sets the offsets lost to damage at a file's start or end, from the names of the segments."""
     for before, after in pairwise(files):
-        before.damage = [
-            one._replace(lost_to=after.begin - 1) if one.lost_to is None else one for one in before.damage
-        ]
+        before.damage = [one._replace(lost_to=after.begin - 1) if one.lost_to is None else one for one in before.damage]
     for file in files:
         file.damage = [one._replace(lost_from=file.begin) if one.lost_from is None else one for one in file.damage]
 
@@ -145,7 +143,11 @@ def _report_compacted(files: Sequence[FileFacts], between: Sequence[Gap], notes:
 
 
 def _report_gaps(
-    found: Sequence[Gap], count: int, offsets: int, compacted: bool | None, notes: FindingNotes,
+    found: Sequence[Gap],
+    count: int,
+    offsets: int,
+    compacted: bool | None,
+    notes: FindingNotes,
     kind: str = "offset_gap",
 ) -> None:
     """Adds a finding for each gap: an error in a log that was never cleaned."""

@@ -23,8 +23,10 @@ _LISTED = 20
 _FOREIGN = ("no partition folder", "not a name that Kafka gives")
 # Files with an offset up to which the log once went; log-start-offset-checkpoint may be above it.
 _END_CHECKPOINTS = (
-    "replication-offset-checkpoint", "recovery-point-offset-checkpoint", "cleaner-offset-checkpoint",
-)  # fmt: skip
+    "replication-offset-checkpoint",
+    "recovery-point-offset-checkpoint",
+    "cleaner-offset-checkpoint",
+)
 
 
 def check_log(log: Any) -> FindingNotes:

@@ -47,11 +47,14 @@ class TransactionCheck:
             one = next(iter(self._expected.values()))
             count = "1 transaction was" if len(self._expected) == 1 else f"{len(self._expected)} transactions were"
             self._findings.add(
-                ERROR, "transaction_missing", self._file,
+                ERROR,
+                "transaction_missing",
+                self._file,
                 f"is not there, and {count} aborted here: the first of producer {one.producer_id}, offsets "
                 f"{one.first_offset} to {one.last_offset}; without it consumers with read_committed are shown their "
-                "records; kafkarec reindex makes a new one", expected=len(self._expected),
-            )  # fmt: skip
+                "records; kafkarec reindex makes a new one",
+                expected=len(self._expected),
+            )
 
     def finish(self, entries: Iterable[AbortedTransaction], complete: bool, damaged: bool) -> None:
         """complete: all batches of the log up to here were read; damaged: some of this segment's are lost."""
@@ -64,18 +67,24 @@ class TransactionCheck:
                 self._compare(number, what, entry, expected, complete)
             elif place not in self._abort_markers:
                 self._findings.add(
-                    WARNING if damaged else ERROR, "transaction_unknown", self._file,
+                    WARNING if damaged else ERROR,
+                    "transaction_unknown",
+                    self._file,
                     f"{what}: there is no ABORT marker of that producer at offset {entry.last_offset}"
                     + (" (it may lie in the damaged bytes)" if damaged else "; consumers skip records that are valid"),
-                    entry=number, found=entry.last_offset,
-                )  # fmt: skip
+                    entry=number,
+                    found=entry.last_offset,
+                )
         for one in missing.values():
             self._findings.add(
-                ERROR, "transaction_missing", self._file,
+                ERROR,
+                "transaction_missing",
+                self._file,
                 f"the transaction of producer {one.producer_id}, offsets {one.first_offset} to {one.last_offset}, was "
                 "aborted and is not listed: consumers with read_committed are shown its records; kafkarec reindex "
-                "makes a right one", expected=one.last_offset,
-            )  # fmt: skip
+                "makes a right one",
+                expected=one.last_offset,
+            )
 
     def _compare(
         self, number: int, what: str, entry: AbortedTransaction, expected: EndedTransaction, complete: bool
@@ -83,19 +92,27 @@ class TransactionCheck:
         if entry.first_offset != expected.first_offset:
             explained = not complete and entry.first_offset < expected.first_offset
             self._findings.add(
-                NOTE if explained else ERROR, "transaction_differs", self._file,
+                NOTE if explained else ERROR,
+                "transaction_differs",
+                self._file,
                 f"{what}: by its batches it begins at offset {expected.first_offset}",
-                entry=number, expected=expected.first_offset, found=entry.first_offset,
-            )  # fmt: skip
+                entry=number,
+                expected=expected.first_offset,
+                found=entry.first_offset,
+            )
         stable = expected.last_stable_offset
         if entry.last_stable_offset != stable:
             late = entry.last_stable_offset > stable
             self._findings.add(
-                WARNING if late and complete else NOTE, "transaction_differs", self._file,
+                WARNING if late and complete else NOTE,
+                "transaction_differs",
+                self._file,
                 f"{what}: last stable offset {entry.last_stable_offset}, by the batches it is {stable}"
                 + ("; a consumer may be told of too few aborted transactions" if late else ""),
-                entry=number, expected=stable, found=entry.last_stable_offset,
-            )  # fmt: skip
+                entry=number,
+                expected=stable,
+                found=entry.last_stable_offset,
+            )
 
 
 # (field of an entry, its description; None if recovery or cleaning may change it)
@@ -124,10 +141,13 @@ def check_snapshot(
         if known is None:
             if complete and not cleaned:
                 findings.add(
-                    WARNING, "producer_unknown", file,
+                    WARNING,
+                    "producer_unknown",
+                    file,
                     f"producer {entry.producer_id} with last offset {entry.last_offset} has no batch in the log",
-                    entry=number, found=entry.producer_id,
-                )  # fmt: skip
+                    entry=number,
+                    found=entry.producer_id,
+                )
             continue
         expected = known.entry()
         wrong = [
@@ -140,8 +160,11 @@ def check_snapshot(
         vital = any(matters for _, matters, _, _ in wrong) and complete and not cleaned
         told = ", ".join(f"{name} {there} where the batches say {here}" for name, _, here, there in wrong)
         findings.add(
-            ERROR if vital else NOTE, "producer_differs", file, f"producer {entry.producer_id}: {told}",
+            ERROR if vital else NOTE,
+            "producer_differs",
+            file,
+            f"producer {entry.producer_id}: {told}",
             entry=number,
             expected=", ".join(f"{name} {here}" for name, _, here, _ in wrong),
             found=", ".join(f"{name} {there}" for name, _, _, there in wrong),
-        )  # fmt: skip
+        )

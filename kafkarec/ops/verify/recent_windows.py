@@ -62,7 +62,12 @@ def with_cache(segment: Any) -> Iterator[Any]:
             yield segment
             return
         same = Segment(
-            segment.path, segment.name, source=CachedSource(source), topic=segment.topic, partition=segment.partition,
-            size=segment.size, later_segment=segment.later_segment,
-        )  # fmt: skip
+            segment.path,
+            segment.name,
+            source=CachedSource(source),
+            topic=segment.topic,
+            partition=segment.partition,
+            size=segment.size,
+            later_segment=segment.later_segment,
+        )
         yield same

@@ -1,9 +1,9 @@
 """The data of a report: ReportData > PartitionReport > FileReport, all frozen, with to_dict for JSON.
 
-    ReportData        all partitions, and findings about a data folder
-    PartitionReport   one log: its files in offset order, and findings about the log
-    FileReport        one .log or .checkpoint: byte ranges that cover the file, damage, findings
-    Finding           one kind of problem at one or more positions
+ReportData        all partitions, and findings about a data folder
+PartitionReport   one log: its files in offset order, and findings about the log
+FileReport        one .log or .checkpoint: byte ranges that cover the file, damage, findings
+Finding           one kind of problem at one or more positions
 """
 
 from __future__ import annotations

@@ -66,9 +66,7 @@ def verify(
         sizes = sum(_size(segment) for log in logs for segment in log.segments)
         options = PayloadCheckOptions(sizes <= DEEP_UP_TO if deep is None else deep, max_decompressed_bytes)
         local = all(partition_files.is_local(segment) for log in logs for segment in log.segments)
-        workers = Workers(
-            threads or (1 if local else REMOTE_THREADS), processes if local and sizes >= FORK_FROM else 1
-        )
+        workers = Workers(threads or (1 if local else REMOTE_THREADS), processes if local and sizes >= FORK_FROM else 1)
         facts = examine_all(logs, options, sequences, workers, progress)
         ends = partition_files.known_ends(x) if isinstance(x, LogDir) else {}
         partitions = [_partition_report(x, log, one, ends) for log, one in zip(logs, facts, strict=True)]

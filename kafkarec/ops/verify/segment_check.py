@@ -129,9 +129,11 @@ class FileFacts:
 
 
 def examine(
-    segment: Any, options: payload_checks.PayloadCheckOptions, followers: Iterable[Follower] = (),
+    segment: Any,
+    options: payload_checks.PayloadCheckOptions,
+    followers: Iterable[Follower] = (),
     progress: Progress | None = None,
-) -> FileFacts:  # fmt: skip
+) -> FileFacts:
     """Checks a whole segment. If the file cannot be read at all, this is a finding and its bytes are unreadable."""
     path, base = segment.path, segment.base_offset
     facts = FileFacts(path, segment.name, base, FindingNotes(path), OffsetTrack(path), EpochTrack(path))
@@ -148,15 +150,21 @@ def examine(
 
 
 def _read(
-    segment: Any, facts: FileFacts, options: payload_checks.PayloadCheckOptions, followers: list[Follower],
+    segment: Any,
+    facts: FileFacts,
+    options: payload_checks.PayloadCheckOptions,
+    followers: list[Follower],
     progress: Progress,
-) -> None:  # fmt: skip
+) -> None:
     raw = payload_checks.ReadAhead(segment.raw)
     end = 0
     pieces = segment.stream(
-        columns=list(record_checks.COLUMNS), control=True, errors="skip", check_crcs="all",
+        columns=list(record_checks.COLUMNS),
+        control=True,
+        errors="skip",
+        check_crcs="all",
         max_decompressed_bytes=options.limit,
-    )  # fmt: skip
+    )
     for piece in pieces:
         rows = BatchColumns(piece.batches)
         end = raw.until = _tile(facts, rows, piece, end)

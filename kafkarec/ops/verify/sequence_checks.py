@@ -27,9 +27,16 @@ _KINDS = {
 _EXCUSED_BY_A_GAP = {"sequence_gap", "out_of_order", "new_epoch_not_from_zero", "not_transactional"}
 _PASSED_OVER = {"old_epoch", "duplicate"}
 _COLUMNS = (
-    "producer_id", "producer_epoch", "base_sequence", "last_sequence", "base_offset", "last_offset", "is_transactional",
-    "is_control", "record_count",
-)  # fmt: skip
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "last_sequence",
+    "base_offset",
+    "last_offset",
+    "is_transactional",
+    "is_control",
+    "record_count",
+)
 # The type of a marker does not matter here: it ends a transaction.
 _SOME_MARKER = Marker(aborted=False, coordinator_epoch=NONE, timestamp=NONE)
 
@@ -76,9 +83,14 @@ class Sequences:
             if problem not in _PASSED_OVER:
                 last = batch["last_sequence"]
                 self._states.append_data(
-                    producer, epoch, NONE if last is None else last, batch["base_offset"], batch["last_offset"], NONE,
+                    producer,
+                    epoch,
+                    NONE if last is None else last,
+                    batch["base_offset"],
+                    batch["last_offset"],
+                    NONE,
                     batch["is_transactional"],
-                )  # fmt: skip
+                )
         self._seen.pop(producer, None)
         self._seen[producer] = batch["last_offset"]
         if len(self._seen) > _MOST_PRODUCERS:

@@ -162,11 +162,14 @@ class _Segment:
             for suffix, one in ((offset_index.SUFFIX, offsets), (time_index.SUFFIX, times)):
                 if one is not None and one.preallocated:
                     findings.add(
-                        WARNING, "preallocated", self._name + suffix,
+                        WARNING,
+                        "preallocated",
+                        self._name + suffix,
                         f"the last {one.preallocated} bytes are zeros made in advance, although a later segment "
                         "exists: a broker that does not recover the segment takes them for entries",
-                        expected=0, found=one.preallocated,
-                    )  # fmt: skip
+                        expected=0,
+                        found=one.preallocated,
+                    )
 
     def see(self, stretch: GoodBatches, progress: _Progress) -> None:
         columns = stretch.columns
@@ -254,8 +257,11 @@ def check_folder(folder: DataFolder) -> Iterator[SideFileFinding]:
             end = reach[place].end
             if end is not None and offset > end:
                 findings.add(
-                    ERROR, "offset_beyond_log", name,
+                    ERROR,
+                    "offset_beyond_log",
+                    name,
                     f"{shown} has offset {offset}, and the log ends at {end}: {_BEYOND[name]}",
-                    expected=f"at most {end}", found=offset,
-                )  # fmt: skip
+                    expected=f"at most {end}",
+                    found=offset,
+                )
     yield from findings

@@ -1,7 +1,7 @@
 """The transactions of a log: open, hanging, aborted and committed ones.
 
-    Segment, buffer -> read.marker_columns.MarkerInput -> read.marker_matching.match -> listing.listing
-                                                                                     -> read.isolation (decode, read)
+Segment, buffer -> read.marker_columns.MarkerInput -> read.marker_matching.match -> listing.listing
+                                                                                 -> read.isolation (decode, read)
 """
 
 from .listing import HANGING_AFTER, STATES, Spread, TransactionListing, listing

@@ -81,17 +81,42 @@ class Transactions(Sequence[Transaction]):
 
     def _made(self, row: Sequence[int]) -> Transaction:
         (
-            producer, code, marker, marker_time, coordinator, last_segment,
-            epoch, first, last, first_time, last_time, batches, records, size, segment,
-        ) = row  # fmt: skip
+            producer,
+            code,
+            marker,
+            marker_time,
+            coordinator,
+            last_segment,
+            epoch,
+            first,
+            last,
+            first_time,
+            last_time,
+            batches,
+            records,
+            size,
+            segment,
+        ) = row
         span = self._spans.get((segment, last_segment))
         if span is None:
             span = self._spans[segment, last_segment] = _segments(self._names, segment, last_segment)
         took = None if first_time < 0 or marker_time < 0 else marker_time - first_time
         return Transaction(
-            producer, epoch, _STATE_OF[code], _known(first), _known(last), marker, _known(first_time),
-            _known(last_time), took, batches, records, size, _known(coordinator), span,
-        )  # fmt: skip
+            producer,
+            epoch,
+            _STATE_OF[code],
+            _known(first),
+            _known(last),
+            marker,
+            _known(first_time),
+            _known(last_time),
+            took,
+            batches,
+            records,
+            size,
+            _known(coordinator),
+            span,
+        )
 
     def __repr__(self) -> str:
         return f"<{len(self)} transactions>"
@@ -138,10 +163,21 @@ class TransactionListing(Transactions):
         newest = self.max_timestamp
         age = None if newest is None or first_time < 0 else newest - first_time
         return Transaction(
-            producer, epoch, self._state(age), first, last, None, _known(first_time), _known(last_time), age,
-            batches, records, size, _known(self._found.coordinator_epochs.get(producer, -1)),
+            producer,
+            epoch,
+            self._state(age),
+            first,
+            last,
+            None,
+            _known(first_time),
+            _known(last_time),
+            age,
+            batches,
+            records,
+            size,
+            _known(self._found.coordinator_epochs.get(producer, -1)),
             _segments(names, segment, len(names)),
-        )  # fmt: skip
+        )
 
     @property
     def open(self) -> Sequence[Transaction]:
@@ -175,9 +211,21 @@ class TransactionListing(Transactions):
         last_time = _known(entry.timestamp)
         age = None if last_time is None or self.max_timestamp is None else self.max_timestamp - last_time
         return Transaction(
-            entry.producer_id, entry.producer_epoch, self._state(age), entry.current_txn_first_offset,
-            _known(entry.last_offset), None, None, last_time, age, 0, 0, 0, _known(entry.coordinator_epoch), (),
-        )  # fmt: skip
+            entry.producer_id,
+            entry.producer_epoch,
+            self._state(age),
+            entry.current_txn_first_offset,
+            _known(entry.last_offset),
+            None,
+            None,
+            last_time,
+            age,
+            0,
+            0,
+            0,
+            _known(entry.coordinator_epoch),
+            (),
+        )
 
     def _state(self, age: int | None) -> str:
         return HANGING if age is not None and age >= self._after else OPEN

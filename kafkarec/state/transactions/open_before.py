@@ -1,7 +1,7 @@
 """Transaction, and transactions that began before a log, from the producer snapshot of its first segment (KIP-98).
 
-    ... deleted segments ... | NNN.snapshot  NNN.log ...
-        ^ first offset       | has producers with an open transaction: its first offset, the last coordinator epoch
+... deleted segments ... | NNN.snapshot  NNN.log ...
+    ^ first offset       | has producers with an open transaction: its first offset, the last coordinator epoch
 """
 
 from __future__ import annotations

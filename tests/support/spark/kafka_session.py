@@ -17,15 +17,16 @@ from broker import Broker
 from jvm_oracle import Oracle
 from paths import ROOT
 
-CONNECTOR = Path(
-    os.environ.get("KAFKAREC_SPARK_KAFKA_JARS") or Path(jvm_oracle.JARS).parent / "spark-kafka-4.2.0"
-)  # fmt: skip
+CONNECTOR = Path(os.environ.get("KAFKAREC_SPARK_KAFKA_JARS") or Path(jvm_oracle.JARS).parent / "spark-kafka-4.2.0")
 INTERCEPTOR = ROOT / "examples" / "RecordTimestamps.java"
 # Few partitions of internal topics, and what is committed for a time only is looked at twice a second.
 SETTINGS = {
-    "num_partitions": "2", "offsets_topic_num_partitions": "4", "transaction_state_log_num_partitions": "1",
-    "offsets_retention_check_interval_ms": "500", "group_initial_rebalance_delay_ms": "0",
-}  # fmt: skip
+    "num_partitions": "2",
+    "offsets_topic_num_partitions": "4",
+    "transaction_state_log_num_partitions": "1",
+    "offsets_retention_check_interval_ms": "500",
+    "group_initial_rebalance_delay_ms": "0",
+}
 _OFFSET_COMMIT = 8
 
 

@@ -88,9 +88,16 @@ class crashing:
     """Every call that changes a folder is counted; `at` says before which one the process dies."""
 
     PLACES = (
-        (os, "rename"), (os, "replace"), (os, "link"), (os, "unlink"), (os, "mkdir"), (os, "rmdir"),
-        (shutil, "copyfile"), (folders, "exchange"), (folders, "write_file"),
-    )  # fmt: skip
+        (os, "rename"),
+        (os, "replace"),
+        (os, "link"),
+        (os, "unlink"),
+        (os, "mkdir"),
+        (os, "rmdir"),
+        (shutil, "copyfile"),
+        (folders, "exchange"),
+        (folders, "write_file"),
+    )
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: Callable[[str, tuple[Any, ...]], bool]) -> None:
         self._patch, self._at, self.calls, self.dead = monkeypatch, at, 0, False

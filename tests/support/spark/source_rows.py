@@ -53,9 +53,16 @@ def expected(record: kafkarec.Record, topic: str | None, partition: int | None) 
     kind = schema.NO_TIMESTAMP_TYPE if record.timestamp_type is None else int(record.timestamp_type)
     headers = [{"key": key, "value": value} for key, value in record.headers] or None
     return {
-        "key": record.key, "value": record.value, "topic": topic, "partition": partition, "offset": record.offset,
-        "timestamp": record.datetime, "timestampType": kind, "headers": headers, schema.CORRUPT: None,
-    }  # fmt: skip
+        "key": record.key,
+        "value": record.value,
+        "topic": topic,
+        "partition": partition,
+        "offset": record.offset,
+        "timestamp": record.datetime,
+        "timestampType": kind,
+        "headers": headers,
+        schema.CORRUPT: None,
+    }
 
 
 def spoil(data: bytes, seed: int, count: int = 2) -> bytes:

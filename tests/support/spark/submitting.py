@@ -25,9 +25,16 @@ class Application:
     environ: beside PYSPARK_PYTHON and the like; fat: None where it is installed."""
 
     def __init__(
-        self, name: str, fat: Path | None, python: str, folder: Path, *arguments: str,
-        jars: Sequence[Path] = (), environ: Mapping[str, str] | None = None, **conf: str,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        fat: Path | None,
+        python: str,
+        folder: Path,
+        *arguments: str,
+        jars: Sequence[Path] = (),
+        environ: Mapping[str, str] | None = None,
+        **conf: str,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.out = folder / "result.json"
         command = [str(Path(python).parent / "spark-submit"), "--master", MASTER]

@@ -151,9 +151,7 @@ def test_lz4_default_level_is_the_fast_compressor() -> None:
     [(_, fast)] = lz4_blocks(codecs.compress(LZ4, content, 9))
     for level in (1, 8, 10, 12):
         [(_, high)] = lz4_blocks(codecs.compress(LZ4, content, level))
-        assert high == lz4.block.compress(
-            content, mode="high_compression", compression=level, store_size=False
-        )
+        assert high == lz4.block.compress(content, mode="high_compression", compression=level, store_size=False)
         assert len(high) < len(fast)
     assert codecs.compress(LZ4, content, 17) == codecs.compress(LZ4, content, 12)
 

@@ -33,9 +33,7 @@ def chunk(data: bytes) -> bytes:
 
 
 def lz4_frame(data: bytes, **options: Any) -> bytes:
-    return lz4.frame.compress(
-        data, **{"store_size": False, "block_linked": False, "block_size": 4, **options}
-    )
+    return lz4.frame.compress(data, **{"store_size": False, "block_linked": False, "block_size": 4, **options})
 
 
 def zstd_frame(data: bytes, *, size: bool = False, checksum: bool = False) -> bytes:
@@ -145,9 +143,7 @@ def test_random_damage_raises_nothing_else(name: str) -> None:
             if kind == 0:
                 damaged[at] = rnd.randrange(256)
             elif kind == 1:
-                damaged[at : at + 4] = struct.pack(
-                    rnd.choice("<>") + "I", rnd.choice((0, 2**31 - 1, 2**32 - 1))
-                )
+                damaged[at : at + 4] = struct.pack(rnd.choice("<>") + "I", rnd.choice((0, 2**31 - 1, 2**32 - 1)))
             elif kind == 2:
                 del damaged[at : at + rnd.randrange(1, 9)]
             else:
@@ -324,13 +320,7 @@ def test_zstd_no_payload_is_an_empty_stream() -> None:
 
 def test_zstd_frames_in_a_row_and_skippable_ones_between() -> None:
     skippable = b"\x5a\x2a\x4d\x18" + struct.pack("<I", 3) + b"abc"
-    frames = (
-        skippable
-        + zstd_frame(TEXT[:70])
-        + skippable
-        + zstd_frame(TEXT[70:], size=True, checksum=True)
-        + skippable
-    )
+    frames = skippable + zstd_frame(TEXT[:70]) + skippable + zstd_frame(TEXT[70:], size=True, checksum=True) + skippable
     assert read(ZSTD, frames) == TEXT
 
 

@@ -117,9 +117,7 @@ def test_bomb_stays_within_the_limit(name: str, limited: bool) -> None:
     assert int(peak) <= LIMIT + CONSTANT
 
 
-@pytest.mark.parametrize(
-    "name", ["gzip_zeros", "snappy_zeros", "lz4_zeros", "zstd_zeros", "zstd_zeros_unsized"]
-)
+@pytest.mark.parametrize("name", ["gzip_zeros", "snappy_zeros", "lz4_zeros", "zstd_zeros", "zstd_zeros_unsized"])
 def test_what_fits_the_limit_is_held_once(name: str) -> None:
     limit = 320 * MIB
     measure = MEASURE.format(name=name, limit=limit, constant=CONSTANT, limited=False)
@@ -148,7 +146,5 @@ for _ in range(2):
 
 def test_no_library_is_imported_before_its_first_use() -> None:
     names = ("isal", "cramjam", "lz4", "zstandard")
-    code = (
-        f"import sys; from kafkarec import codecs; print([name for name in {names} if name in sys.modules])"
-    )
+    code = f"import sys; from kafkarec import codecs; print([name for name in {names} if name in sys.modules])"
     assert run(code).strip() == "[]"

@@ -28,9 +28,11 @@ def batch(*pairs: tuple[bytes | None, bytes | None], base: int = 0, **fields: An
 
 def of(producer: int, sequence: int = 0, *, transactional: bool = True, epoch: int = 0) -> dict[str, int]:
     return {
-        "producer_id": producer, "producer_epoch": epoch, "base_sequence": sequence,
+        "producer_id": producer,
+        "producer_epoch": epoch,
+        "base_sequence": sequence,
         "attributes": builders.TRANSACTIONAL if transactional else 0,
-    }  # fmt: skip
+    }
 
 
 def marker(producer: int, base: int, *, commit: bool, epoch: int = 0) -> bytes:

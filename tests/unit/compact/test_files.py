@@ -55,8 +55,10 @@ def test_a_span_names_its_segment(tmp_path: Path) -> None:
     folder = partition(tmp_path / "t-0", one(b"a", b"1", 0), one(b"b", b"2", 1), one(b"c", b"3", 2))
     going = cleaned(kafkarec.open(folder), now=NOW)
     assert [(going.input_number, kafkarec.scan(stretch)[0]["base_offset"]) for stretch in going] == [
-        (0, 0), (1, 1), (2, 2),
-    ]  # fmt: skip
+        (0, 0),
+        (1, 1),
+        (2, 2),
+    ]
 
 
 def aborted_log(folder: Path) -> Path:

@@ -189,9 +189,16 @@ def test_a_marker_of_an_empty_transaction_gets_a_horizon() -> None:
 
 def test_an_emptied_batch_keeps_offsets_sequences_and_max_timestamp() -> None:
     source = builders.good_batch(
-        5, base_offset=10, codec="zstd", producer_id=7, producer_epoch=3, base_sequence=20, leader_epoch=4,
-        attributes=builders.TRANSACTIONAL | builders.LOG_APPEND, max_timestamp=99,
-    )  # fmt: skip
+        5,
+        base_offset=10,
+        codec="zstd",
+        producer_id=7,
+        producer_epoch=3,
+        base_sequence=20,
+        leader_epoch=4,
+        attributes=builders.TRANSACTIONAL | builders.LOG_APPEND,
+        max_timestamp=99,
+    )
     [batch] = kafkarec.batches(filter_to(source, Keeping(nothing, RETAIN), now=NOW, delete_retention_ms=DAY))
     assert (batch.base_offset, batch.last_offset, batch.base_sequence, batch.last_sequence) == (10, 14, 20, 24)
     assert (batch.producer_id, batch.producer_epoch, batch.partition_leader_epoch) == (7, 3, 4)

@@ -174,9 +174,14 @@ def test_sequences_wrap_around_to_0() -> None:
 def test_pieces_of_a_compacted_batch_meet() -> None:
     parts = [builders.record(offset_delta=delta) for delta in (3, 7)]
     data = builders.batch(
-        parts, base_offset=10, last_offset_delta=9, max_timestamp=builders.NOW,
-        producer_id=7, producer_epoch=0, base_sequence=20,
-    )  # fmt: skip
+        parts,
+        base_offset=10,
+        last_offset_delta=9,
+        max_timestamp=builders.NOW,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=20,
+    )
     table = kafkarec.scan(convert(data, batch_size=1))
     assert covered(table) == [(10, 16), (17, 19)]
     assert [(row["base_sequence"], row["last_sequence"]) for row in table] == [(20, 26), (27, 29)]
@@ -244,24 +249,39 @@ def lossy_log() -> bytes:
         (
             builders.batch([builders.record(headers=headers), builders.record(offset_delta=1)], leader_epoch=-1),
             builders.good_batch(
-                2, base_offset=2, attributes=builders.TRANSACTIONAL, producer_id=7, producer_epoch=0, base_sequence=0,
+                2,
+                base_offset=2,
+                attributes=builders.TRANSACTIONAL,
+                producer_id=7,
+                producer_epoch=0,
+                base_sequence=0,
             ),
             builders.end_marker(commit=False, producer_id=7, base_offset=4, leader_epoch=-1),
             builders.batch([], base_offset=5, last_offset_delta=3, leader_epoch=-1),
             builders.batch(
-                [builders.record(offset_delta=2)], base_offset=9, last_offset_delta=4, leader_epoch=-1,
+                [builders.record(offset_delta=2)],
+                base_offset=9,
+                last_offset_delta=4,
+                leader_epoch=-1,
                 attributes=builders.LOG_APPEND | builders.DELETE_HORIZON,
             ),
         )
-    )  # fmt: skip
+    )
 
 
 def test_each_loss_is_counted() -> None:
     lost = {
-        "headers": 2, "records_with_headers": 1, "control_batches": 1, "control_records": 1,
-        "transactional_batches": 1, "producer_ids": 1, "leader_epochs": 1, "delete_horizons": 1, "empty_batches": 1,
+        "headers": 2,
+        "records_with_headers": 1,
+        "control_batches": 1,
+        "control_records": 1,
+        "transactional_batches": 1,
+        "producer_ids": 1,
+        "leader_epochs": 1,
+        "delete_horizons": 1,
+        "empty_batches": 1,
         "offset_ranges": 1,
-    }  # fmt: skip
+    }
     found = convert(lossy_log(), magic=1)
     assert found.stats.losses == lost
     assert list(found.stats.lost) == list(LOSSES)

@@ -63,10 +63,16 @@ def arrays(source: Any) -> list[Any]:
 def schema_fields(key_format: bytes = b"u") -> tuple[Any, ...]:
     item = field(b"item", b"+s", 0, field(b"key", key_format, 0), field(b"value", b"z", NULLABLE))
     return field(
-        b"", b"+s", 0,
-        field(b"offset", b"l", 0), field(b"timestamp", b"tsm:UTC", NULLABLE), field(b"timestamp_type", b"c", NULLABLE),
-        field(b"key", b"z", NULLABLE), field(b"value", b"z", NULLABLE), field(b"headers", b"+l", 0, item),
-    )  # fmt: skip
+        b"",
+        b"+s",
+        0,
+        field(b"offset", b"l", 0),
+        field(b"timestamp", b"tsm:UTC", NULLABLE),
+        field(b"timestamp_type", b"c", NULLABLE),
+        field(b"key", b"z", NULLABLE),
+        field(b"value", b"z", NULLABLE),
+        field(b"headers", b"+l", 0, item),
+    )
 
 
 def test_the_schema_by_hand() -> None:

@@ -62,7 +62,7 @@ def test_a_null_list_view_may_lead_anywhere() -> None:
         array = table.column("headers").chunk(0)
         hidden = pa.Array.from_buffers(
             LISTS[kind], 9, [pa.py_buffer(bits), *array.buffers()[1:3]], children=[array.values]
-        )  # fmt: skip
+        )
         found = table_of(value=[b"v"] * 9, headers=hidden)
         wanted = [[] if n == row else [(f"k{n % 3}", b"%d" % (n % 3 + 1))] for n in range(9)]
         for first in range(9):

@@ -37,6 +37,7 @@ import kafkarec
 
 pytestmark = pytest.mark.core
 
+
 def usual() -> Made:
     return Made(
         key=pa.array([b"a", None, b"ccc"], pa.binary()),
@@ -50,8 +51,10 @@ def test_the_usual_batch_is_accepted() -> None:
     """Without the false structs below the array is read."""
     found = kafkarec.decode(kafkarec.encode(usual()))
     assert [(r.offset, r.key, r.value, r.headers) for r in found] == [
-        (5, b"a", b"x" * 20, [("h", b"1")]), (6, None, b"y", []), (7, b"ccc", None, [("i", None), ("j", b"22")]),
-    ]  # fmt: skip
+        (5, b"a", b"x" * 20, [("h", b"1")]),
+        (6, None, b"y", []),
+        (7, b"ccc", None, [("i", None), ("j", b"22")]),
+    ]
 
 
 def setting(path: tuple[int, ...], field: str, value: Any, schema: bool = False) -> Callable[[Made], None]:
@@ -110,9 +113,11 @@ LIES: dict[str, tuple[Callable[[Made], None], str | None, str]] = {
     "no entries": (setting((2,), "children", None), "headers", "gives none"),
     "entries without children": (setting((2, 0), "n_children", 0), "headers.entry", "0 children, 2 are"),
     "a dictionary in the array alone": (
-        lambda made: setattr(made.child(0), "dictionary", made.array.children[1]), "key", "dictionary",
+        lambda made: setattr(made.child(0), "dictionary", made.array.children[1]),
+        "key",
+        "dictionary",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("lie", LIES)
@@ -229,8 +234,11 @@ def test_views_that_lead_nowhere(lie: bytes, words: str) -> None:
         refused(table_of(value=views_of(views, DATA)), "value", row, words)
         hidden = views_of(views, DATA, bits=bytes([0xF & ~(1 << row)]))
         found = [r.value for r in kafkarec.decode(kafkarec.encode(table_of(value=hidden)))]
-        assert found == [*(v for v in (b"789abcdefghij", DATA[1], b"abc")[:row]), None,
-                         *(v for v in (b"789abcdefghij", DATA[1], b"abc")[row:])]  # fmt: skip
+        assert found == [
+            *(v for v in (b"789abcdefghij", DATA[1], b"abc")[:row]),
+            None,
+            *(v for v in (b"789abcdefghij", DATA[1], b"abc")[row:]),
+        ]
 
 
 def test_a_views_buffer_that_is_not_there() -> None:

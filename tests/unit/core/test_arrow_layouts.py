@@ -124,10 +124,13 @@ def test_headers_of_every_layout() -> None:
     for type_, nulls in itertools.product(types, NULLS):
         rows: list[Row] = [(n, 5, None, b"v", [] if n in nulls else pairs_of(n)) for n in range(COUNT)]
         lists = [
-            None if n in nulls else pairs_of(n) if isinstance(type_, pa.MapType)
+            None
+            if n in nulls
+            else pairs_of(n)
+            if isinstance(type_, pa.MapType)
             else [{"key": key, "value": value} for key, value in pairs_of(n)]
             for n in range(COUNT)
-        ]  # fmt: skip
+        ]
         if not isinstance(type_, pa.MapType) and pa.types.is_large_binary(type_.value_type[0].type):
             lists = [row and [{**pair, "key": pair["key"].encode()} for pair in row] for row in lists]
         same(table_of(rows, headers=pa.array(lists, type_)), rows)

@@ -51,7 +51,8 @@ DIFFERENCES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "another log append time": ({"attributes": 8}, {"attributes": 8, "max_timestamp": 51}),
     "a delete horizon": ({}, {"attributes": builders.DELETE_HORIZON}),
     "another horizon": (
-        {"attributes": builders.DELETE_HORIZON}, {"attributes": builders.DELETE_HORIZON, "timestamp": 60},
+        {"attributes": builders.DELETE_HORIZON},
+        {"attributes": builders.DELETE_HORIZON, "timestamp": 60},
     ),
     "a gap in the sequence": ({"sequence": 10}, {"sequence": 12}),
     "the same sequence": ({"sequence": 10}, {"sequence": 10}),
@@ -59,7 +60,7 @@ DIFFERENCES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "no producer in front": ({}, {"sequence": 0}),
     "no producer behind": ({"sequence": 0}, {}),
     "no int in between": ({}, {"offset": 8 + INT_MAX}),
-}  # fmt: skip
+}
 ALIKE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "nothing told": ({}, {}),
     "another time": ({}, {"timestamp": 90}),
@@ -67,12 +68,13 @@ ALIKE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "the next sequence, round the end": ({"sequence": INT_MAX}, {"sequence": 0}),
     "a gap in offsets and sequence": ({"sequence": 10}, {"sequence": 14, "offset": 11}),
     "the same transaction": (
-        {"sequence": 10, "attributes": builders.TRANSACTIONAL}, {"sequence": 11, "attributes": builders.TRANSACTIONAL},
+        {"sequence": 10, "attributes": builders.TRANSACTIONAL},
+        {"sequence": 11, "attributes": builders.TRANSACTIONAL},
     ),
     "the same log append time": ({"attributes": 8}, {"attributes": 8}),
     "the same horizon": ({"attributes": builders.DELETE_HORIZON}, {"attributes": builders.DELETE_HORIZON}),
     "as far as an int goes": ({}, {"offset": 7 + INT_MAX}),
-}  # fmt: skip
+}
 
 
 def test_each_difference_begins_a_batch_and_nothing_else_does() -> None:
@@ -103,9 +105,13 @@ def test_batches_between_messages_stay_as_they_are_and_messages_become_one_batch
     """Nothing can be kept of a message where magic 2 is written; what was a batch ends and begins with itself."""
     both = builders.batch(
         [builders.record(value=b"v3"), builders.record(value=b"v4", offset_delta=1)],
-        base_offset=3, base_timestamp=50, max_timestamp=50, leader_epoch=-1,
-    )  # fmt: skip
+        base_offset=3,
+        base_timestamp=50,
+        max_timestamp=50,
+        leader_epoch=-1,
+    )
     for magic, count in itertools.product((0, 1), (1, 2, 3)):
+
         def messages(first: int, magic: int = magic, count: int = count) -> bytes:
             return b"".join(
                 builders.message(magic=magic, offset=first + n, timestamp=50, value=b"m") for n in range(count)
@@ -139,16 +145,18 @@ def test_a_column_of_magics_writes_each_row_in_its_own() -> None:
             for n in rows
         ]
         return builders.batch(
-            records, base_offset=rows[0], base_timestamp=50 + rows[0], max_timestamp=50 + rows[-1],
-            last_offset_delta=len(rows) - 1, leader_epoch=-1,
-        )  # fmt: skip
+            records,
+            base_offset=rows[0],
+            base_timestamp=50 + rows[0],
+            max_timestamp=50 + rows[-1],
+            last_offset_delta=len(rows) - 1,
+            leader_epoch=-1,
+        )
 
     def message(n: int) -> bytes:
         return builders.message(magic=magics[n] or 0, offset=n, timestamp=50 + n, key=b"k", value=b"v%d" % n)
 
-    kept_ = b"".join(
-        [message(0), message(1), message(2), batch(3, 4, 5), message(6), message(7), batch(8), message(9)]
-    )
+    kept_ = b"".join([message(0), message(1), message(2), batch(3, 4, 5), message(6), message(7), batch(8), message(9)])
     assert kafkarec.encode(table, magic="keep") == kept_
     assert kafkarec.encode(table) == batch(*range(10))
     assert kafkarec.encode(table, magic=0) == b"".join(
@@ -161,8 +169,9 @@ def test_empty_batches_stay_where_they_were() -> None:
     streams = [(CODECS[name], builders.compress(name, b"")) for name in CODECS]
     for codec, more in [*streams, (0, b"\0"), (0, bytes(20)), (CODECS["zstd"], b"")]:
         empty = builders.batch(payload=more, codec=codec, base_offset=5, last_offset_delta=4, count=0, leader_epoch=9)
-        plain = builders.batch(payload=b"", codec=0 if more else codec, base_offset=5, last_offset_delta=4, count=0,
-                               leader_epoch=9)  # fmt: skip
+        plain = builders.batch(
+            payload=b"", codec=0 if more else codec, base_offset=5, last_offset_delta=4, count=0, leader_epoch=9
+        )
         for before, behind in ((b"", b""), (one(1), b""), (b"", one(10)), (one(1), one(10) + one(11))):
             assert kept(before + empty + behind) == before + plain + behind, (codec, more)
             columns = kafkarec.decode(before + empty + behind, control=True)
@@ -243,9 +252,11 @@ def test_sequences_that_are_told_count_on_from_batch_to_batch() -> None:
         rows = [builders.record(offset_delta=n, value=b"v" * size) for n in range(2)]
         two = [builders.batch(rows, base_offset=offset) for offset in (5, 9)]
         for parts, wanted in (
-            ([*two, one(20)], [0, 2, 4]), ([empty, *two], [0, 3, 5]), ([two[0], builders.batch(base_offset=7), two[1]],
-                                                                      [0, 2, 3]), ([two[1]], [0]),
-        ):  # fmt: skip
+            ([*two, one(20)], [0, 2, 4]),
+            ([empty, *two], [0, 3, 5]),
+            ([two[0], builders.batch(base_offset=7), two[1]], [0, 2, 3]),
+            ([two[1]], [0]),
+        ):
             columns = kafkarec.decode(b"".join(parts))
             told = {"producer_id": 1, "producer_epoch": 0, "base_sequence": first}
             found = kafkarec.scan(kafkarec.encode(columns, **told)).column("base_sequence")
@@ -302,8 +313,14 @@ def test_messages_are_kept_one_by_one_and_wrappers_as_wrappers() -> None:
         kafkarec.encode(kafkarec.decode(one(1) + headed), magic=1)
 
 
-FACTS = {"base_offset": pa.int64(), "producer_id": pa.int64(), "producer_epoch": pa.int16(), "sequence": pa.int32(),
-         "is_transactional": pa.bool_(), "is_control": pa.bool_()}  # fmt: skip
+FACTS = {
+    "base_offset": pa.int64(),
+    "producer_id": pa.int64(),
+    "producer_epoch": pa.int16(),
+    "sequence": pa.int32(),
+    "is_transactional": pa.bool_(),
+    "is_control": pa.bool_(),
+}
 
 
 def wide(**facts: Any) -> pa.Table:
@@ -316,11 +333,16 @@ def test_facts_that_do_not_belong_together_are_refused() -> None:
     right = {"producer_id": 0, "producer_epoch": 0, "sequence": 0, "is_transactional": True, "is_control": False}
     kafkarec.encode(wide(**{name: [value] for name, value in right.items()}))
     for change in (
-        {"producer_id": None}, {"producer_id": -1}, {"producer_epoch": None}, {"producer_epoch": -1},
-        {"sequence": None}, {"sequence": -1}, {"producer_id": None, "producer_epoch": None, "sequence": None},
+        {"producer_id": None},
+        {"producer_id": -1},
+        {"producer_epoch": None},
+        {"producer_epoch": -1},
+        {"sequence": None},
+        {"sequence": -1},
+        {"producer_id": None, "producer_epoch": None, "sequence": None},
         {"producer_id": None, "producer_epoch": None, "is_transactional": False},
         {"producer_id": None, "sequence": None, "is_transactional": False},
-    ):  # fmt: skip
+    ):
         for good in (0, 1, 3):
             table = wide(**{name: [value] * good + [change.get(name, value)] for name, value in right.items()})
             counted = pa.array([*range(good), change.get("sequence", good)], pa.int32())

@@ -42,10 +42,11 @@ def test_a_builder_takes_offsets_within_an_int_of_its_base() -> None:
             if fits:
                 assert builder.append(0, None, None, (), offset) == offset
                 assert builder.build() == by_the_book(
-                    [row(offset, 0, None, None)], base_offset=base, last_offset_delta=INT_MAX, payload=builders.record(
-                        offset_delta=INT_MAX, key=None, value=None
-                    )
-                )  # fmt: skip
+                    [row(offset, 0, None, None)],
+                    base_offset=base,
+                    last_offset_delta=INT_MAX,
+                    payload=builders.record(offset_delta=INT_MAX, key=None, value=None),
+                )
             else:
                 with pytest.raises(ValueError, match="too far"):
                     builder.append(0, None, None, (), offset)

@@ -117,8 +117,12 @@ def test_flags_of_batches_over_the_borders_of_bytes() -> None:
         flags = 0x10 * (count % 2) | 0x20 * (count % 3 == 0)
         data += builders.batch(
             [builders.record(key=b"\0\0\0" + bytes([count]), offset_delta=n) for n in range(count)],
-            base_offset=base, attributes=flags, producer_id=1, producer_epoch=0, base_sequence=0,
-        )  # fmt: skip
+            base_offset=base,
+            attributes=flags,
+            producer_id=1,
+            producer_epoch=0,
+            base_sequence=0,
+        )
         wanted += [(bool(flags & 0x10), bool(flags & 0x20), count if flags & 0x20 else None)] * count
         base += count
     names = ["is_transactional", "is_control", "control_type"]

@@ -144,8 +144,11 @@ def test_contexts_keep_no_memory() -> None:
     large = [(n, 5, None, bytes(400_000), ()) for n in range(3)]
     small = [(n, 5, None, b"0123456789" * 8, ()) for n in range(40)]  # a buffer that grows, too small to be kept
     for codec, level, times, some in (
-        ("lz4", 9, 2000, rows[:1]), ("lz4", 3, 150, rows), ("zstd", None, 60, large), ("lz4", None, 2000, small),
-    ):  # fmt: skip
+        ("lz4", 9, 2000, rows[:1]),
+        ("lz4", 3, 150, rows),
+        ("zstd", None, 60, large),
+        ("lz4", None, 2000, small),
+    ):
         for _ in range(5):
             kafkarec.encode(some, compression=codec, level=level, batch_size=0)
         before = resident()

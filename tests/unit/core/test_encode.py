@@ -110,12 +110,14 @@ def test_a_key_or_value_of_every_size() -> None:
     for size in (*range(70), 127, 128, 254, 255, 256, 257, 258, 511, 512, 8191, 8192, 8193):
         text = bytes(n * 7 % 251 for n in range(size))
         name = ("0123456789abcdef" * 600)[:size]
-        whole([
-            (0, 1, text, None, []),
-            (1, 1, None, text, []),
-            (2, 1, text, text, [(name, text), (name, None), ("", b"")]),
-            (3, 1, b"", b"", []),
-        ])  # fmt: skip
+        whole(
+            [
+                (0, 1, text, None, []),
+                (1, 1, None, text, []),
+                (2, 1, text, text, [(name, text), (name, None), ("", b"")]),
+                (3, 1, b"", b"", []),
+            ]
+        )
 
 
 def test_a_header_count_at_the_borders_of_a_varint() -> None:
@@ -217,8 +219,11 @@ def test_a_base_offset_below_the_first_record_moves_its_sequence_back() -> None:
     for gone in (0, 1, 2, 3):
         for sequence in (0, 1, 2, 3, INT_MAX):
             table = as_arrow([row(10 + gone), row(11 + gone)])
-            for name, value, kind in (("base_offset", 10, pa.int64()), ("producer_id", 7, pa.int64()),
-                                      ("producer_epoch", 0, pa.int16())):  # fmt: skip
+            for name, value, kind in (
+                ("base_offset", 10, pa.int64()),
+                ("producer_id", 7, pa.int64()),
+                ("producer_epoch", 0, pa.int16()),
+            ):
                 table = table.append_column(name, pa.array([value] * 2, kind))
             table = table.append_column("sequence", pa.array([sequence, (sequence + 1) % 2**31], pa.int32()))
             data = kafkarec.encode(table)
@@ -309,9 +314,12 @@ def test_a_header_that_is_told_is_written_as_it_stands() -> None:
             assert struct.unpack_from(form, told, at)[0] == value
     for bits in range(8):
         header = BatchHeader(
-            base_offset=10, timestamp_type=bits & 1, is_transactional=bool(bits & 2), is_control=bool(bits & 4),
+            base_offset=10,
+            timestamp_type=bits & 1,
+            is_transactional=bool(bits & 2),
+            is_control=bool(bits & 4),
             log_append_time=77,
-        )  # fmt: skip
+        )
         data = record_input.write(header)
         assert data[21:23] == bytes([0, bits << 3])
         assert struct.unpack_from(">q", data, 35)[0] == (77 if bits & 1 else 1005)

@@ -24,7 +24,7 @@ from kafkarec.read.decode_options import (
     PAYLOAD_CHECKS,
     DecodeRequest,
     request,
-)  # fmt: skip
+)
 from kafkarec.read.passes import as_columns, read_part, scan_pieces
 
 pytestmark = pytest.mark.core

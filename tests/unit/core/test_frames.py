@@ -91,10 +91,18 @@ def test_an_input_of_every_length_ends_where_kafka_ends_it() -> None:
         assert found[1:2] == (("unsupported_magic",) if length >= 17 else ())
 
 
-HEADER = {"base_offset": (0, "q"), "leader_epoch": (12, "i"), "attributes": (21, "h"), "last_offset_delta": (23, "i"),
-          "base_timestamp": (27, "q"), "max_timestamp": (35, "q"), "producer_id": (43, "q"),
-          "producer_epoch": (51, "h"),
-          "base_sequence": (53, "i"), "record_count": (57, "i")}  # fmt: skip
+HEADER = {
+    "base_offset": (0, "q"),
+    "leader_epoch": (12, "i"),
+    "attributes": (21, "h"),
+    "last_offset_delta": (23, "i"),
+    "base_timestamp": (27, "q"),
+    "max_timestamp": (35, "q"),
+    "producer_id": (43, "q"),
+    "producer_epoch": (51, "h"),
+    "base_sequence": (53, "i"),
+    "record_count": (57, "i"),
+}
 BITS = {"q": 64, "i": 32, "h": 16}
 
 

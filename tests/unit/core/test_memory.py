@@ -47,10 +47,12 @@ MESSAGES = b"".join(
         builders.message(magic=1, offset=1, key=b"k" * 9000, value=None),
         builders.wrapper(
             b"".join(builders.message(magic=1, offset=n, value=b"%d" % n * 7000) for n in range(3)),
-            magic=1, codec="gzip", offset=4,
+            magic=1,
+            codec="gzip",
+            offset=4,
         ),
     ]
-)  # fmt: skip
+)
 
 
 def by_hand(source: Any, wanted: list[Any] | None = None) -> list[Any]:
@@ -140,39 +142,83 @@ ROW = 104
 # way: every (position, base offset, record, bytes asked for) that a refusal tells of
 REFUSED: dict[str, set[Place]] = {
     "batches": {
-        (0, 0, None, ROW), (0, 0, None, 23045), (0, 0, 1, 6000), (0, 0, 1, 11011),
+        (0, 0, None, ROW),
+        (0, 0, None, 23045),
+        (0, 0, 1, 6000),
+        (0, 0, 1, 11011),
     },
     "batches behind damage": {
-        (23106, 0, None, ROW), (23106, 0, None, 23045), (23106, 0, 1, 6000), (23106, 0, 1, 11011),
+        (23106, 0, None, ROW),
+        (23106, 0, None, 23045),
+        (23106, 0, 1, 6000),
+        (23106, 0, 1, 11011),
     },
     "messages": {
-        (0, 0, None, ROW), (0, 0, None, 9026), (9026, 1, None, 2 * ROW), (9026, 1, None, 9034),
-        (18060, 4, None, 3 * ROW), (18060, 4, 0, 7035), (18060, 4, 1, 7035), (18060, 4, 2, 7035),
+        (0, 0, None, ROW),
+        (0, 0, None, 9026),
+        (9026, 1, None, 2 * ROW),
+        (9026, 1, None, 9034),
+        (18060, 4, None, 3 * ROW),
+        (18060, 4, 0, 7035),
+        (18060, 4, 1, 7035),
+        (18060, 4, 2, 7035),
     },
     "payloads": {
-        (0, 3, None, ROW), (0, 3, None, 32400), (453, 43, None, 2 * ROW), (453, 43, None, 32400),
+        (0, 3, None, ROW),
+        (0, 3, None, 32400),
+        (453, 43, None, 2 * ROW),
+        (453, 43, None, 32400),
     },
     "in windows": {
-        (0, -1, None, 61), (0, 0, None, ROW), (0, 0, None, 23045), (0, 0, None, 23106), (0, 0, 1, 6000),
-        (0, 0, 1, 11011), (23106, 0, None, 2 * ROW), (23106, 0, None, 23045), (23106, 0, 1, 6000),
-        (23106, 0, 1, 11011), (46212, 0, None, 3 * ROW), (55238, 1, None, 4 * ROW), (55238, 1, None, 9034),
-        (64272, 4, None, 5 * ROW), (64272, 4, 0, 7035),
+        (0, -1, None, 61),
+        (0, 0, None, ROW),
+        (0, 0, None, 23045),
+        (0, 0, None, 23106),
+        (0, 0, 1, 6000),
+        (0, 0, 1, 11011),
+        (23106, 0, None, 2 * ROW),
+        (23106, 0, None, 23045),
+        (23106, 0, 1, 6000),
+        (23106, 0, 1, 11011),
+        (46212, 0, None, 3 * ROW),
+        (55238, 1, None, 4 * ROW),
+        (55238, 1, None, 9034),
+        (64272, 4, None, 5 * ROW),
+        (64272, 4, 0, 7035),
     },
     "in windows, with a byte that is lost": {
-        (0, -1, None, 61), (0, 0, None, ROW), (0, 0, None, 23045), (0, 0, None, 23106), (0, 0, 1, 6000),
-        (0, 0, 1, 11011), (23106, -1, None, 61), (46212, 0, None, 2 * ROW), (46212, 0, None, 9026),
-        (55238, 1, None, 3 * ROW), (64272, 4, None, 4 * ROW), (64272, 4, 1, 7035), (64272, 4, 2, 7035),
+        (0, -1, None, 61),
+        (0, 0, None, ROW),
+        (0, 0, None, 23045),
+        (0, 0, None, 23106),
+        (0, 0, 1, 6000),
+        (0, 0, 1, 11011),
+        (23106, -1, None, 61),
+        (46212, 0, None, 2 * ROW),
+        (46212, 0, None, 9026),
+        (55238, 1, None, 3 * ROW),
+        (64272, 4, None, 4 * ROW),
+        (64272, 4, 1, 7035),
+        (64272, 4, 2, 7035),
     },
     "a table of batches": {
-        (0, -1, None, 61), (0, 0, None, ROW), (23106, 0, None, 2 * ROW), (32132, 1, None, 3 * ROW),
+        (0, -1, None, 61),
+        (0, 0, None, ROW),
+        (23106, 0, None, 2 * ROW),
+        (32132, 1, None, 3 * ROW),
         (41166, 4, None, 4 * ROW),
     },
     "arrays": set(),
     "lists": {
-        (0, 0, None, ROW), (0, 0, None, 4 * ROW), (0, 0, None, 9026), (9026, 1, None, 2 * ROW),
-        (9026, 1, None, 5 * ROW), (9026, 1, None, 9034), (18060, 4, None, 3 * ROW),
+        (0, 0, None, ROW),
+        (0, 0, None, 4 * ROW),
+        (0, 0, None, 9026),
+        (9026, 1, None, 2 * ROW),
+        (9026, 1, None, 5 * ROW),
+        (9026, 1, None, 9034),
+        (18060, 4, None, 3 * ROW),
     },
-}  # fmt: skip
+}
 
 
 def place_of(error: kafkarec.KafkaRecordError) -> Place:
@@ -241,8 +287,14 @@ def test_what_is_not_wanted_takes_no_memory() -> None:
             kafkarec.decode(PLAIN, columns=[name])
         asked[name] = heap.asked
     assert asked == {
-        "offset": 7, "timestamp": 8, "timestamp_type": 8, "key": 9, "value": 9, "headers": 18, "sequence": 9,
-    }  # fmt: skip
+        "offset": 7,
+        "timestamp": 8,
+        "timestamp_type": 8,
+        "key": 9,
+        "value": 9,
+        "headers": 18,
+        "sequence": 9,
+    }
 
 
 def test_rows_are_reserved_for_every_record_that_the_bytes_can_hold() -> None:

@@ -226,11 +226,18 @@ def test_inner_messages_are_refused_as_by_the_reader(magic: int) -> None:
     stamped = builders.message(magic=magic, attributes=8 + 3)
     small = builders.patched(good, 8, struct.pack(">i", 13))
     for parts, reason in (
-        ([good], None), ([good[:20]], "wrapper_empty"), ([], "wrapper_empty"), ([good, good[:50]], None),
-        ([crc], "inner_crc_mismatch"), ([good, crc], "inner_crc_mismatch"), ([last], "inner_crc_mismatch"),
-        ([nested], "inner_compressed"), ([nested, good], "inner_compressed"),
-        ([stamped], "inner_compressed"), ([small], "inner_size_too_small"),
-    ):  # fmt: skip
+        ([good], None),
+        ([good[:20]], "wrapper_empty"),
+        ([], "wrapper_empty"),
+        ([good, good[:50]], None),
+        ([crc], "inner_crc_mismatch"),
+        ([good, crc], "inner_crc_mismatch"),
+        ([last], "inner_crc_mismatch"),
+        ([nested], "inner_compressed"),
+        ([nested, good], "inner_compressed"),
+        ([stamped], "inner_compressed"),
+        ([small], "inner_size_too_small"),
+    ):
         payload = b"".join(parts)
         data = builders.wrapper(payload, magic=magic, offset=1)
         said = refused(data, payload=payload)
@@ -371,8 +378,10 @@ def test_a_message_that_is_shown_is_read_first() -> None:
     stamped = RULES._replace(create_time=False)
     lies: list[dict[str, int]] = [{name: length} for name in ("key_length", "value_length") for length in (6, INT_MAX)]
     for outer, inner, attributes, rules, why in (
-        (1, 0, 0, RULES, OTHER_MAGIC), (0, 1, 0, RULES, OTHER_MAGIC), (1, 1, 8, stamped, APPEND_TIME),
-    ):  # fmt: skip
+        (1, 0, 0, RULES, OTHER_MAGIC),
+        (0, 1, 0, RULES, OTHER_MAGIC),
+        (1, 1, 8, stamped, APPEND_TIME),
+    ):
         for lie in ({}, *lies):
             one = builders.message(magic=inner, **lie)
             request = surveyed(builders.wrapper(one, magic=outer, attributes=attributes))
@@ -427,9 +436,14 @@ def test_what_makes_a_batch_unfit_is_what_comes_before_a_refused_record() -> Non
         unfit = bad is early or magic < 2
         rules = RULES._replace(compacted=True, magic=magic)
         for parts, wanted in (
-            ([bad], unfit), ([fine, bad], unfit), ([bad, keyless], unfit), ([keyless, bad], False), ([fine], False),
-            ([fine, keyless, bad], False), ([keyless], False),
-        ):  # fmt: skip
+            ([bad], unfit),
+            ([fine, bad], unfit),
+            ([bad, keyless], unfit),
+            ([keyless, bad], False),
+            ([fine], False),
+            ([fine, keyless, bad], False),
+            ([keyless], False),
+        ):
             found = weighed(builders.batch(parts, base_timestamp=0), rules)
             assert found.stats[7] == wanted, (magic, len(parts))
             assert found.refused()[0] == parts.count(keyless)

@@ -107,6 +107,8 @@ def test_a_record_that_ends_in_a_varint(field: str) -> None:
             assert found[1:] == ("header_count_invalid", 0, 0, 0, 1)
         else:
             assert found[1:] == ("message_truncated", 0, 0, 1, 0), behind
+
+
 @pytest.mark.parametrize("reason", REFUSED)
 def test_a_bad_record_is_refused_for_its_reason_in_the_quick_and_the_exact_form(reason: str) -> None:
     for fields, expected, found in REFUSED[reason]:
@@ -199,8 +201,29 @@ def test_header_keys_that_are_not_utf8_take_their_room() -> None:
 def test_header_keys_become_text_as_in_java() -> None:
     """Every lead byte with followers at the borders of their ranges, whole and cut; a stray byte in every place."""
     followers = (0x00, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0)
-    leads = (0x7F, 0x80, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5,
-             0xF7, 0xF8, 0xFF)  # fmt: skip
+    leads = (
+        0x7F,
+        0x80,
+        0xBF,
+        0xC0,
+        0xC1,
+        0xC2,
+        0xDF,
+        0xE0,
+        0xE1,
+        0xEC,
+        0xED,
+        0xEE,
+        0xEF,
+        0xF0,
+        0xF1,
+        0xF3,
+        0xF4,
+        0xF5,
+        0xF7,
+        0xF8,
+        0xFF,
+    )
     keys = [bytes([lead]) for lead in range(256)]
     for lead in leads:
         for second in followers:

@@ -131,9 +131,12 @@ def test_entries_that_no_row_has_promise_nothing_below_0() -> None:
     keys = pa.Array.from_buffers(pa.string(), 4, [None, ends, AREA]).slice(1)
     entries = pa.StructArray.from_arrays([keys, binary([0, 0, 0, 0])], fields=list(ENTRY))
     headers = pa.Array.from_buffers(
-        pa.list_(ENTRY), 2, [pa.py_buffer(b"\2"), pa.py_buffer(struct.pack("<3i", 1, 1, 2))], null_count=1,
+        pa.list_(ENTRY),
+        2,
+        [pa.py_buffer(b"\2"), pa.py_buffer(struct.pack("<3i", 1, 1, 2))],
+        null_count=1,
         children=[entries],
-    )  # fmt: skip
+    )
     filled({"headers": headers}, 2 * 2 + 2 * OTHER_CELL, 2)
 
 

@@ -87,10 +87,19 @@ def test_the_builder_holds_until_it_is_gone() -> None:
 
 @pytest.mark.parametrize(
     "spoiled",
-    [{"timestamp": -7}, {"timestamp": "now"}, {"key": 5}, {"value": "text"}, {"offset": -1}, {"offset": 2**40},
-     {"headers": [("a", b"b"), ("c", 5)]}, {"headers": [("a", b"b"), (None, b"x")]}, {"headers": 5}],
+    [
+        {"timestamp": -7},
+        {"timestamp": "now"},
+        {"key": 5},
+        {"value": "text"},
+        {"offset": -1},
+        {"offset": 2**40},
+        {"headers": [("a", b"b"), ("c", 5)]},
+        {"headers": [("a", b"b"), (None, b"x")]},
+        {"headers": 5},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_is_refused_is_not_held(spoiled: dict[str, Any]) -> None:
     builder = RecordBatchBuilder(base_offset=10)
     builder.append(0, b"k", b"v", [("a", b"b")])
@@ -107,8 +116,9 @@ def test_what_is_refused_is_not_held(spoiled: dict[str, Any]) -> None:
     assert counts(held) == before and len(builder) == 1
     builder.append(1, None, None)
     assert [(r.offset, r.key, r.headers) for r in kafkarec.decode(builder.build())] == [
-        (10, b"k", [("a", b"b")]), (11, None, []),
-    ]  # fmt: skip
+        (10, b"k", [("a", b"b")]),
+        (11, None, []),
+    ]
 
 
 def test_a_list_of_headers_may_change_once_it_is_appended() -> None:

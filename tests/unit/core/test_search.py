@@ -29,8 +29,13 @@ FAR = 2**31
 LEAST = damage_oracle.LEAST_SIZES
 LOGS = 20_000 if LONG else 1200
 FRAMING = {
-    "size_too_small", "size_overflow", "unsupported_magic", "batch_too_small", "length_beyond_end", "crc_mismatch",
-}  # fmt: skip
+    "size_too_small",
+    "size_overflow",
+    "unsupported_magic",
+    "batch_too_small",
+    "length_beyond_end",
+    "crc_mismatch",
+}
 
 
 class Maker:
@@ -51,9 +56,12 @@ class Maker:
             offset = self.next
         if chance.random() < 0.25:
             made = builders.message(
-                magic=self.pick(0, 1), offset=offset, key=self.pick(None, b"", b"key"), value=self.pick(None, value),
+                magic=self.pick(0, 1),
+                offset=offset,
+                key=self.pick(None, b"", b"key"),
+                value=self.pick(None, value),
                 attributes=self.pick(0, 8),
-            )  # fmt: skip
+            )
             self.next = offset + 1
             if chance.random() < 0.15:
                 inner = builders.message(magic=0, offset=offset, value=value)
@@ -120,8 +128,26 @@ class Maker:
         size = int.from_bytes(raw[8:12], "big")
         at = chance.randrange(len(raw))
         stop = min(at + self.pick(1, 2, 8, 40), len(raw))
-        claim = self.pick(-1, 0, 13, 14, 21, 22, 49, size - 12, size - 1, size + 1, size + 12, size + 17, 2 * size + 12,
-                          size + 61, 2**31 - 1, 2**31 - 12, 2**31 - 13, 400)  # fmt: skip
+        claim = self.pick(
+            -1,
+            0,
+            13,
+            14,
+            21,
+            22,
+            49,
+            size - 12,
+            size - 1,
+            size + 1,
+            size + 12,
+            size + 17,
+            2 * size + 12,
+            size + 61,
+            2**31 - 1,
+            2**31 - 12,
+            2**31 - 13,
+            400,
+        )
         return self.pick(
             raw[:-1] + bytes([raw[-1] ^ 1]),
             builders.patched(raw, at, bytes([raw[at] ^ 1 << chance.randrange(8)])),
@@ -139,18 +165,32 @@ class Maker:
         rows = []
         for n in range(self.pick(1, 1, 2, 3)):
             value = self.pick(b"", b"", b"\0\0\0\0\7") + self.run() + self.pick(b"", b"", b"", b"more", self.junk())
-            rows.append(builders.record(
-                offset_delta=n, timestamp_delta=self.pick(0, 0, 1, 2**40, -(2**62)), value=value,
-                key=self.pick(None, b"", b"k", b"key"), headers=self.pick((), ((b"h", b"v"),)),
-                attributes=self.pick(0, 0, 0, 0, 0, 0, 1),
-            ))  # fmt: skip
+            rows.append(
+                builders.record(
+                    offset_delta=n,
+                    timestamp_delta=self.pick(0, 0, 1, 2**40, -(2**62)),
+                    value=value,
+                    key=self.pick(None, b"", b"k", b"key"),
+                    headers=self.pick((), ((b"h", b"v"),)),
+                    attributes=self.pick(0, 0, 0, 0, 0, 0, 1),
+                )
+            )
         if self.chance.random() < 0.2:  # the least record there is, and one byte less
             rows.insert(0, self.pick(b"\x0c\0\0\0\1\1\0", b"\x0a\0\0\0\1\1", b"\x0e\0\0\0\1\1\0\0"))
         raw = builders.batch(rows, base_offset=base)
         if self.chance.random() < 0.3:  # one field of a record in front of the values, or its varint
             at = 61 + self.chance.randrange(12)
-            new = self.pick(b"\x01", b"\x7f", b"\x80", b"\xff" * 5, b"\x80\x80\x80\x80\0", b"\x80" * 5 + b"\0",
-                            b"\x80" * 9 + b"\1", b"\x80" * 10 + b"\1", bytes([self.chance.randrange(256)]))  # fmt: skip
+            new = self.pick(
+                b"\x01",
+                b"\x7f",
+                b"\x80",
+                b"\xff" * 5,
+                b"\x80\x80\x80\x80\0",
+                b"\x80" * 5 + b"\0",
+                b"\x80" * 9 + b"\1",
+                b"\x80" * 10 + b"\1",
+                bytes([self.chance.randrange(256)]),
+            )
             raw = raw[:at] + new + raw[at + self.pick(1, 1, 0, len(new)) :]
             return builders.patched(raw, 8, (len(raw) - 12).to_bytes(4, "big"))
         self.next = self.pick(kept, base + len(rows))

@@ -191,15 +191,7 @@ def text(value: bytes) -> bytes:
 
 def voter_set(host: bytes, tags: bytes = b"\0") -> bytes:
     endpoint = text(b"CONTROLLER") + text(host) + struct.pack(">H", 65535) + tags
-    voter = (
-        struct.pack(">i", 1)
-        + bytes(range(16))
-        + uvarint(2)
-        + endpoint
-        + struct.pack(">hh", 0, 1)
-        + b"\0"
-        + tags
-    )
+    voter = struct.pack(">i", 1) + bytes(range(16)) + uvarint(2) + endpoint + struct.pack(">hh", 0, 1) + b"\0" + tags
     return struct.pack(">h", 0) + uvarint(2) + voter + tags
 
 

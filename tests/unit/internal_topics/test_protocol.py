@@ -190,7 +190,7 @@ TOO_LONG = "Varint is too long, the most significant bit in the 5th byte is set,
         (b"\x80\x80\x80\x80\x80", 1, TOO_LONG),
         (b"\1\1\1\1\1\x05\xff\xff\xff\xff\x0f", 1, "-1"),
     ],
-)  # fmt: skip
+)
 def test_refusals_carry_kafka_s_text(data: bytes, version: int, kafka: str | None) -> None:
     with pytest.raises(MessageError) as caught:
         read_message(HOSTILE, version, Cursor(data))

@@ -11,9 +11,7 @@ from kafkarec import errors
 
 SECRET = b"s3cr3t"
 SPOILED = {
-    "record_length_invalid": builders.record(
-        key=SECRET, value=SECRET, headers=[(SECRET, SECRET)], length=200
-    ),
+    "record_length_invalid": builders.record(key=SECRET, value=SECRET, headers=[(SECRET, SECRET)], length=200),
     "key_length_invalid": builders.record(key=SECRET, key_length=90),
     "value_length_invalid": builders.record(value=SECRET, value_length=90),
     "header_count_invalid": builders.record(headers=[(SECRET, SECRET)], header_count=90),
@@ -91,9 +89,7 @@ def test_no_golden_refusal_quotes_the_payload(case: golden.Case) -> None:
     except kafkarec.KafkaRecordError as error:
         text = str(error)
         assert text == text.encode("ascii", "replace").decode()
-        assert (
-            "value" not in text or "value length" in text or "without a value" in text or "null value" in text
-        )
+        assert "value" not in text or "value length" in text or "without a value" in text or "null value" in text
         assert "\n" not in text
 
 

@@ -38,13 +38,11 @@ CRAFTED = {
     "key length": "builders.batch([builders.record(key_length=n)], codec=codec)",
     "value length": "builders.batch([builders.record(value_length=n)], codec=codec)",
     "header count": "builders.batch([builders.record(headers=[(b'h', b'v')], header_count=n)], codec=codec)",
-    "header key length":
-        "builders.batch([builders.record(headers=[(b'h', b'v')], header_key_length=n)], codec=codec)",
-    "header value length":
-        "builders.batch([builders.record(headers=[(b'h', b'v')], header_value_length=n)], codec=codec)",
+    "header key length": "builders.batch([builders.record(headers=[(b'h', b'v')], header_key_length=n)], codec=codec)",
+    "header value length": "builders.batch([builders.record(headers=[(b'h', b'v')], header_value_length=n)], codec=codec)",
     "batch length": "builders.good_batch(3, length=n)",
     "last offset delta": "builders.good_batch(3, last_offset_delta=n, codec=codec)",
-}  # fmt: skip
+}
 LEGACY = {
     "message size": "builders.message(size=n)",
     "message key length": "builders.message(key_length=n)",

@@ -41,9 +41,7 @@ def test_committed_and_aborted_interleaved() -> None:
 
 def test_markers_match_by_producer_id_across_epochs() -> None:
     """KIP-890: the end marker carries the epoch after that of its data."""
-    log = data_batch(0, 1, epoch=0) + builders.end_marker(
-        commit=False, producer_id=1, producer_epoch=1, base_offset=2
-    )
+    log = data_batch(0, 1, epoch=0) + builders.end_marker(commit=False, producer_id=1, producer_epoch=1, base_offset=2)
     assert committed(log) == []
 
 
@@ -94,9 +92,7 @@ def test_an_unreadable_marker_is_an_error() -> None:
 
 
 def test_empty_control_batch_ends_nothing_and_breaks_nothing() -> None:
-    empty = builders.batch(
-        [], base_offset=2, attributes=builders.TRANSACTIONAL | builders.CONTROL, producer_id=1
-    )
+    empty = builders.batch([], base_offset=2, attributes=builders.TRANSACTIONAL | builders.CONTROL, producer_id=1)
     columns = kafkarec.decode(data_batch(0, -1, transactional=False) + empty, isolation="read_committed")
     assert [record.offset for record in columns] == [0, 1]
 

@@ -21,9 +21,13 @@ from kafkarec.ops.salvage import run as run_room
 def produced(base: int, count: int, *, transactional: bool, producer_id: int = 7, sequence: int = -1) -> bytes:
     attributes = builders.TRANSACTIONAL if transactional else 0
     return builders.batch(
-        builders.records(count), base_offset=base, attributes=attributes, producer_id=producer_id, producer_epoch=0,
+        builders.records(count),
+        base_offset=base,
+        attributes=attributes,
+        producer_id=producer_id,
+        producer_epoch=0,
         base_sequence=sequence,
-    )  # fmt: skip
+    )
 
 
 def marker(base: int, producer_id: int = 7) -> bytes:
@@ -33,8 +37,15 @@ def marker(base: int, producer_id: int = 7) -> bytes:
 OPEN = produced(10, 5, transactional=True)
 PLAIN = [produced(16, 4, transactional=False), produced(25, 3, transactional=False)]
 PARTS = [
-    batch(0, 10), OPEN, marker(15), PLAIN[0], batch(20, 5), PLAIN[1], marker(28), produced(29, 1, transactional=False)
-]  # fmt: skip
+    batch(0, 10),
+    OPEN,
+    marker(15),
+    PLAIN[0],
+    batch(20, 5),
+    PLAIN[1],
+    marker(28),
+    produced(29, 1, transactional=False),
+]
 
 
 def damaged(parts: list[bytes]) -> list[bytes]:
@@ -61,8 +72,9 @@ def test_plain_batches_in_an_open_transaction_are_set_aside(source: Path, tmp_pa
     assert made(out) == PARTS[0] + OPEN + PARTS[4] + PARTS[6] + PARTS[7], "behind the next marker it may write"
     assert (out / "set-aside" / "orders-0" / "transaction_open-0-all.log").read_bytes() == b"".join(PLAIN)
     assert [(a.reason, a.first_offset, a.last_offset) for a in one.set_aside] == [
-        ("transaction_open", 16, 19), ("transaction_open", 25, 27)
-    ]  # fmt: skip
+        ("transaction_open", 16, 19),
+        ("transaction_open", 25, 27),
+    ]
     table = list(kafkarec.scan(made(out)))
     assert (one.batches, one.size, one.records) == (len(table), len(made(out)), sum(r["record_count"] for r in table))
     assert [(file.name, file.size) for file in one.files] == [
@@ -86,8 +98,9 @@ def test_the_logs_ends_move_with_them(tmp_path: Path, last: bool) -> None:
     (one,) = salvage(source, tmp_path / "out", as_partition=True).partitions
     assert (one.start_offset, one.next_offset) == (10, 16 if last else 21), "an empty segment keeps the end"
     assert [(file.first_offset, file.last_offset) for file in one.files] == [
-        (10, 14), (None, None) if last else (20, 20)
-    ]  # fmt: skip
+        (10, 14),
+        (None, None) if last else (20, 20),
+    ]
 
 
 def test_a_transaction_that_the_snapshot_knows(tmp_path: Path) -> None:
@@ -151,9 +164,10 @@ def test_random_transactions_with_damage(kafka: Oracle, tmp_path: Path) -> None:
             producer, size = random_.randrange(1, 4), random_.randrange(1, 4)
             ended = random_.random() < 0.3
             parts.append(
-                marker(base, producer) if ended
+                marker(base, producer)
+                if ended
                 else produced(base, size, transactional=random_.random() < 0.6, producer_id=producer)
-            )  # fmt: skip
+            )
             if random_.random() < 0.2:
                 parts[-1] = parts[-1][:50] + bytes([parts[-1][50] ^ 1]) + parts[-1][51:]
             base += 1 if ended else size

@@ -46,9 +46,13 @@ def test_a_folder_like_a_brokers(folder: Path) -> None:
         assert writer.position == 3 * len(batch()) and bases(writer) == [0]
         assert "1 segment, next offset 9" in repr(writer)
     assert sorted(content(folder)) == [
-        "00000000000000000000.index", "00000000000000000000.log", "00000000000000000000.timeindex",
-        "00000000000000000009.snapshot", "leader-epoch-checkpoint", "partition.metadata",
-    ]  # fmt: skip
+        "00000000000000000000.index",
+        "00000000000000000000.log",
+        "00000000000000000000.timeindex",
+        "00000000000000000009.snapshot",
+        "leader-epoch-checkpoint",
+        "partition.metadata",
+    ]
     assert (folder / "00000000000000000000.log").read_bytes() == batch() + batch(3) + batch(6)
     assert "closed" in repr(writer)
     report = kafkarec.verify(folder)
@@ -209,6 +213,7 @@ def test_a_batch_larger_than_a_segment_is_refused(folder: Path) -> None:
 
 # What is refused: and nothing of the append is written
 
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_refused(name: str, folder: Path) -> None:
     data, kind, words, position = REFUSED[name]
@@ -240,12 +245,19 @@ def test_a_refusal_can_be_sent_to_another_process() -> None:
 @pytest.mark.parametrize(
     ("setting", "value", "kind"),
     [
-        ("segment_bytes", 0, ValueError), ("segment_bytes", 2**31, ValueError), ("segment_bytes", 1.5, TypeError),
-        ("segment_ms", 0, ValueError), ("index_interval_bytes", -1, ValueError), ("max_index_size", 23, ValueError),
-        ("flush_messages", 0, ValueError), ("leader_epoch", -1, ValueError), ("start_offset", -1, ValueError),
-        ("start_offset", True, TypeError), ("segment_bytes", None, TypeError),
+        ("segment_bytes", 0, ValueError),
+        ("segment_bytes", 2**31, ValueError),
+        ("segment_bytes", 1.5, TypeError),
+        ("segment_ms", 0, ValueError),
+        ("index_interval_bytes", -1, ValueError),
+        ("max_index_size", 23, ValueError),
+        ("flush_messages", 0, ValueError),
+        ("leader_epoch", -1, ValueError),
+        ("start_offset", -1, ValueError),
+        ("start_offset", True, TypeError),
+        ("segment_bytes", None, TypeError),
     ],
-)  # fmt: skip
+)
 def test_settings_out_of_range(setting: str, value: Any, kind: type[Exception], folder: Path) -> None:
     with pytest.raises(kind, match=setting):
         SegmentWriter(folder, **{setting: value})
@@ -371,9 +383,12 @@ def test_a_running_broker_keeps_writers_out_and_the_other_way_round(folder: Path
 
     def broker() -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-c", _TAKE, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True,
-        )  # fmt: skip
+            [sys.executable, "-c", _TAKE, str(lock)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
 
     running = broker()
     assert running.stdout is not None and running.stdout.readline() == "taken\n"

@@ -224,8 +224,10 @@ def test_many_markers_at_once() -> None:
     abort, commit = (builders.end_marker(commit=c, producer_id=1, base_timestamp=7 + c) for c in (False, True))
     three = builders.batch(
         [builders.record(key=bytes([0, 0, 0, n]), value=b"\0\0\0\0\0\5", offset_delta=n) for n in (1, 0, 0)],
-        attributes=0x30, producer_id=1, base_timestamp=9,
-    )  # fmt: skip
+        attributes=0x30,
+        producer_id=1,
+        base_timestamp=9,
+    )
     found = read_markers([abort, spoiled, empty, commit, three])
     assert found == [Marker(True, 5, 7), None, None, Marker(False, 5, 8), Marker(False, 5, 9)]
     assert read_markers([]) == []

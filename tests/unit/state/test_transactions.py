@@ -312,11 +312,21 @@ def test_fields_of_a_transaction() -> None:
     found = listing([txns.segment(events[:1]), txns.segment(events[1:])])
     done, unended = found
     assert done == transactions.Transaction(
-        producer_id=5, producer_epoch=3, state="committed", first_offset=10, last_offset=14, marker_offset=15,
-        first_timestamp=builders.NOW, last_timestamp=builders.NOW + 102, duration_ms=700, batches=2, records=5,
-        bytes=len(txns.as_bytes(events[:2])), coordinator_epoch=5,
+        producer_id=5,
+        producer_epoch=3,
+        state="committed",
+        first_offset=10,
+        last_offset=14,
+        marker_offset=15,
+        first_timestamp=builders.NOW,
+        last_timestamp=builders.NOW + 102,
+        duration_ms=700,
+        batches=2,
+        records=5,
+        bytes=len(txns.as_bytes(events[:2])),
+        coordinator_epoch=5,
         segments=(f"{10:020}.log", f"{12:020}.log"),
-    )  # fmt: skip
+    )
     assert (unended.state, unended.marker_offset, unended.coordinator_epoch) == ("open", None, 5)
     assert unended.segments == (f"{12:020}.log",)
     assert found[-1] == unended and found[:1] == [done] and list(found.committed) == [done]
@@ -330,9 +340,14 @@ def test_stamped_batches_begin_when_the_broker_stamped_them() -> None:
     """Log append time: the base timestamp is the producer's, and stays in the header (KIP-32)."""
     for flag in (builders.LOG_APPEND, builders.DELETE_HORIZON):
         data = builders.good_batch(
-            2, attributes=builders.TRANSACTIONAL | flag, producer_id=1, producer_epoch=0, base_sequence=0,
-            base_timestamp=builders.NOW, max_timestamp=builders.NOW + 500,
-        )  # fmt: skip
+            2,
+            attributes=builders.TRANSACTIONAL | flag,
+            producer_id=1,
+            producer_epoch=0,
+            base_sequence=0,
+            base_timestamp=builders.NOW,
+            max_timestamp=builders.NOW + 500,
+        )
         [txn] = listing([data])
         assert txn.first_timestamp == builders.NOW + 500
 

@@ -102,9 +102,7 @@ def test_any_range_of_times_is_a_filter() -> None:
         times = sorted({record.timestamp for record in every})
         for _ in range(40):
             low, high = (chance.choice([None, times[0] - 1, *times, times[-1] + 1]) for _ in range(2))
-            wanted = [
-                r for r in every if (low is None or r.timestamp >= low) and (high is None or r.timestamp < high)
-            ]
+            wanted = [r for r in every if (low is None or r.timestamp >= low) and (high is None or r.timestamp < high)]
             assert list(log.read(start_timestamp=low, end_timestamp=high, control=True)) == wanted
         moment = chance.choice(sorted({record.timestamp for record in log.read()}))
         expected = next(r.offset for r in log.read() if r.timestamp >= moment)
@@ -119,12 +117,14 @@ def rich_log() -> bytes:
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
         bodies = [
             builders.record_body(
-                offset_delta=i, timestamp_delta=(7 * i) % 5 - 2,
-                key=None if i % 3 == 0 else b"k%d" % i, value=None if i % 4 == 1 else b"v" * i,
+                offset_delta=i,
+                timestamp_delta=(7 * i) % 5 - 2,
+                key=None if i % 3 == 0 else b"k%d" % i,
+                value=None if i % 4 == 1 else b"v" * i,
                 headers=[(b"h%d" % j, None if j % 2 else b"x" * j) for j in range(i % 4)],
             )
             for i in range(13)
-        ]  # fmt: skip
+        ]
         records = [builders.sized(body) for body in bodies]
         pieces.append(builders.batch(records, codec=codec, base_offset=offset, count=13, last_offset_delta=12))
         offset += 13

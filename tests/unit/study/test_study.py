@@ -146,19 +146,32 @@ def test_a_bomb_is_damage_and_not_unpacked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
-    [("zstd", ("zstd", 3)), ("ZSTD:9", ("zstd", 9)), ("gzip", ("gzip", 6)), ("gzip:1", ("gzip", 1)),
-     ("lz4", ("lz4", 9)), ("none", ("none", None)), ("snappy", ("snappy", None)), ("zstd:-5", ("zstd", -5))],
-)  # fmt: skip
+    [
+        ("zstd", ("zstd", 3)),
+        ("ZSTD:9", ("zstd", 9)),
+        ("gzip", ("gzip", 6)),
+        ("gzip:1", ("gzip", 1)),
+        ("lz4", ("lz4", 9)),
+        ("none", ("none", None)),
+        ("snappy", ("snappy", None)),
+        ("zstd:-5", ("zstd", -5)),
+    ],
+)
 def test_codec_and_level(text: str, wanted: tuple[str, int | None]) -> None:
     assert codec_and_level(text) == wanted
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("brotli", "one of none, gzip, snappy, lz4, zstd"), ("snappy:3", "no compression levels"),
-     ("gzip:0", "levels 1 to 9"), ("zstd:fast", "the level is a number"), ("", "one of none"),
-     ("zstd:23", "-131072 to 22")],
-)  # fmt: skip
+    [
+        ("brotli", "one of none, gzip, snappy, lz4, zstd"),
+        ("snappy:3", "no compression levels"),
+        ("gzip:0", "levels 1 to 9"),
+        ("zstd:fast", "the level is a number"),
+        ("", "one of none"),
+        ("zstd:23", "-131072 to 22"),
+    ],
+)
 def test_no_such_codec_or_level(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         codec_and_level(text)

@@ -247,9 +247,7 @@ def chunk_rows(columns: Any) -> int:
     return sum(len(batch) for batch in pa.RecordBatchReader.from_stream(columns))
 
 
-@pytest.mark.parametrize(
-    "cut", [slice(0, 0), slice(5), slice(-7, None), slice(100, 20_000), slice(12_345, 12_346)]
-)
+@pytest.mark.parametrize("cut", [slice(0, 0), slice(5), slice(-7, None), slice(100, 20_000), slice(12_345, 12_346)])
 def test_slices_export_like_pyarrow_slices(big: bytes, cut: slice) -> None:
     columns = kafkarec.decode(big)
     start, stop, _ = cut.indices(len(columns))

@@ -180,16 +180,22 @@ def test_batch_metadata_columns_repeat_for_each_record() -> None:
 def test_control_type_is_the_raw_id_and_null_when_unreadable() -> None:
     def control_types(name: str) -> list[int | None]:
         data = golden.invalid_case(name).bytes
-        return [row["control_type"] for row in reading.arrow_rows(
-            kafkarec.decode(data, control=True, columns=["control_type"]))]  # fmt: skip
+        return [
+            row["control_type"]
+            for row in reading.arrow_rows(kafkarec.decode(data, control=True, columns=["control_type"]))
+        ]
 
     assert control_types("control-type-7") == [7]
     assert control_types("control-key-3-bytes") == [None]
     assert control_types("control-key-null") == [None]
 
 
-UNITS = {"ms": (1, pa.timestamp("ms", tz="UTC")), "us": (1000, pa.timestamp("us", tz="UTC")),
-         "ns": (1_000_000, pa.timestamp("ns", tz="UTC")), "int64": (1, pa.int64())}  # fmt: skip
+UNITS = {
+    "ms": (1, pa.timestamp("ms", tz="UTC")),
+    "us": (1000, pa.timestamp("us", tz="UTC")),
+    "ns": (1_000_000, pa.timestamp("ns", tz="UTC")),
+    "int64": (1, pa.int64()),
+}
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -35,10 +35,16 @@ def test_segments_that_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
         ({0: [good(0)], 5: [], 10: [good(10)]}, "segment_gap"),
     ],
     ids=[
-        "overlap", "backwards", "below its name", "two segments overlap", "a segment is gone", "its head is gone",
-        "a segment of zeros", "an empty segment",
+        "overlap",
+        "backwards",
+        "below its name",
+        "two segments overlap",
+        "a segment is gone",
+        "its head is gone",
+        "a segment of zeros",
+        "an empty segment",
     ],
-)  # fmt: skip
+)
 def test_offsets_that_do_not_fit(tmp_path: Path, segments: dict[int, list[bytes]], kind: str) -> None:
     report = verified(made(tmp_path, segments))
     assert kind in kinds(report, "error") and report.exit_status() == 1
@@ -200,7 +206,7 @@ TOP = 2**31 - 1
         ([sequenced(0, 0), committed(1), sequenced(6, 0, epoch=1)], None),
         ([sequenced(0, 0), committed(0), sequenced(6, 5)], None),
     ],
-)  # fmt: skip
+)
 def test_sequences_by_the_brokers_rules(tmp_path: Path, batches: list[bytes], kind: str | None) -> None:
     folder = made(tmp_path, {0: batches})
     assert kinds(verified(folder)) == set()

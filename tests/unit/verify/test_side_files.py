@@ -101,12 +101,18 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
     "no .index": (lambda folder: (folder / INDEX).unlink(), "index_missing", "warning", "is not there"),
     "no .timeindex": (lambda folder: (folder / TIMES).unlink(), "index_missing", "warning", "is not there"),
     "zeros in a closed segment": (
-        changed(f"{FIRST}.index", lambda data: data + bytes(80)), "preallocated", "warning", "80 bytes are zeros",
+        changed(f"{FIRST}.index", lambda data: data + bytes(80)),
+        "preallocated",
+        "warning",
+        "80 bytes are zeros",
     ),
     "entries swapped": (changed(INDEX, swapped(8, 3, 4)), "index_order", "error", "does not rise"),
     "position into a batch": (changed(INDEX, added(8 * 5 + 4, 7)), "index_position", "error", "points into a batch"),
     "position behind the end": (
-        changed(INDEX, added(8 * 57 + 4, 1 << 20)), "index_position", "error", "behind the log's end",
+        changed(INDEX, added(8 * 57 + 4, 1 << 20)),
+        "index_position",
+        "error",
+        "behind the log's end",
     ),
     "offset of an earlier batch": (changed(INDEX, added(8 * 5, -3)), "index_offset", "error", "is too far on"),
     "offset above the log": (changed(INDEX, added(8 * 57, 900)), "index_offset", "error", "above the segment's last"),
@@ -123,35 +129,60 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
     "txnindex version": (changed(TXNS, added(0, 1, 2)), "unreadable", "error", "version 1 of entry 0"),
     "snapshot crc": (changed(f"{SECOND}.snapshot", added(20, 1)), "unreadable", "warning", "crc mismatch"),
     "producer's offset": (
-        changed(f"{SECOND}.snapshot", producer_with(last_offset=21)), "producer_differs", "error",
+        changed(f"{SECOND}.snapshot", producer_with(last_offset=21)),
+        "producer_differs",
+        "error",
         "last offset 21 where the batches say 22",
     ),
     "producer's time": (
-        changed(f"{END}.snapshot", producer_with(timestamp=5)), "producer_differs", "note", "last timestamp 5",
+        changed(f"{END}.snapshot", producer_with(timestamp=5)),
+        "producer_differs",
+        "note",
+        "last timestamp 5",
     ),
     "producer without batches": (
-        changed(f"{END}.snapshot", producer_with(producer_id=77)), "producer_unknown", "warning", "producer 77",
+        changed(f"{END}.snapshot", producer_with(producer_id=77)),
+        "producer_unknown",
+        "warning",
+        "producer 77",
     ),
     "epochs do not rise": (
-        changed(leader_epochs.NAME, lambda data: b"0\n2\n1 0\n0 5\n"), "epoch_order", "error", "line 4",
+        changed(leader_epochs.NAME, lambda data: b"0\n2\n1 0\n0 5\n"),
+        "epoch_order",
+        "error",
+        "line 4",
     ),
     "another epoch": (
-        changed(leader_epochs.NAME, lambda data: b"0\n2\n0 0\n1 40\n"), "epoch_differs", "error", "the file says 1",
+        changed(leader_epochs.NAME, lambda data: b"0\n2\n0 0\n1 40\n"),
+        "epoch_differs",
+        "error",
+        "the file says 1",
     ),
     "epochs begin late": (
         changed(leader_epochs.NAME, lambda data: b"0\n1\n0 9\n"),
-        "epoch_differs", "note", "in front of the first entry",
+        "epoch_differs",
+        "note",
+        "in front of the first entry",
     ),
     "no epochs": (
-        changed(leader_epochs.NAME, lambda data: b"0\n0\n"), "epoch_differs", "warning", "no entry tells of it",
+        changed(leader_epochs.NAME, lambda data: b"0\n0\n"),
+        "epoch_differs",
+        "warning",
+        "no entry tells of it",
     ),
     "epochs cut": (
-        changed(leader_epochs.NAME, lambda data: b"0\n4\n0 0\n"), "unreadable", "error", "4 entries are announced",
+        changed(leader_epochs.NAME, lambda data: b"0\n4\n0 0\n"),
+        "unreadable",
+        "error",
+        "4 entries are announced",
     ),
     "zeros for metadata": (
-        changed("partition.metadata", lambda data: bytes(43)), "unreadable", "error", "43 zero bytes",
+        changed("partition.metadata", lambda data: bytes(43)),
+        "unreadable",
+        "error",
+        "43 zero bytes",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SPOILED)
@@ -276,8 +307,10 @@ def test_checkpoints_of_a_data_folder(tmp_path: Path) -> None:
     (tmp_path / "cleaner-offset-checkpoint").write_bytes(b"0\n9\n")
     found = list(check_folder(kafkarec.open(tmp_path)))
     assert words(found) == {
-        ("offset_beyond_log", "error"), ("log_missing", "warning"), ("unreadable", "error"),
-    }  # fmt: skip
+        ("offset_beyond_log", "error"),
+        ("log_missing", "warning"),
+        ("unreadable", "error"),
+    }
     assert "txn-0 has offset 294, and the log ends at 293" in " ".join(map(str, found))
     (tmp_path / "meta.properties").write_bytes(b"version=1\n")
     assert any("cluster.id and node.id missing" in one.sentence for one in check_folder(kafkarec.open(tmp_path)))

@@ -94,8 +94,10 @@ def test_strided_views_give_the_bytes_they_show() -> None:
 def test_a_dict_may_leave_out_what_it_has_not() -> None:
     rows = [{"value": b"a"}, {"key": b"b", "topic": "t", "partition": 0}, {}]
     assert read(kafkarec.encode(rows)) == [
-        (0, None, None, b"a", []), (1, None, b"b", None, []), (2, None, None, None, []),
-    ]  # fmt: skip
+        (0, None, None, b"a", []),
+        (1, None, b"b", None, []),
+        (2, None, None, None, []),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,15 @@ VALUES = [b"", b"x", None, b"y" * 12, b"z" * 13, b"w" * 300, None, b"\xc3\xa9"]
 TIMES = [0, 1_999, None, 1_700_000_000_123_456_789, 5, -1_000_000, 7, 8]
 PAIR = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
 HEADERS: list[Any] = [
-    [], None, [("a", b"1")], [("b", None), ("", b""), ("a", b"2" * 40)], [], [("é", b"3")], [("c", b"4")], None,
-]  # fmt: skip
+    [],
+    None,
+    [("a", b"1")],
+    [("b", None), ("", b""), ("a", b"2" * 40)],
+    [],
+    [("é", b"3")],
+    [("c", b"4")],
+    None,
+]
 BYTES = (pa.binary(), pa.large_binary(), pa.binary_view())
 TEXTS = (pa.string(), pa.large_string(), pa.string_view())
 

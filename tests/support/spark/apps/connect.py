@@ -64,8 +64,9 @@ ways = {
 }
 told["ways"] = {way: same(frame.selectExpr(*names), plain.selectExpr(*names)) for way, frame in ways.items()}
 told["scan"] = [
-    files.select(F.inline(K.kafka_scan("v"))).count(), spark.sql("SELECT inline(kafka_scan(v)) FROM t").count()
-]  # fmt: skip
+    files.select(F.inline(K.kafka_scan("v"))).count(),
+    spark.sql("SELECT inline(kafka_scan(v)) FROM t").count(),
+]
 again = "kafka_decode(kafka_encode(kafka_decode(v), 'lz4')) <=> kafka_decode(v)"
 column = K.kafka_decode(K.kafka_encode(K.kafka_decode("v"), "zstd", level=3))
 told["encode"] = [

@@ -193,9 +193,11 @@ def later_segment(topic, source, isolation):
 
 def produce(turn):
     more = spark.range(turn * 300, turn * 300 + 300).selectExpr(
-        "binary(string(id)) AS key", "binary(repeat(string(id), 20)) AS value", "int(id % 2) AS partition",
+        "binary(string(id)) AS key",
+        "binary(repeat(string(id), 20)) AS value",
+        "int(id % 2) AS partition",
         "IF(id % 3 = 0, array(struct('h' AS key, binary(string(id)) AS value)), NULL) AS headers",
-    )  # fmt: skip
+    )
     codec = {"kafka.compression.type": ("lz4", "zstd", "none", "gzip")[turn], "kafka.batch.size": "2000"}
     more.write.format("kafka").options(**KAFKA, **codec, topic="later_segment").save()
 
