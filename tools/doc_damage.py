@@ -66,7 +66,8 @@ _DO = {
     "limit_exceeded": "trusted? `--max-decompressed-bytes 1g`, `max_decompressed_bytes=`; else leave it out",
     "record_count_negative records_missing records_left_over record_length_invalid record_structure_invalid "
     "varint_too_long key_length_invalid value_length_invalid header_count_invalid header_key_invalid "
-    "header_value_invalid wrapper_value_null wrapper_empty wrapper_offset_too_small inner_compressed message_truncated": _EXPLAIN,
+    "header_value_invalid wrapper_value_null wrapper_empty wrapper_offset_too_small inner_compressed "
+    "message_truncated": _EXPLAIN,
     "out_of_memory": "`stream`, or fewer columns, instead of `decode`",
     "unreadable": "the medium failed: copy it with ddrescue, then `verify` and `salvage` the copy",
     "control_record_invalid": "`read_committed` stops here; `explain` shows the record",
@@ -78,7 +79,9 @@ _DO = {
     "message_too_large": "the record stays bytes",
     "request_empty batch_not_alone batch_magic_differs offset_range_invalid record_count_invalid record_count_mismatch "
     "control_batch_refused sequence_invalid producer_state_invalid timestamp_negative records_rejected "
-    "timestamps_rejected base_offset_not_zero leader_epoch_differs batch_too_large offsets_out_of_order": "`validate` says what a broker would: mend what sends it, or change the setting that is named",
+    "timestamps_rejected base_offset_not_zero leader_epoch_differs batch_too_large offsets_out_of_order": (
+        "`validate` says what a broker would: mend what sends it, or change the setting that is named"
+    ),
     "batch_not_rewritable": "leave that batch out: cut the log around it, or `salvage` it from a replica",
     "magic_unfit": "write it with magic 2, or `convert`, which counts what gets lost",
     "arrow_invalid": "the program that made the Arrow array is wrong; with pyarrow, `.validate(full=True)` says more",

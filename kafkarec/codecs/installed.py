@@ -9,7 +9,7 @@ from .codec_errors import MissingCodec, load
 
 
 def versions() -> dict[str, dict[str, str | None]]:
-    """Codec name -> library (its pip name), version (None: missing), how payloads are read and written. Loads them all."""
+    """Codec name -> library (its pip name), version (None: missing), how payloads are read and written. Loads all."""
     return {
         codec.name: {"library": codec.pip_name, "version": _version(codec.pip_name), "how": _way(codec)}
         for codec in CODECS

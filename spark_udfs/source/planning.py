@@ -53,7 +53,7 @@ class Split(NamedTuple):
     """Bytes [begin, end) of one segment, and which of their records are read.
 
     end                            None: to the file's end
-    later_segment                       more bytes or segments of the same log follow, so a cut batch at its end is damage
+    later_segment                  more bytes or segments of the same log follow, so a cut batch at its end is damage
     start_offset, end_offset       bounds of the records, the end exclusive; None: no bound
     start_timestamp, end_timestamp the same in ms
     uncommitted                    for read_committed; None: read_uncommitted

@@ -39,7 +39,9 @@ CRAFTED = {
     "value length": "builders.batch([builders.record(value_length=n)], codec=codec)",
     "header count": "builders.batch([builders.record(headers=[(b'h', b'v')], header_count=n)], codec=codec)",
     "header key length": "builders.batch([builders.record(headers=[(b'h', b'v')], header_key_length=n)], codec=codec)",
-    "header value length": "builders.batch([builders.record(headers=[(b'h', b'v')], header_value_length=n)], codec=codec)",
+    "header value length": (
+        "builders.batch([builders.record(headers=[(b'h', b'v')], header_value_length=n)], codec=codec)"
+    ),
     "batch length": "builders.good_batch(3, length=n)",
     "last offset delta": "builders.good_batch(3, last_offset_delta=n, codec=codec)",
 }
