@@ -158,7 +158,7 @@ cdef inline int headers_reserve(Columns* c, int64_t count, int64_t size) noexcep
 
 
 cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_bytes) noexcept nogil:
-    """Reserves space for `more_rows` rows in every wanted column, and `more_bytes` for the bytes of keys and of values."""
+    """Reserves space for `more_rows` rows in every wanted column, and `more_bytes` for keys and for values each."""
     cdef int64_t rows = c.rows
     cdef size_t need = <size_t>(rows + more_rows)
     cdef int status = OK
