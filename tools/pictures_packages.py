@@ -7,7 +7,7 @@ import textwrap
 import imports
 from pictures_style import card, text
 
-_W, _H, _GAP_X, _GAP_Y, _LEFT, _TOP = 150, 58, 20, 46, 24, 74
+_W, _H, _GAP_X, _GAP_Y, _LEFT, _TOP = 164, 58, 20, 46, 24, 74
 _LINE = 26  # characters of a box's text
 
 
@@ -19,7 +19,6 @@ def edges() -> dict[str, set[str]]:
     for row in rows:
         wanted = [*row.imports, *(entry.partition(" -> ")[2] for entry in row.also)]
         found[row.name] = {name.split(".")[0] for name in wanted} & names - {row.name}
-    found["spark_udfs"].add("cli")  # `kafkarec` itself: everything below the command line's height
     return found
 
 
@@ -60,7 +59,6 @@ def packages() -> str:
         _arrow(places[name], places[other], "edge")
         for name, others in reduced(found).items()
         for other in sorted(others)
-        if (name, other) != ("spark_udfs", "cli")
     ]
     for row in rows:
         targets = {entry.partition(" -> ")[2].split(".")[0] for entry in row.upward}
