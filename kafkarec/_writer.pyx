@@ -205,7 +205,7 @@ cdef class RecordInput:
     """Rows that can be written: Arrow arrays, held by reference, or a table of pointers into Python's bytes.
 
     stream, array      what __arrow_c_stream__ or __arrow_c_array__ gave
-    rows, ways         a tuple of records, and how they become rows: see writing/rows.py
+    rows, ways         a tuple of records, and how they become rows: see write/py_rows.py
     batch              an OpenBatch, to which nothing is added as long as the record_input is in use
     left_out           names of columns that are not looked at
     own                the stream is one of kafkarec's own: what its buffers hold is not checked again

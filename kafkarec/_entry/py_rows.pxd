@@ -199,7 +199,7 @@ cdef inline void keep(PyRows* t, PyObject* o) noexcept:
 # ---- rows
 
 cdef inline int rows_fill(PyRows* t, tuple rows, object ways) except -1:
-    """All rows, which must live as long as the table. `ways`: see writing/rows.py."""
+    """All rows, which must live as long as the table. `ways`: see write/py_rows.py."""
     cdef PyObject* record
     cdef int64_t i, count = len(rows)
     cdef bint taken

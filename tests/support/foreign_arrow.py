@@ -31,18 +31,18 @@ _empty: list[tuple[bytearray, bytes]] = []  # buffers that are still zeros, and 
 
 def array_over(type_: pa.DataType, rows: int, parts: list[bytes | None], children: Any = None) -> pa.Array:
     """An array over these buffers, whatever they hold: `filled` fills them, when pyarrow has looked at zeros."""
-    rooms = [None if part is None else bytearray(len(part)) for part in parts]
-    if rooms[0] is not None:
-        rooms[0][:] = parts[0] or b""  # validity bits are counted at once
-    _empty.extend((room, part) for room, part in zip(rooms, parts, strict=True) if room is not None and part)
-    buffers = [None if room is None else pa.py_buffer(room) for room in rooms]
+    areas = [None if part is None else bytearray(len(part)) for part in parts]
+    if areas[0] is not None:
+        areas[0][:] = parts[0] or b""  # validity bits are counted at once
+    _empty.extend((area, part) for area, part in zip(areas, parts, strict=True) if area is not None and part)
+    buffers = [None if area is None else pa.py_buffer(area) for area in areas]
     return pa.Array.from_buffers(type_, rows, buffers, children=children)
 
 
 def filled(made: Any) -> Any:
     while _empty:
-        room, part = _empty.pop()
-        room[:] = part
+        area, part = _empty.pop()
+        area[:] = part
     return made
 
 

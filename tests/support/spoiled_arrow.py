@@ -39,10 +39,10 @@ def random_table(chance: random.Random) -> pa.Table:
 
 def spoiled(data: bytes, chance: random.Random) -> bytes:
     """Some bytes or int32 changed, at places that hold int32."""
-    room = bytearray(data)
+    area = bytearray(data)
     for _ in range(chance.choice([1, 2, 2, 4])):
-        at = chance.randrange(8, len(room) - 12) // 4 * 4
-        (old,) = struct.unpack_from("<i", room, at)
+        at = chance.randrange(8, len(area) - 12) // 4 * 4
+        (old,) = struct.unpack_from("<i", area, at)
         bit = old ^ 1 << chance.randrange(31)
-        struct.pack_into("<i", room, at, chance.choice([old ^ 1, 0, -1, 13298, chance.randrange(-(2**31), 2**31), bit]))
-    return bytes(room)
+        struct.pack_into("<i", area, at, chance.choice([old ^ 1, 0, -1, 13298, chance.randrange(-(2**31), 2**31), bit]))
+    return bytes(area)

@@ -84,7 +84,7 @@ KINDS: dict[str, FindingKind] = {
         varint_not_minimal=("a varint is longer than its value needs", _READ),
         length_below_minus_one=("a length is negative and not -1", _READ),
         header_key_not_utf8=("a header key is not UTF-8: Java reads U+FFFD", "read it with header_keys='binary'"),
-        # compressed payloads: codecs/oddities.py
+        # compressed payloads: codecs/anomalies.py
         payload_bytes_behind=("bytes behind the end of a compressed stream: no reader looks at them", _READ),
         payload_several_streams=("several compressed streams in one payload", _READ),
         payload_checksum_ignored=("a checksum in a compressed frame is wrong, and Kafka does not compare it", _READ),

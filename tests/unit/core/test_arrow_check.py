@@ -90,10 +90,10 @@ def test_the_entries_of_list_views_lie_between_the_first_and_the_last() -> None:
     for kind, (low, high) in itertools.product(("list_view", "large_list_view"), itertools.combinations(range(5), 2)):
         for bad in range(4):
             offsets = [20 if n <= bad else 10 + n for n in range(5)]  # the entry `bad` ends before it begins
-            room = bytearray(20)
-            keys = pa.Array.from_buffers(pa.string(), 4, [None, pa.py_buffer(room), pa.py_buffer(bytes(20))])
+            area = bytearray(20)
+            keys = pa.Array.from_buffers(pa.string(), 4, [None, pa.py_buffer(area), pa.py_buffer(bytes(20))])
             table = table_of(value=[b"v"] * 2, headers=headers_of(kind, [low, high - 1], [1, 1], keys))
-            room[:] = packed("i", *offsets)
+            area[:] = packed("i", *offsets)
             if low <= bad < high:
                 refused(table, "headers.key", bad, "is below")
             else:

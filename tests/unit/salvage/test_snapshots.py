@@ -12,7 +12,7 @@ from plain_logs import batch, log
 from salvaging import run_in_child
 
 import kafkarec
-from kafkarec.ops.salvage import kraft_snapshots as room
+from kafkarec.ops.salvage import kraft_snapshots
 from kafkarec.ops.salvage import salvage
 
 METADATA = SEGMENTS / "__cluster_metadata-0"
@@ -113,7 +113,7 @@ def test_a_killed_run_goes_on_at_the_snapshot(tmp_path: Path, monkeypatch: pytes
         raise KeyboardInterrupt
 
     def attempt() -> None:
-        monkeypatch.setattr(room, "_copy", killed)
+        monkeypatch.setattr(kraft_snapshots, "_copy", killed)
         salvage(source, tmp_path / "out")
 
     assert run_in_child(attempt) != 0
