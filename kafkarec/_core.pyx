@@ -50,7 +50,7 @@ def release_memory():
 
 
 def install_native(str codec, addresses):
-    """From now on plain payloads of lz4 or zstd are decompressed by these functions; see codecs/native_decompress.py."""
+    """Plain payloads of lz4 or zstd are now decompressed by these functions; see codecs/native_decompress.py."""
     cdef size_t[5] at
     for i, address in enumerate(addresses):
         at[<int>i] = address

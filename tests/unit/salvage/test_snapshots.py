@@ -12,8 +12,7 @@ from plain_logs import batch, log
 from salvaging import run_in_child
 
 import kafkarec
-from kafkarec.ops.salvage import kraft_snapshots
-from kafkarec.ops.salvage import salvage
+from kafkarec.ops.salvage import kraft_snapshots, salvage
 
 METADATA = SEGMENTS / "__cluster_metadata-0"
 NAME = "00000000000000000000-0000000000.checkpoint"
