@@ -40,7 +40,7 @@ from pyspark.sql.types import StructType
 
 import kafkarec
 import spark_udfs
-from spark_udfs import decoding, functions, options, schema
+from spark_udfs import decoding, function_options, functions, schema
 from spark_udfs.source import KafkarecDataSource, batch
 
 CORES = len(os.sched_getaffinity(0))
@@ -110,7 +110,7 @@ def pairs(spark: SparkSession, segment: Path, values: int) -> dict[str, tuple[Da
     table = spark.range(0, values, 1, CORES).select(F.lit(blob).alias("value"))
     nothing = ceiling_udf()
     exploded = functions.kafka_explode(table, "value")
-    explode = decoding.Explode(options.to_literal(options.make()), outer=False)
+    explode = decoding.Explode(function_options.to_literal(function_options.make()), outer=False)
     ours = spark.read.format("kafkarec").load(str(segment))
     through = spark.read.format("pass_through").load(str(segment))
     count = values * RECORDS

@@ -194,9 +194,9 @@ def pass_through(logs: DataFrame) -> DataFrame:
     All segments of the 1 GiB decode to the same number of bytes, so each worker decodes the first batch it
     gets and hands that result back for every batch of as many segments.
     """
-    from spark_udfs import decoding, options
+    from spark_udfs import decoding, function_options
 
-    explode = decoding.Explode(options.to_literal(options.make()), outer=False)
+    explode = decoding.Explode(function_options.to_literal(function_options.make()), outer=False)
 
     def again(batches):
         import sys
