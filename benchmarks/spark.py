@@ -67,8 +67,8 @@ class PassThrough(KafkarecDataSource):
         return Repeating(super().reader(schema))
 
 
-class Repeating(batch.Reader):
-    def __init__(self, real: batch.Reader) -> None:
+class Repeating(batch.BatchReader):
+    def __init__(self, real: batch.BatchReader) -> None:
         super().__init__(real.options, real.columns)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
