@@ -92,22 +92,22 @@ def _by_spark(here: Path) -> Path:
     import pyarrow as pa
 
     from spark_udfs.source import publishing
-    from spark_udfs.source.staging import Settings, Stage
+    from spark_udfs.source.staging import StagingWriter, WriteSettings
 
     names = ("timestamp", "key", "value", "headers")
     kinds = (pa.int64(), pa.binary(), pa.binary(), pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()})))
     for number in range(2):
-        made = publishing.Job(str(here), f"job-{number}", False, Settings("zstd", None, 1200, 6000))
+        made = publishing.WriteJob(str(here), f"job-{number}", False, WriteSettings("zstd", None, 1200, 6000))
         staged = []
         for task in range(2):
             some = rows()[task * 150 :][:150]
             part = [(at, key, value, [*map(_pair, headers)]) for _, at, key, value, headers in some]
             arrays = (pa.array(column, kind) for column, kind in zip(zip(*part, strict=True), kinds, strict=True))
             table = pa.table(dict(zip(names, arrays, strict=True)))
-            stage = Stage(kafkarec, made.path, made.job, task, 0, made.settings)
+            stage = StagingWriter(made.path, made.job, task, 0, made.settings)
             stage.put("w-spark", 0, table, False)
             staged += stage.close()
-        publishing.commit(kafkarec, made, staged)
+        publishing.commit(made, staged)
     return here / "w-spark-0"
 
 

@@ -15,7 +15,6 @@ from salvaging import loads, run_in_child
 
 import kafkarec
 from kafkarec.ops.salvage import open_transactions, salvage
-from kafkarec.ops.salvage import run as run_room
 
 
 def produced(base: int, count: int, *, transactional: bool, producer_id: int = 7, sequence: int = -1) -> bytes:
@@ -183,7 +182,7 @@ def test_random_transactions_with_damage(kafka: Oracle, tmp_path: Path) -> None:
 
 
 def test_and_not_on_what_it_was(kafka: Oracle, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_room.startable, "find", lambda folder: [])
+    monkeypatch.setattr(open_transactions, "find", lambda folder: [])
     salvage(source, tmp_path / "out", as_partition=True)
     answer = kafka.ask("load", tmp_path / "out" / "orders-0", 4096)
     assert answer.status == 1 and "InvalidTxnStateException" in answer.err
