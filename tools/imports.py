@@ -22,7 +22,7 @@ PACKAGES = ("kafkarec", "spark_udfs", "pyspark_kafkarec")
 FREE = {"_version", "_checksum"}
 NAMESPACE = {"", "_lazy", "__main__"}
 _CYTHON = re.compile(
-    r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+c?import[ \t]+(\([^)]*\)|[^\n#]+)|c?import[ \t]+([\w.]+))", re.M
+    r"^([ \t]*)(?:from[ \t]+([\w.]+)[ \t]+c?import[ \t]+(\([^)]*\)|[^\n#]+)|c?import[ \t]+([\w.]+))", re.M
 )
 
 
@@ -31,6 +31,15 @@ class Import(NamedTuple):
 
     source: str
     target: str
+    runs: bool
+
+
+class Statement(NamedTuple):
+    """`from <level dots><module> import <names>`, or `import <module>` without names. `runs`: as in Import."""
+
+    level: int
+    module: str
+    names: tuple[str, ...]
     runs: bool
 
 
@@ -63,37 +72,43 @@ def modules(root: Path = ROOT) -> dict[str, Path]:
     return found
 
 
-def imports_of(name: str, path: Path, known: dict[str, Path]) -> Iterator[Import]:
+def statements(path: Path) -> Iterator[Statement]:
+    """Every import and cimport of a file, wherever it stands."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
-        for origin, names, plain in _CYTHON.findall(text):
-            for target in [plain] if plain else _targets(origin, re.findall(r"\w+", names), known):
-                yield Import(name, target, True)
+        for indent, origin, names, plain in _CYTHON.findall(text):
+            module = origin.lstrip(".") or plain
+            yield Statement(len(origin) - len(origin.lstrip(".")), module, tuple(re.findall(r"\w+", names)), not indent)
         return
     tree = ast.parse(text)
     later = {
         id(node)
         for outer in ast.walk(tree)
-        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef)
-        or (isinstance(outer, ast.If) and "TYPE_CHECKING" in ast.dump(outer.test))
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef) or is_type_checking(outer)
         for node in ast.walk(outer)
     }
-    package = name if path.stem == "__init__" else name.rpartition(".")[0]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield Import(name, alias.name, id(node) not in later)
+                yield Statement(0, alias.name, (), id(node) not in later)
         elif isinstance(node, ast.ImportFrom):
-            parts = package.split(".")
-            base = parts[: len(parts) - node.level + 1] if node.level else []
-            origin = ".".join([*base, *([node.module] if node.module else [])])
-            for target in _targets(origin, [alias.name for alias in node.names], known):
-                yield Import(name, target, id(node) not in later)
+            names = tuple(alias.name for alias in node.names)
+            yield Statement(node.level, node.module or "", names, id(node) not in later)
 
 
-def _targets(origin: str, names: list[str], known: dict[str, Path]) -> list[str]:
-    """`from a import b`: a.b where that is a module, else a."""
-    return [f"{origin}.{name}" if f"{origin}.{name}" in known else origin for name in names]
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+
+
+def imports_of(name: str, path: Path, known: dict[str, Path]) -> Iterator[Import]:
+    """The imports of the module `name`: absolute names, and a.b for `from a import b` where that is a module."""
+    package = name if path.stem == "__init__" else name.rpartition(".")[0]
+    parts = package.split(".")
+    for one in statements(path):
+        base = parts[: len(parts) - one.level + 1] if one.level else []
+        origin = ".".join([*base, *([one.module] if one.module else [])])
+        for target in [f"{origin}.{part}" for part in one.names] or [origin]:
+            yield Import(name, target if target in known else origin, one.runs)
 
 
 def all_imports(root: Path = ROOT) -> list[Import]:
@@ -129,34 +144,24 @@ def against(found: list[Import], rows: list[Row]) -> list[str]:
             wrong.append(f"{one.source} is in no row of the table")
             continue
         row = by_name[here]
-        if here == there and here != "ops":
-            continue
-        listed = {*row.upward, *row.also}
-        if here == "ops":
-            operation, other = inner(one.source), inner(one.target)
-            if there == "ops" and operation == other:
-                continue
-            target = one.target.removeprefix("kafkarec.")
-            if f"{operation} -> {target}" in listed or f"{operation} -> {there}" in listed:
-                continue
-            if there == "ops" and f"{operation} -> ops.{other}" in listed:
-                continue
-        if there in row.imports:
-            continue
-        path = one.target.removeprefix("kafkarec.")
-        if any(path == allowed or path.startswith(f"{allowed}.") for allowed in row.imports):
-            continue
-        if not one.runs and any(_fits(entry, one) for entry in row.upward):
-            continue
-        wrong.append(f"{one.source} imports {one.target}, and {here} may not")
+        same = here == there and (here != "ops" or inner(one.source) == inner(one.target))
+        upward = () if one.runs else row.upward
+        listed = any(_fits(entry, one) for entry in (*row.also, *upward))
+        if not (same or listed or any(_covers(name, one.target) for name in row.imports)):
+            wrong.append(f"{one.source} imports {one.target}, and {here} may not")
     return wrong
 
 
 def _fits(entry: str, one: Import) -> bool:
     """Whether an entry such as "segment -> ops.verify" lists this import."""
     source, _, target = entry.partition(" -> ")
-    path = one.target.removeprefix("kafkarec.")
-    return one.source.endswith(f".{source}") and (path == target or path.startswith(f"{target}."))
+    return inner(one.source) == source and _covers(target, one.target)
+
+
+def _covers(name: str, target: str) -> bool:
+    """Whether a name of the table is an imported module, or a package that holds it."""
+    path = target.removeprefix("kafkarec.")
+    return path == name or path.startswith(f"{name}.")
 
 
 def upside_down(rows: list[Row]) -> list[str]:
@@ -172,23 +177,19 @@ def upside_down(rows: list[Row]) -> list[str]:
 
 def unlisted(found: list[Import], rows: list[Row]) -> list[str]:
     """Entries of the table that no import needs any more."""
-    used: dict[str, set[str]] = {row.name: set() for row in rows}
     spare = []
-    for one in found:
-        used.setdefault(row_of(one.source), set()).add(one.target.removeprefix("kafkarec."))
     for row in rows:
-        for name in row.imports:
-            if not any(target == name or target.startswith(f"{name}.") for target in used[row.name]):
-                spare.append(f"{row.name} does not import {name}")
-        for entry in (*row.upward, *row.also):
-            source, _, target = entry.partition(" -> ")
-            if not any(
-                row_of(one.source) == row.name
-                and source in one.source.split(".")
-                and one.target.removeprefix("kafkarec.").startswith(target)
-                for one in found
-            ):
-                spare.append(f"{row.name}: nothing needs {entry}")
+        own = [one for one in found if row_of(one.source) == row.name]
+        spare += [
+            f"{row.name} does not import {name}"
+            for name in row.imports
+            if not any(_covers(name, one.target) for one in own)
+        ]
+        spare += [
+            f"{row.name}: nothing needs {entry}"
+            for entry in (*row.upward, *row.also)
+            if not any(_fits(entry, one) for one in own)
+        ]
     return spare
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
+from random_encodes import WIDE
 
 import kafkarec
 
@@ -21,23 +22,6 @@ BLOB = st.none() | st.binary(max_size=40) | st.integers(60, 70).map(bytes) | st.
 KEY = st.text(st.characters(exclude_categories=["Cs"]), max_size=8).map(str.encode) | st.binary(max_size=6)
 HEADERS = st.lists(st.tuples(KEY, BLOB), max_size=4)
 TIMESTAMP = st.none() | st.integers(0, 200) | st.integers(0, 2**63 - 1) | st.integers(builders.NOW, builders.NOW + 300)
-WIDE = (
-    "offset",
-    "timestamp",
-    "timestamp_type",
-    "key",
-    "value",
-    "headers",
-    "base_offset",
-    "partition_leader_epoch",
-    "magic",
-    "compression",
-    "is_transactional",
-    "is_control",
-    "producer_id",
-    "producer_epoch",
-    "sequence",
-)
 
 
 def sequence_after(sequence: int, steps: int) -> int:

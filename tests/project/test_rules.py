@@ -7,8 +7,9 @@ import re
 import sys
 from pathlib import Path
 
+from imports import is_type_checking
 from paths import ROOT
-from source_files import files, imports, is_type_checking
+from source_files import files, imports
 
 FOLDERS = ("kafkarec", "spark_udfs", "pyspark_kafkarec", "tests", "tools")
 CODEC_LIBRARIES = {"lz4", "zstandard", "snappy", "cramjam", "isal", "gzip", "zlib", "bz2", "lzma"}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from imports import statements
 from paths import ROOT
 
 CODE = {".py", ".pyx", ".pxd", ".pyi", ".sh"}
@@ -31,27 +30,5 @@ def files(*folders: str, suffixes: set[str] = CODE) -> list[Path]:
 
 def imports(path: Path) -> Iterator[tuple[str, bool]]:
     """(module with its leading dots, whether the import runs when the module is imported)"""
-    if path.suffix in (".pyx", ".pxd"):
-        pattern = re.compile(r"^(\s*)(?:from\s+([\w.]+)\s+c?import|c?import\s+([\w.]+))", re.MULTILINE)
-        for match in pattern.finditer(path.read_text(encoding="utf-8")):
-            yield match[2] or match[3], not match[1]
-        return
-    if path.suffix == ".sh":
-        return
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    inside = {
-        id(node)
-        for outer in ast.walk(tree)
-        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef) or is_type_checking(outer)
-        for node in ast.walk(outer)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for name in node.names:
-                yield name.name, id(node) not in inside
-        elif isinstance(node, ast.ImportFrom):
-            yield "." * node.level + (node.module or ""), id(node) not in inside
-
-
-def is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+    if path.suffix != ".sh":
+        yield from (("." * one.level + one.module, one.runs) for one in statements(path))
